@@ -56,7 +56,7 @@ def is_in_words(error: Exception) -> bool:
 
     What breaks the interface of a RAG is none of these: in a file, it is a damaged record.
     """
-    if isinstance(error, InterfaceError):
+    if isinstance(error, InterfaceError):  # a kind of RagbenchError
         return False
     return isinstance(error, (RagbenchError, UnreadableError))
 
@@ -76,13 +76,19 @@ _SYSTEM_RESULTS = (
 
 
 def is_of_the_system(error: Exception) -> bool:
-    """Whether the system did not let us read, or write, a file that may be in order."""
-    result = str(getattr(error, "sqlite_errorname", "")).removeprefix("SQLITE_")
-    return isinstance(error, (OSError, MemoryError)) or result.startswith(_SYSTEM_RESULTS)
+    """Whether the system did not let us read, or write, a file that may be in order.
+
+    A damaged file is made anew or left out; of a full disk the user has to hear.
+    """
+    if isinstance(error, (OSError, MemoryError)):
+        return True
+    # Only errors of SQLite have this name, which begins with the kind of the result.
+    result = str(getattr(error, "sqlite_errorname", ""))
+    return result.removeprefix("SQLITE_").startswith(_SYSTEM_RESULTS)
 
 
 def words_of(error: Exception) -> str:
-    """Why a file cannot be read, in words for its owner."""
+    """Why a file cannot be read, in words for its owner, who knows the file and not its parser."""
     from ragbench.safe_text import shown_line  # most files are in order
 
     text = str(error)
@@ -97,7 +103,9 @@ def words_of(error: Exception) -> str:
     if _TOO_MANY_DIGITS in text:
         return "a number in it has too many digits"
     name = type(error).__name__
-    reason = shown_line(text, longest=_LONGEST_REASON) or name
+    reason = shown_line(text, longest=_LONGEST_REASON)
+    if not reason:  # an assert says nothing
+        reason = name
     # The parser went on where the data left the form that it expects.
     if isinstance(error, (TypeError, AttributeError, IndexError, ArithmeticError, AssertionError)):
         return f"its parts do not fit together ({name}: {reason})"

@@ -31,7 +31,7 @@ def is_address(text: str) -> bool:
 
 
 def open_address(address: str) -> BinaryIO:
-    """Opens a file to read its bytes."""
+    """Opens a file to read its bytes, from wherever its scheme says that it is."""
     path = _shared_path(address)
     if path is not None:
         return path.open("rb", buffering=_BUFFER)
@@ -106,7 +106,7 @@ class ShortReadError(OSError):
 
 
 def _shared_path(address: str) -> Path | None:
-    """The path that a ``file://`` address names; None for every other scheme."""
+    """The path that a ``file://`` address names, which needs no fsspec; None for other schemes."""
     parts = urlsplit(address)
     if parts.scheme != "file":
         return None
@@ -150,6 +150,7 @@ class _RemoteFile(io.RawIOBase):
     """A file of fsspec as `io` wants one, to be buffered."""
 
     def __init__(self, file: Any) -> None:
+        """Takes a file that fsspec opened to read bytes."""
         self._file = file
 
     def readable(self) -> bool:

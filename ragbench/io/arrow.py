@@ -38,7 +38,9 @@ def json_rows(batch: Any) -> Iterator[dict[str, object]]:
 
 def _json_value(value: object) -> str | None:
     """A value that orjson does not know; None, which is null, for what no JSON can hold."""
-    return str(value) if isinstance(value, Decimal) else None
+    if isinstance(value, Decimal):
+        return str(value)
+    return None
 
 
 _BATCH_ROWS = 1000
@@ -51,8 +53,9 @@ def is_saved_folder(folder: Path) -> bool:
 
 
 def _is_dataset(folder: Path) -> bool:
-    """Whether a folder holds one split that datasets saved."""
-    return (folder / "dataset_info.json").is_file() and (folder / "state.json").is_file()
+    """Whether a folder holds one split that datasets saved; only such a one is overwritten."""
+    has_info = (folder / "dataset_info.json").is_file()
+    return has_info and (folder / "state.json").is_file()
 
 
 def read_hugging_face(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
@@ -67,6 +70,7 @@ def read_hugging_face(source: Source, *, kind: Kind, problems: Problems) -> Iter
     number = 0
 
     def damaged(error: Exception) -> UnreadableError:
+        """What is said of a dataset that cannot be read, with the last record that could."""
         # The package raises what its many back ends raise, whose types say more than their words.
         reason = f"{type(error).__name__}: {words_of(error)}"
         return UnreadableError(f"cannot be read after record {number}: {reason}")
@@ -102,6 +106,7 @@ def read_parquet(source: Source, *, kind: Kind, problems: Problems) -> Iterator[
             return
 
         def damaged(error: Exception) -> UnreadableError:
+            """What is said of a file that cannot be read, with the last record that could."""
             reason = f"not a readable Parquet file after record {number}: {words_of(error)}"
             return UnreadableError(reason)
 
@@ -148,9 +153,9 @@ def _batch_rows(file: Any, limits: ReadLimits) -> int:
 
 
 def _cells(value: object) -> Iterator[object]:
-    """Everything in a value that is neither an object nor a list."""
+    """Everything in a value that is neither an object nor a list, such as each of its texts."""
     if is_object(value):
-        value = [*value.values()]
+        value = list(value.values())
     if is_list(value):
         for part in value:
             yield from _cells(part)
@@ -209,7 +214,10 @@ def arrow_batches(
 
 
 def _surrogate_problem(rows: list[dict[str, Any]]) -> str:
-    """What is said of rows of which a text is no valid Unicode."""
+    """What is said of rows of which a text is no valid Unicode: pyarrow names neither row nor text.
+
+    A lone surrogate is half a character: Python holds it, UTF-8 has no bytes for it.
+    """
     place = next(_places_of_surrogates(rows), "a text")
     return (
         f"{place} holds a lone surrogate, which this format cannot store; export to jsonl instead"
@@ -217,7 +225,7 @@ def _surrogate_problem(rows: list[dict[str, Any]]) -> str:
 
 
 def _places_of_surrogates(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """The case and the column of each text with a lone surrogate."""
+    """The case and the column of each text with a lone surrogate, in the words of the message."""
     for row in rows:
         for name, value in row.items():
             for text in _cells(value):

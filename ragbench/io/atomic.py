@@ -30,6 +30,7 @@ class _Masked(io.BufferedIOBase):
     """
 
     def __init__(self, file: BinaryIO, hide: Callable[[bytes], bytes]) -> None:
+        """Takes the file, and the function that masks the credentials of a piece of it."""
         self._file = file
         self._hide = hide
         self._rest = b""
@@ -109,7 +110,12 @@ def write_whole(path: Path, data: bytes) -> None:
 
 @contextmanager
 def folder_written_whole(path: Path, *, replaceable: Callable[[Path], bool]) -> Generator[Path]:
-    """A folder beside ``path`` that takes its name when the block ends well."""
+    """A folder beside ``path`` that takes its name when the block ends well, and is gone else.
+
+    Args:
+        replaceable: whether a folder that is there already is of the same kind: only such a one is
+            overwritten, and never what the user has there besides.
+    """
     with _saying(path):
         if path.is_dir() and any(path.iterdir()) and not replaceable(path):
             raise InputError(

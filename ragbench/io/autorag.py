@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import chain
 
 from ragbench.io.detect import container_rows
 from ragbench.io.fields import field_names
@@ -23,7 +24,7 @@ _ALTERNATIVES = (
 
 
 def read_autorag(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row per question."""
+    """Yields one row per question, with the ids of all groups as what is relevant."""
     for row in container_rows(source, problems, field_names("array")["cases"]):
         case: dict[str, object] = {}
         for name, value in row.values.items():
@@ -31,20 +32,21 @@ def read_autorag(source: Source, *, kind: Kind, problems: Problems) -> Iterator[
                 target = _NAMES.get(name, name)
                 source.roles[target] = name
                 case[target] = value
+        answers = case.get("answers")
         try:
             groups = _groups(row.values.get("retrieval_gt"))
-            if row.cells and isinstance(answers := case.get("answers"), str):
+            if row.cells and isinstance(answers, str):
                 case["answers"] = _spelled(answers)
         except ValueProblem as problem:
             problems.add(str(problem), path=row.path, line=row.line, field="retrieval_gt")
             continue
         if groups is not None:
             source.roles["reference_context_ids"] = "retrieval_gt"
-            case["reference_context_ids"] = [id for group in groups for id in group]
+            case["reference_context_ids"] = list(chain.from_iterable(groups))
             has_alternatives = any(len(group) > 1 for group in groups)
             if has_alternatives:
                 source.notes[_ALTERNATIVES] = None
-            elif len(groups) > 1:
+            elif len(groups) > 1:  # of single ids, each of which the answer needs
                 case["needs"] = "all"
         yield row._replace(values=case, cells=False)
 
@@ -57,10 +59,13 @@ def _groups(value: object) -> list[list[str]] | None:
         return None
     if not is_list(value):
         return [[*as_ids(value)]]
+    # A plain list of ids is one group.
     items = value if any(map(is_list, value)) else [value]
     groups: list[list[str]] = []
     for item in items:
-        ids = [id for id in as_ids(item) if id.strip()] if item is not None else []
+        if item is None:
+            continue
+        ids = [id for id in as_ids(item) if id.strip()]
         if ids:
             groups.append(ids)
     return groups

@@ -40,7 +40,7 @@ _SOURCE = re.compile(r"^(?P<id>[^\s:]+\.\w{1,5}(?:#[^\s:]+)?): ?", re.MULTILINE)
 
 
 def read_results(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row per question."""
+    """Yields one row per question, with what was asked, answered and retrieved as outcomes."""
     for row in container_rows(source, problems, field_names("array")["azure"]):
         case: dict[str, object] = {}
         for name, value in row.values.items():
@@ -73,12 +73,13 @@ def _retrieved(context: object) -> dict[str, object]:
 
 
 def _of_mapping(chunks: Mapping[str, object]) -> dict[str, object]:
-    """Chunks under their ids: texts, or objects with a text."""
+    """Chunks under their ids: texts, or objects with a text; any other object is one text."""
     texts: list[object] = []
     for chunk in chunks.values():
         text = chunk
         if is_object(chunk):
-            text = next((chunk[name] for name in field_names("hit")["text"] if name in chunk), None)
+            names = [name for name in field_names("hit")["text"] if name in chunk]
+            text = chunk[names[0]] if names else None
         texts.append(text)
     if not all(isinstance(text, str) for text in texts):
         return {"retrieved_contexts": [orjson.dumps(chunks).decode()]}
@@ -87,12 +88,17 @@ def _of_mapping(chunks: Mapping[str, object]) -> dict[str, object]:
 
 def _of_lines(text: str) -> dict[str, object]:
     """Chunks that each begin with the name of their file; a text without names is one chunk."""
-    begins = [*_SOURCE.finditer(text)]
-    if not begins or begins[0].start() != 0:
+    names = list(_SOURCE.finditer(text))
+    if not names or names[0].start() != 0:
         return {"retrieved_contexts": [text]}
-    ends = [*(begin.start() for begin in begins[1:]), len(text)]
-    texts = [text[begin.end() : end].strip() for begin, end in zip(begins, ends, strict=True)]
-    ids = [begin["id"] for begin in begins]
+    # A chunk ends where the name of the next one begins.
+    ends = [name.start() for name in names[1:]]
+    ends.append(len(text))
+    ids: list[str] = []
+    texts: list[str] = []
+    for name, end in zip(names, ends, strict=True):
+        ids.append(name["id"])
+        texts.append(text[name.end() : end].strip())
     if len(set(ids)) < len(ids):  # two chunks of a file: its name is no id of a chunk
         return {"retrieved_contexts": texts}
     return {"retrieved_contexts": texts, "retrieved_context_ids": ids}

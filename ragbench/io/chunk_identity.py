@@ -11,7 +11,6 @@ in all of them. So are the chunks of one retrieval, as a dump or a caller has th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
 from typing import Any
 
 from ragbench.core.chunk import Chunk
@@ -28,6 +27,7 @@ class DistinctChunks:
     """
 
     def __init__(self) -> None:
+        """Begins without a chunk; a chunk's place is the number of those before it."""
         self._chunks: list[dict[str, Any]] = []
         self._names: set[str] = set()
         """The ids that chunks go by, each in use once."""
@@ -64,11 +64,14 @@ class DistinctChunks:
         return self._chunks[place]
 
     def call(self, place: int, id: str) -> None:
-        """Names a chunk that has no id of its own."""
+        """Names a chunk that has no id of its own: metrics compare chunks by their names."""
         self._chunks[place]["id"] = self._unused_name(id)
 
     def _with_chunk(self, place: int, document: Document) -> dict[str, Any]:
-        """What a document says of a chunk, under the chunk's name and completed by it."""
+        """What a document says of a chunk, under the chunk's name and completed by it.
+
+        What the document itself says counts: its score is that of its own list.
+        """
         chunk = self._chunks[place]
         completed = {**chunk, **document}
         if "id" in chunk:
@@ -92,7 +95,7 @@ class DistinctChunks:
         return None
 
     def _append(self, document: Document) -> int:
-        """Adds a new chunk, and returns its place."""
+        """Adds a new chunk, by whose id and text later mentions find it, and returns its place."""
         place = len(self._chunks)
         chunk = dict(document)
         self._chunks.append(chunk)
@@ -118,7 +121,7 @@ class DistinctChunks:
         return name
 
     def _complete(self, place: int, document: Document) -> None:
-        """Takes over what a further mention of a chunk knows of it."""
+        """Takes over what a further mention of a chunk knows of it; what is known already stays."""
         chunk = self._chunks[place]
         if "id" in document and "id" not in chunk:
             self._name(place, str(document["id"]))
@@ -126,11 +129,6 @@ class DistinctChunks:
             self._by_text.setdefault(document["text"], []).append(place)
         for name, value in document.items():
             chunk.setdefault(name, value)
-
-
-def union(lists: Sequence[Sequence[Document]]) -> list[dict[str, Any]]:
-    """The chunks of several lists, each once, in the order in which they are first mentioned."""
-    return DistinctChunks().add(chain.from_iterable(lists))
 
 
 class NamedChunks(Record):
@@ -217,7 +215,10 @@ def _with_id(chunk: Chunk, id: str) -> Chunk:
 
 
 def _document(chunk: Chunk, id: str) -> dict[str, Any]:
-    """The id and the text of a chunk, as far as it has them: white space alone is no text."""
+    """The id and the text of a chunk, by which `DistinctChunks` tells it from others.
+
+    As far as it has them: white space alone is no text, and chunks without one are not the same.
+    """
     document: dict[str, Any] = {}
     if id:
         document["id"] = id
@@ -227,5 +228,9 @@ def _document(chunk: Chunk, id: str) -> dict[str, Any]:
 
 
 def _completed(chunk: Chunk, document: Document) -> Chunk:
-    """A chunk under its name, with the text that a later mention of it has."""
+    """A chunk under its name, with the text that a later mention of it has.
+
+    Args:
+        document: the same chunk as `DistinctChunks` has it, with all that its mentions say.
+    """
     return replace(chunk, id=document["id"], text=document.get("text", chunk.text))

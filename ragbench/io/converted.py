@@ -80,8 +80,10 @@ def _docx(data: bytes, limits: ReadLimits) -> TextAndTitle:
         title = str(document.core_properties.title or "").strip()
         blocks: list[str] = []
         for block in document.iter_inner_content():
-            is_table = hasattr(block, "rows")
-            text = _markdown_table(block) if is_table else _markdown_paragraph(block)
+            if hasattr(block, "rows"):  # a table
+                text = _markdown_table(block)
+            else:
+                text = _markdown_paragraph(block)
             if text:
                 blocks.append(text)
         return "\n\n".join(blocks), title or None
@@ -124,6 +126,7 @@ def _reported(kind: str) -> Generator[None]:
     """What a package raises over a damaged file, in one line; what it prints is held back."""
 
     def damaged(error: Exception) -> UnreadableError:
+        """The error of a file that a package gave up on, in words for its owner."""
         return UnreadableError(f"it is no {kind} document that can be read: {words_of(error)}")
 
     with Reading(damaged), silenced("pypdf", "trafilatura", "htmldate"):
@@ -185,12 +188,17 @@ def text_files(folder: Path, *, others: bool = False) -> Iterator[str]:
         for name in sorted(names):
             if name.startswith("."):
                 continue
-            suffix = Path(name).suffix.lower()
-            package, _ = CONVERTED.get(suffix, ("", None))
-            is_installed = not package or importlib.util.find_spec(package) is not None
-            is_read = suffix in SUFFIXES and is_installed
-            if is_read is not others:
-                yield (Path(parent) / name).relative_to(folder).as_posix()
+            if _is_read(Path(name).suffix.lower()) is not others:
+                path = Path(parent) / name
+                yield path.relative_to(folder).as_posix()
+
+
+def _is_read(suffix: str) -> bool:
+    """Whether files of a suffix are documents that can be read with what is installed."""
+    if suffix in CONVERTED:
+        package, _ = CONVERTED[suffix]
+        return importlib.util.find_spec(package) is not None
+    return suffix in SUFFIXES
 
 
 def _converted(file: Source, problems: Problems) -> TextAndTitle | None:

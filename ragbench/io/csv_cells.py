@@ -25,8 +25,10 @@ def guarded(text: str) -> str:
         >>> [guarded(text) for text in ("=1+1", "'=1+1", "one = 1")]
         ["'=1+1", "''=1+1", 'one = 1']
     """
+    if _FORMULA.match(text) is None:
+        return text
     # A text that has the apostrophe already gets a second one, or it would lose its own.
-    return f"'{text}" if _FORMULA.match(text) else text
+    return f"'{text}"
 
 
 def unguarded(text: str) -> str:
@@ -36,17 +38,20 @@ def unguarded(text: str) -> str:
         >>> [unguarded(cell) for cell in ("'=1+1", "''=1+1", "'tis")]
         ['=1+1', "'=1+1", "'tis"]
     """
-    is_guarded = text.startswith("'") and _FORMULA.match(text) is not None
-    return text[1:] if is_guarded else text
+    # Other apostrophes are the text's own.
+    if not text.startswith("'") or _FORMULA.match(text) is None:
+        return text
+    return text[1:]
 
 
 def csv_line(values: Iterable[object]) -> str:
     """A record as a line, with a plain line feed at its end; a list is a JSON text."""
-    return ",".join([_cell(value) for value in values]) + "\n"
+    cells = [_cell(value) for value in values]
+    return ",".join(cells) + "\n"
 
 
 def _cell(value: object) -> str:
-    """A value as a cell."""
+    """A value as a cell that a spreadsheet shows and never runs; None is an empty cell."""
     if value is None:
         return ""
     if isinstance(value, list):

@@ -69,7 +69,11 @@ def _joins(cell: str, position: int, pipes_of_texts: set[int]) -> bool:
 
 
 def _may_end_text(cell: str, position: int, pipes_of_texts: set[int]) -> bool:
-    """Whether a text may end, or begin, with the character at a place."""
+    """Whether a text may end, or begin, with the character at a place.
+
+    DeepEval puts no blank beside the ``|`` that joins two texts; another ``|`` only stands there if
+    it is a part of a text itself.
+    """
     character = cell[position]
     if character == "|":
         return position in pipes_of_texts
@@ -134,7 +138,10 @@ def _in_tables(cell: str) -> Iterator[int]:
 
 
 def _has_blanks_inside(cell: str, start: int, end: int) -> bool:
-    """Whether each ``|`` of a row, but the outer ones, has a blank on both sides."""
+    """Whether each ``|`` of a row, but the outer ones, has a blank on both sides.
+
+    One without a blank may join two texts: such a line is no row for sure.
+    """
     inner_positions = _positions_of_pipes(cell, start, end)[1:-1]
     for position in inner_positions:
         if cell[position - 1] not in " \t" or cell[position + 1] not in " \t":

@@ -67,6 +67,8 @@ _BOTH: tuple[Kind, ...] = ("cases", "documents")
 
 
 class FormatInfo(Record):
+    """A format as ``formats.toml`` describes it, for the list of formats and to find its reader."""
+
     name: str
     summary: str
     example: str
@@ -128,12 +130,16 @@ def detect_format(source: Source, kind: Kind, problems: Problems) -> str | None:
     if kind == "documents" and source.suffix in converted.SUFFIXES and not source.is_folder:
         return "text"
     container, text = detect_container(source, kind, problems)
+    if container == "run-file":
+        return "trec"
     if kind == "documents" or container not in CONTAINERS:
-        return "trec" if container == "run-file" else container
+        return container
     whole, records = _shown_records(source, container, text)
     if container == "json" or len(records) == 1:
         # Spans may stand one level deeper, in the object that an exporter sends.
-        outermost = whole[0] if is_list(whole) and whole else whole
+        outermost = whole
+        if is_list(whole) and whole:
+            outermost = whole[0]
         _, inner_records = array_of(outermost, OUTER)
         records += inner_records[:1]
     signs = list(_signs_of(records))
@@ -145,9 +151,9 @@ def detect_format(source: Source, kind: Kind, problems: Problems) -> str | None:
     # The lines of a file that calls itself JSONL are records; else one line may be a whole result.
     is_whole = container in ("json", "yaml") or _format_by_suffix().get(source.suffix) != "jsonl"
     form = _envelope(whole) if is_whole else None
-    if form is None and signs:
-        form = signs[0].form
-    return form or container
+    if form is not None:
+        return form
+    return signs[0].form if signs else container
 
 
 def _shown_records(source: Source, container: str, text: str) -> tuple[object, list[object]]:
@@ -163,13 +169,15 @@ def _shown_records(source: Source, container: str, text: str) -> tuple[object, l
         records, of which such a value may be one.
     """
     if container == "jsonl":
+        # What is split off behind the last of them is the rest of the file.
         lines = text.split("\n", _RECORDS_TO_LOOK_AT)[:_RECORDS_TO_LOOK_AT]
         records = [shown_value(line) for line in lines]
         return records[0], records
-    if container in ("json", "yaml"):
-        whole = shown_value(text) if container == "json" else _yaml_value(source)
-        return whole, [*_records_in_value(whole)[:_RECORDS_TO_LOOK_AT], whole]
-    return None, _first_rows(source, container, text)
+    if container not in ("json", "yaml"):
+        return None, _first_rows(source, container, text)
+    whole = shown_value(text) if container == "json" else _yaml_value(source)
+    records_in_value = _records_in_value(whole)[:_RECORDS_TO_LOOK_AT]
+    return whole, [*records_in_value, whole]
 
 
 def _yaml_value(source: Source) -> object:
@@ -177,7 +185,8 @@ def _yaml_value(source: Source) -> object:
     if source.path is None or source.is_packed:
         return None
     with suppress(OSError, DataError):
-        return parse_yaml_data(source.name, source.limits.read_settings(source.path)).value
+        content = source.limits.read_settings(source.path)
+        return parse_yaml_data(source.name, content).value
     return None
 
 
@@ -284,7 +293,10 @@ def _folder_format(source: Source, folder: Path, kind: Kind) -> str:
 
 
 def _is_trec(source: Source, folder: Path, kind: Kind) -> bool:
-    """Whether a folder has TREC's topics; or, where cases are read, its judgements alone."""
+    """Whether a folder has TREC's topics; or, where cases are read, its judgements alone.
+
+    A query that is judged can be a case by its id alone, see `ragbench.io.trec.NO_TOPICS`.
+    """
     if source.first_child(QUERY_FILES) is not None:
         return True
     has_judgements = trec_qrels(source) is not None or (folder / QRELS_FOLDER).is_dir()
@@ -331,8 +343,9 @@ def _shape(text: str, by_suffix: str | None) -> str | None:
         # Any text may hold commas: a table is believed only when a column has a known name.
         for separator in ("\t", ",", ";", "|"):
             cells = [cell.strip().strip('"') for cell in first_line.split(separator)]
-            if len(cells) > 1 and any(map(is_known_field, cells)):
-                return "tsv" if separator == "\t" else "csv"
+            if len(cells) < 2 or not any(map(is_known_field, cells)):
+                continue
+            return "tsv" if separator == "\t" else "csv"
     return by_suffix
 
 
@@ -352,7 +365,9 @@ def _object_shape(
     except (orjson.JSONDecodeError, UnicodeEncodeError):
         # A pretty-printed file begins with a short line; a long one may merely be cut by the head.
         is_cut = not is_ended and len(first_line) >= HEAD_BYTES // 4
-        return _cut_object_shape(first_line, by_suffix) if is_cut else by_suffix or "json"
+        if is_cut:
+            return _cut_object_shape(first_line, by_suffix)
+        return by_suffix or "json"
     if further_lines.lstrip().startswith("{"):
         return "jsonl"
     # The single line of the file: a table by columns, a record, or an object around the records.
@@ -378,7 +393,10 @@ def _cut_object_shape(line: str, by_suffix: str | None) -> str:
 
 
 def _holds_columns(value: Mapping[str, Any]) -> bool:
-    """Whether it has many questions: a list of them, or an object by row as pandas writes it."""
+    """Whether it has many questions: a list of them, or an object by row as pandas writes it.
+
+    Such an object is a whole table by columns, not a record.
+    """
     for questions in questions_of(value):
         if is_object(questions):
             return True
@@ -412,7 +430,7 @@ class Sign(Record):
     """What they are, and what to do, where they are not read."""
 
     def fits(self, record: Mapping[str, object]) -> bool:
-        """Whether a record is of this form."""
+        """Whether a record is of this form: all signs must be there, so that none is a guess."""
         names = record.keys()
         if not self.all <= names or not self.none.isdisjoint(names):
             return False
@@ -422,6 +440,7 @@ class Sign(Record):
             value = record[name]
             if isinstance(value, types):
                 continue
+            # A table of spans has its objects and lists as JSON in a cell.
             if not self.spans or not str(value).lstrip().startswith(("{", "[")):
                 return False
         return all(str(record[name]).startswith(text) for name, text in self.starts.items())
@@ -473,11 +492,10 @@ _EXPERIMENT = re.compile(r"reference(?:_outputs?)?\..+|feedback\..+|example_id|e
 def langsmith_experiment(names: Iterable[str]) -> bool:
     """Whether the columns of a table are those of a LangSmith experiment."""
     columns = [str(name) for name in names]
-    return (
-        any(column.startswith("inputs.") for column in columns)
-        and any(column.startswith("outputs.") for column in columns)
-        and any(_EXPERIMENT.fullmatch(column) for column in columns)
-    )
+    has_inputs = any(column.startswith("inputs.") for column in columns)
+    has_outputs = any(column.startswith("outputs.") for column in columns)
+    # Other tools have inputs and outputs, too: a third kind of column makes it sure.
+    return has_inputs and has_outputs and any(map(_EXPERIMENT.fullmatch, columns))
 
 
 _MLFLOW_SCORE = re.compile(r".+/(?:score|justification)")
@@ -487,11 +505,14 @@ _MLFLOW_SCORE = re.compile(r".+/(?:score|justification)")
 def mlflow_results(names: Iterable[str]) -> bool:
     """Whether the columns of a table are those that ``mlflow.evaluate`` writes."""
     columns = [str(name) for name in names]
-    return "outputs" in columns and any(_MLFLOW_SCORE.fullmatch(column) for column in columns)
+    return "outputs" in columns and any(map(_MLFLOW_SCORE.fullmatch, columns))
 
 
 def sign_of(record: Mapping[str, object]) -> Sign | None:
-    """By which a record is known to be of a tool; None when its fields say nothing of one."""
+    """By which a record is known to be of a tool; None when its fields say nothing of one.
+
+    The first sign that fits counts: see `_signs` for their order.
+    """
     # These two are patterns of names, which no table of names holds.
     if langsmith_experiment(record.keys()):
         return Sign(form="langsmith")
@@ -504,7 +525,7 @@ def sign_of(record: Mapping[str, object]) -> Sign | None:
 
 
 def _signs_of(records: Iterable[object]) -> Iterator[Sign]:
-    """The sign of each record that has one."""
+    """The sign of each record that has one: by those of the first records a tool is known."""
     for record in records:
         if isinstance(record, Mapping):
             sign = sign_of(cast("Mapping[str, object]", record))
@@ -566,16 +587,15 @@ def _refuse_without_cases(whole: Mapping[str, object]) -> None:
 def _holds_predictions(whole: Mapping[str, object]) -> bool:
     """Whether an object is LlamaIndex's: a list of predictions, and nothing else."""
     predictions = as_list(whole.get("predictions"))
-    return (
-        set(whole) == {"predictions"}
-        and bool(predictions)
-        and all(map(_is_prediction, predictions))
-    )
+    if set(whole) != {"predictions"} or not predictions:
+        return False
+    return all(map(_is_prediction, predictions))
 
 
 def _is_prediction(value: object) -> bool:
     """Whether a record is LlamaIndex's prediction: an answer and its contexts, nothing else."""
-    return is_object(value) and bool(value) and value.keys() <= {"response", "contexts"}
+    fields = as_object(value).keys()
+    return bool(fields) and fields <= {"response", "contexts"}
 
 
 def _first_rows(source: Source, container: str, text: str) -> list[object]:
@@ -615,11 +635,16 @@ def reader_of(name: str) -> RowReader:
 def _rows_before_damage(
     read: RowReader, source: Source, *, kind: Kind, problems: Problems
 ) -> Iterator[Row]:
-    """The rows of a reader; what it raises over a damaged file names the last of them."""
+    """The rows of a reader; what it raises over a damaged file names the last of them.
+
+    So the user sees how far the file is sound.
+    """
     row: Row | None = None
 
     def damaged(error: Exception) -> UnreadableError:
-        return UnreadableError(reading_problem(error, after=None if row is None else row.line))
+        """The error with the last record that could be read, if there is one."""
+        last_line = None if row is None else row.line
+        return UnreadableError(reading_problem(error, after=last_line))
 
     with Reading(damaged):
         for row in read(source, kind=kind, problems=problems):

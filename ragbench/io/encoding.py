@@ -11,7 +11,10 @@ from ragbench.io.source import Problems, Source
 
 
 def encoding_of(where: str | Path) -> tuple[str | None, str]:
-    """The encoding to read a file with, where it has to be guessed, and what to say of that."""
+    """The encoding to read a file with, where it has to be guessed, and what to say of that.
+
+    The encoding is None, and the text empty, where the file says itself how it is encoded.
+    """
     source = decoded(Source.of(where))
     return source.encoding, " ".join(source.notes)
 
@@ -71,22 +74,28 @@ def guess_encoding(head: bytes) -> str | None:
     None where the text is UTF-8, also cut off or damaged, or JSON, which has no other encoding, or
     where nothing fits.
     """
-    if head.startswith(_BYTE_ORDER_MARKS) or b"\x00" in head or head.lstrip()[:1] in (b"{", b"["):
+    if head.startswith(_BYTE_ORDER_MARKS) or b"\x00" in head:
         return None
+    if head.lstrip().startswith((b"{", b"[")):
+        return None
+    # A letter at the end may be cut off: it does not say that the text is no UTF-8.
     text = head.decode("utf-8", "replace").rstrip("\ufffd")
     undecoded_bytes = text.count("\ufffd")
     utf8_letters = sum(letter > "\x7f" and letter != "\ufffd" for letter in text)
     if not undecoded_bytes or utf8_letters >= _DAMAGED_UTF8_RATIO * undecoded_bytes:
         return None
     # A letter that the head cuts in two would rule its encoding out.
-    whole_lines = head[: head.rfind(b"\n") + 1] or head
-    other_letters = whole_lines.translate(None, _ASCII_BYTES)
+    end_of_lines = head.rfind(b"\n") + 1
+    whole_lines = head[:end_of_lines] or head
     western = _SPANISH_OPENING.sub("", whole_lines.decode("cp1252", "replace"))
     if all(letter < "\x80" or letter in _WESTERN_LETTERS for letter in western):
         return "cp1252"
-    if len(other_letters) < _MIN_LETTERS:
+    bytes_beyond_ascii = whole_lines.translate(None, _ASCII_BYTES)
+    if len(bytes_beyond_ascii) < _MIN_LETTERS:
         return None
     from charset_normalizer import from_bytes
 
     best = from_bytes(whole_lines, cp_isolation=_LIKELY_ENCODINGS).best()
-    return None if best is None else best.encoding
+    if best is None:
+        return None
+    return best.encoding

@@ -61,10 +61,15 @@ class SourceInfo(Record):
     @property
     def all_hints(self) -> tuple[str, ...]:
         """Its hints, and those of the answers that were joined."""
-        return self.hints if self.answers is None else (*self.hints, *self.answers.hints)
+        if self.answers is None:
+            return self.hints
+        return self.hints + self.answers.hints
 
     def lines(self) -> Iterator[str]:
-        """Yields what a user is told of how the source is read, a line each."""
+        """Yields what a user is told of how the source is read, a line each.
+
+        A wrong guess shows here before its scores are believed.
+        """
         infos: list[SourceInfo] = [self]
         if self.answers is not None:
             infos.append(self.answers)
@@ -98,7 +103,10 @@ class SourceInfo(Record):
         return f"read {self.path} as {self.form}: {fields}".rstrip(": ")
 
     def _recorded_line(self) -> str:
-        """How many of the cases looked at have an outcome recorded, by stage."""
+        """How many of the cases looked at have an outcome recorded, by stage.
+
+        It says which metrics can be had without asking the RAG again.
+        """
         where = counted(self.looked, "case")
         if self.cases is None:
             where = f"the first {where} (all are read)"
@@ -118,7 +126,9 @@ class SourceInfo(Record):
 
 def _and_more(count: int) -> str:
     """The end of a list that leaves out so many of its items; empty where it leaves out none."""
-    return f" and {count} more" if count > 0 else ""
+    if count <= 0:
+        return ""
+    return f" and {count} more"
 
 
 def looked_at(info: SourceInfo, entries: Sequence[Entry], *, is_whole: bool) -> SourceInfo:
@@ -134,8 +144,10 @@ def looked_at(info: SourceInfo, entries: Sequence[Entry], *, is_whole: bool) -> 
     for entry in entries:
         counts.update(entry.recorded.keys())
         outcomes = entry.recorded.values()
-        failed += any(outcome.status is Status.FAILED for outcome in outcomes)
-        timed += any(outcome.seconds is not None for outcome in outcomes)
+        if any(outcome.status is Status.FAILED for outcome in outcomes):
+            failed += 1
+        if any(outcome.seconds is not None for outcome in outcomes):
+            timed += 1
         search = entry.recorded.get("retrieve")
         if search is not None and search.value is not None:
             has_hops = has_hops or "hops" in as_object(search.value.metadata)
@@ -152,7 +164,7 @@ def looked_at(info: SourceInfo, entries: Sequence[Entry], *, is_whole: bool) -> 
 
 
 def in_stage_order(counts: Mapping[str, int]) -> dict[str, int]:
-    """Counts by stage in the order in which a RAG runs, without those that are 0."""
+    """Counts by stage in the order in which a RAG runs, as users read them, without zeros."""
     order = ("retrieve", "post_retrieve", "validate", "generate")
     return {stage: counts[stage] for stage in order if counts.get(stage)}
 
@@ -177,9 +189,11 @@ class EntrySource(AbstractContextManager["EntrySource"]):
     them shows that."""
 
     def __iter__(self) -> Iterator[Entry]:
+        """Reads the source from its start; the problems are raised after the last entry."""
         return self.read()
 
     def __exit__(self, *_: object) -> None:
+        """Removes what was put on disk for the source; it cannot be read any more."""
         self.held.close()
 
     close = __exit__

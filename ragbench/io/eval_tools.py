@@ -47,9 +47,8 @@ def read_ragas(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Ro
         values = {name: value for name, value in sample.items() if value is not None}
         if not _TEST_SET_MARKS.isdisjoint(values):
             if _has_unclear_contexts(values):
-                answer_option = ""
-                if "answer" in values:
-                    answer_option = " --field response=answer"
+                answer_option = " --field response=answer" if "answer" in values else ""
+                # `add_kind` puts the number of further records in the place of {more}.
                 message = _WHOSE_CONTEXTS.format(container=container, answer=answer_option)
                 problems.add_kind("whose contexts", message, path=row.path, line=row.line)
                 continue
@@ -74,7 +73,11 @@ _WHOSE_CONTEXTS = (
 
 
 def _has_unclear_contexts(values: Values) -> bool:
-    """Whether an answer is beside contexts that may be its own, or those of the test set."""
+    """Whether an answer is beside contexts that may be its own, or those of the test set.
+
+    A test set has gold contexts under the name by which results have the retrieved ones. Beside
+    another field with the retrieved ones they can only be the gold.
+    """
     names = outcome_fields()
     if "contexts" not in values:
         return False
@@ -136,7 +139,11 @@ def read_deepeval(source: Source, *, kind: Kind, problems: Problems) -> Iterator
 def _deepeval_case(
     row: Row, targets: Mapping[str, str], source: Source, problems: Problems
 ) -> dict[str, object] | None:
-    """The fields of a test case; None, and a problem, where a list of texts is unclear."""
+    """The fields of a test case; None, and a problem, where a list of texts is unclear.
+
+    A field that `targets` does not name, such as a metric's result, is left out: it would make the
+    same case in another run a new one.
+    """
     case: dict[str, object] = {}
     for name, value in row.values.items():
         target = targets.get(_snake_case(name))
@@ -225,7 +232,9 @@ def read_promptfoo(source: Source, *, kind: Kind, problems: Problems) -> Iterato
     rows = list(container_rows(source, problems, field_names("array")["promptfoo"]))
     for row in one_part(rows, _promptfoo_parts(rows), source):
         test = as_object(row.values.get("testCase"))
-        variables = as_object(row.values.get("vars")) or as_object(test.get("vars"))
+        variables = as_object(row.values.get("vars"))
+        if not variables:
+            variables = as_object(test.get("vars"))
         recognised = {target for target, _ in fields[tuple(variables)].bindings}
         case: dict[str, object] = {**variables, **_promptfoo_answer(row.values)}
         if "context" in variables:  # by promptfoo's convention the retrieved text
@@ -253,18 +262,17 @@ def _promptfoo_parts(rows: Iterable[Row]) -> list[str]:
     """For each row the name of the system that answers: provider and prompt, where they differ."""
     pairs: list[tuple[str, str]] = []
     for row in rows:
-        provider = row.values.get("provider")
-        provider_object = as_object(provider)
-        if provider_object:
-            provider_name = provider_object.get("label") or provider_object.get("id") or ""
-        else:
-            provider_name = provider
+        provider_name = row.values.get("provider")
+        provider = as_object(provider_name)
+        if provider:  # an object with a label, which its user gave it, and an id
+            provider_name = provider.get("label") or provider.get("id") or ""
         prompt = as_object(row.values.get("prompt"))
         label = prompt.get("label")
         # A prompt without a label of its own has its whole text as the label.
         if not label or label == prompt.get("raw"):
             label = f"prompt {row.values.get('promptIdx', 0)}"
         pairs.append((str(provider_name), str(label)))
+    # Provider and prompt as columns, to see which of the two differs from row to row.
     columns = list(zip(*pairs, strict=True))
     differing = [column for column in columns if len(set(column)) > 1]
     if not differing:
@@ -280,12 +288,14 @@ def _promptfoo_answer(values: Values) -> dict[str, object]:
     outcome: dict[str, object] = {}
     error = response.get("error") or values.get("error")
     # The error of a failed assertion is beside an output, and says nothing of the system.
-    if values.get("failureReason") == _ERROR or (error and output in (None, "")):
+    has_only_error = bool(error) and output in (None, "")
+    if has_only_error or values.get("failureReason") == _ERROR:
         outcome["error"] = error or "an error without a message"
     elif output_object or isinstance(output, list):
-        outcome["response"] = _promptfoo_text(output_object)
-        if outcome["response"] is None:
-            outcome["response"] = json.dumps(output, ensure_ascii=False)
+        text = _promptfoo_text(output_object)
+        if text is None:
+            text = json.dumps(output, ensure_ascii=False)
+        outcome["response"] = text
     elif output is not None:
         outcome["response"] = output
     contexts = _promptfoo_contexts(output_object, as_object(response.get("metadata")))
@@ -331,7 +341,8 @@ _API_ERROR = "API_ERROR"
 def read_open_rag_eval(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields a row per query; its passages follow one another. `source.split` names a run."""
     groups: list[list[Row]] = []
-    for _, rows_of_query in groupby(container_rows(source, problems), _query_and_run):
+    passage_rows = container_rows(source, problems)
+    for _, rows_of_query in groupby(passage_rows, _query_and_run):
         groups.append(list(rows_of_query))
     runs = [str(rows[0].values.get("query_run") or "1") for rows in groups]
     for rows in one_part(groups, runs, source):
@@ -395,4 +406,6 @@ def one_part(items: Sequence[_ItemT], parts: Sequence[str], source: Source) -> I
         if source.split is None:
             reason = "answers of several systems"
         raise UnreadableError(f"found {reason}; name one of them with --split: {', '.join(names)}")
-    return (item for item, part in zip(items, parts, strict=True) if part == part_to_read)
+    for item, part in zip(items, parts, strict=True):
+        if part == part_to_read:
+            yield item

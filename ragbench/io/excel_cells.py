@@ -53,7 +53,9 @@ def cell_text(value: object, number_format: str) -> str:
         return _moment_text(value, number_format)
     if isinstance(value, time):
         return _time_text(value, number_format)
-    return value.isoformat() if isinstance(value, date) else str(value)
+    if isinstance(value, date):
+        return value.isoformat()
+    return str(value)
 
 
 # --- numbers
@@ -78,11 +80,13 @@ def _number_text(value: float, number_format: str) -> str:
     parts = _parsed_section(section)
     if parts is None:
         return plain
-    # A section may be a text alone: "none" for zero.
-    digits = _digits_text(abs(value), parts) if parts.digits else ""
+    digits = ""  # of a section that is a text alone: "none" for zero
+    if parts.digits:
+        digits = _digits_text(abs(value), parts)
+    sign = ""
     # What is rounded to zero has no sign.
-    is_negative = value < 0 and is_signed and re.search("[1-9]", digits) is not None
-    sign = "-" if is_negative else ""
+    if value < 0 and is_signed and re.search("[1-9]", digits) is not None:
+        sign = "-"
     text = f"{sign}{parts.before}{digits}{parts.behind}".strip()
     if text == plain:
         return text
@@ -108,12 +112,17 @@ def _section_of(value: float, number_format: str) -> tuple[str, bool]:
         return sections[1], False
     if value == 0 and len(sections) > 2:
         return sections[2], False
-    return (sections[0] if sections else ""), True
+    if not sections:
+        return "", True
+    return sections[0], True
 
 
 @lru_cache(maxsize=256)
 def _parsed_section(section: str) -> _NumberFormat | None:
-    """The parts of a section; None where it is a format that is not known here."""
+    """The parts of a section; None where it is a format that is not known here.
+
+    A column of a workbook has one format for all its cells, so few are taken apart.
+    """
     before = ""
     digits = ""
     behind = ""
@@ -127,7 +136,8 @@ def _parsed_section(section: str) -> _NumberFormat | None:
         literal = _literal(token)
         if literal is None:
             return None
-        percents += token["percent"] is not None
+        if token["percent"] is not None:
+            percents += 1
         if digits:
             behind += literal
         else:
@@ -156,15 +166,19 @@ def _digits_text(number: float, parts: _NumberFormat) -> str:
     """A number of zero or more by the digits of a format: ``#,##0.0#`` shows 1234.5 as 1,234.5."""
     digits, _, exponent = parts.digits.upper().partition("E")
     whole_format, _, fraction_format = digits.partition(".")
-    # Trailing commas show thousands, or millions, as one.
-    thousands = len(digits) - len(digits.rstrip(","))
+    # Each trailing comma shows a thousand as one: "0," shows 12000 as 12.
+    trailing_commas = len(digits) - len(digits.rstrip(","))
     whole_format = whole_format.rstrip(",")
     fraction_format = fraction_format.rstrip(",")
     if exponent:
         mantissa, _, power = f"{number:.{len(fraction_format)}E}".partition("E")
+        sign = power[0]
         width = len(exponent) - 1  # without its sign
-        return f"{mantissa}E{power[0]}{int(power[1:]):0{width}d}"
-    exact = Decimal(_plain_number(number)).scaleb(2 * parts.percents - 3 * thousands)
+        power_digits = power[1:].lstrip("0").rjust(width, "0")
+        return f"{mantissa}E{sign}{power_digits}"
+    # Each percent sign shows a hundred times the number, each trailing comma a thousandth of it.
+    places = 2 * parts.percents - 3 * trailing_commas
+    exact = Decimal(_plain_number(number)).scaleb(places)
     last_place = Decimal(1).scaleb(-len(fraction_format))
     rounded = exact.quantize(last_place, rounding=ROUND_HALF_UP)
     whole, _, fraction = f"{rounded:f}".partition(".")
@@ -174,7 +188,7 @@ def _digits_text(number: float, parts: _NumberFormat) -> str:
         fraction = fraction[:-1]
     min_width = whole_format.count("0")
     whole = whole.lstrip("0").rjust(min_width, "0")
-    if "," in whole_format:
+    if "," in whole_format:  # a comma between groups of three digits
         whole = re.sub(r"(?<=\d)(?=(?:\d{3})+$)", ",", whole)
     if fraction:
         return f"{whole}.{fraction}"
@@ -195,10 +209,12 @@ def _moment_text(moment: datetime, number_format: str) -> str:
 
 
 def _shows(number_format: str) -> tuple[bool, bool]:
-    """Whether a format shows a date, and a time."""
+    """Whether a format shows a date, and whether it shows a time."""
     letters = _NOT_OF_A_DATE.sub("", number_format.lower())
     # An m is either a month or a minute: it shows neither alone.
-    return bool(re.search("[yd]", letters)), bool(re.search("[hs]", letters))
+    has_date = re.search("[yd]", letters) is not None
+    has_time = re.search("[hs]", letters) is not None
+    return has_date, has_time
 
 
 def _time_text(moment: time, number_format: str) -> str:
@@ -254,7 +270,8 @@ def _clock_part(part: str, seconds: int, total: float, *, is_twelve_hours: bool)
     kind = part.lower().strip("[]")
     letter = kind[:1]
     if kind in ("am/pm", "a/p"):
-        half = "AM" if seconds // 3600 % 24 < 12 else "PM"
+        hour = seconds // 3600 % 24
+        half = "AM" if hour < 12 else "PM"
         return half if kind == "am/pm" else half[0]
     if letter not in ("h", "m", "s"):
         return part.strip('"').removeprefix("\\")
@@ -265,7 +282,7 @@ def _clock_part(part: str, seconds: int, total: float, *, is_twelve_hours: bool)
     if not part.startswith("["):
         count %= 24 if letter == "h" else 60
     if letter == "h" and is_twelve_hours:
-        count = count % 12 or 12
+        count = count % 12 or 12  # midnight and noon are twelve
     text = f"{count:0{len(letters)}d}"
     if decimals:
         text += f"{total % 1:.{len(decimals)}f}"[1:]  # without the zero before the point

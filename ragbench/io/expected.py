@@ -17,7 +17,11 @@ Fields = dict[str, Any]
 
 
 def take_expectations(fields: Fields) -> tuple[Expectation, ...]:
-    """Takes the expectations out of the fields of a record, each once."""
+    """Takes the expectations out of the fields of a record, each once: a case has all in one field.
+
+    Args:
+        fields: by their names, with their values converted; those that are taken are gone.
+    """
     expectations = list[Expectation](fields.pop("expectations", ()))
     for name, rule in field_names("expectation_kinds").items():
         value = fields.pop(name, None)
@@ -32,7 +36,10 @@ def is_expectation(field: str) -> bool:
 
 
 def merged(first: Any, second: Any) -> Any:
-    """The values of two fields of one meaning, such as `expected_keywords` and `must_contain`."""
+    """The values of two fields of one meaning, such as `expected_keywords` and `must_contain`.
+
+    Both are demanded: a flag of either counts, and the texts add up.
+    """
     if isinstance(first, bool):
         return first or second
     return (*first, *second)
@@ -80,8 +87,11 @@ _OF_JSON = (ExpectationKind.JSON, ExpectationKind.HOLDS_JSON)
 
 
 def expectation_kinds() -> frozenset[str]:
-    """The kinds of promptfoo's assertions that become expectations."""
-    return frozenset(kind for name in _KINDS for kind in (name, f"not-{name}"))
+    """The kinds of promptfoo's assertions on the text of an answer, each also with ``not-``."""
+    kinds: set[str] = set()
+    for name in _KINDS:
+        kinds.update((name, f"not-{name}"))
+    return frozenset(kinds)
 
 
 def becomes_expectation(kind: str) -> bool:
@@ -92,7 +102,9 @@ def becomes_expectation(kind: str) -> bool:
     """
     name = kind.removeprefix("not-")
     is_negated = name != kind
-    return name in _KINDS and not (is_negated and name.endswith("-all"))
+    if is_negated and name.endswith("-all"):
+        return False
+    return name in _KINDS
 
 
 def promptfoo_expectations(
@@ -143,11 +155,18 @@ def _assertion_texts(value: object, variables: Mapping[str, object], *, is_list:
     items = as_list(value) or [value]
     if is_list and isinstance(value, str):  # promptfoo takes a list as text with commas, too
         items = [item.strip() for item in value.split(",")]
+
+    def value_of(variable: re.Match[str]) -> str:
+        """The variable's value; a name that is not known stays as it is written."""
+        return str(variables.get(variable[1], variable[0]))
+
     texts: list[str] = []
     for item in items:
-        if isinstance(item, bool) or not isinstance(item, (str, int, float)) or item == "":
+        if isinstance(item, bool) or not isinstance(item, (str, int, float)):
             continue
-        text = _VARIABLE.sub(lambda match: str(variables.get(match[1], match[0])), str(item))
+        if item == "":
+            continue
+        text = _VARIABLE.sub(value_of, str(item))
         if _VARIABLE.search(text) or text.startswith("file://"):
             return []  # without one of its texts, the assertion would ask for less, or for more
         texts.append(text)

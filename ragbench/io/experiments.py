@@ -43,7 +43,7 @@ _SOLE_KEY = "value"
 
 
 def part_of(value: object) -> Values:
-    """Inputs or outputs as an object; a text alone is the only thing in them."""
+    """Inputs or outputs as an object, so that all are read alike; a text alone is all in them."""
     if is_object(value):
         return value
     if value is None or is_missing(value):
@@ -125,7 +125,10 @@ def _input_fields(inputs: Values) -> dict[str, str]:
 
 
 def _output_fields(outputs: Values) -> dict[str, str]:
-    """Keys of the system's answer and of what it retrieved, with the fields that they are."""
+    """Keys of the system's answer and of what it retrieved, with the fields that they are.
+
+    Names that ragbench has for outcomes count before those that frameworks use.
+    """
     usual = outcome_fields()
     returned = field_names("returned")
     id_names = (*usual["retrieved_context_ids"], *returned["context_ids"])
@@ -140,7 +143,10 @@ def _output_fields(outputs: Values) -> dict[str, str]:
 
 
 def _reference_fields(reference: Values) -> dict[str, str]:
-    """Keys of what was expected, with the fields of a case that they are."""
+    """Keys of what was expected, with the fields of a case that they are.
+
+    Here ``answer`` and ``contexts`` are the right ones: it is the example's side of the experiment.
+    """
     answer = _key_by_name_or_text(
         reference, (*case_fields()["reference"], *field_names("returned")["answer"])
     )
@@ -168,7 +174,10 @@ def _key_by_name(values: Values, names: Iterable[str]) -> str | None:
 
 
 def _key_by_name_or_text(values: Values, names: Iterable[str]) -> str | None:
-    """The key with the first of some names, else the only one that holds a text."""
+    """The key with the first of some names, else the only one that holds a text.
+
+    Keys are the user's own: of a single text there is no doubt which it is.
+    """
     key = _key_by_name(values, names)
     if key is not None:
         return key

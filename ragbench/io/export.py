@@ -37,7 +37,8 @@ class Scores(Record):
     def of(self, case: str) -> Iterator[tuple[str, Cell | None]]:
         """Each metric with its cell for a case; None where the case was not scored by it."""
         cells = self.cells.get(case, {})
-        return ((metric, cells.get(metric)) for metric in self.metrics)
+        for metric in self.metrics:
+            yield metric, cells.get(metric)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -52,8 +53,9 @@ class Exported:
     """How many cases an interrupted run has not asked or not scored yet."""
 
     def leave_out(self, reason: str) -> None:
-        """Counts a case that is not written."""
-        self.left_out[reason] = self.left_out.get(reason, 0) + 1
+        """Counts a case that is not written, by the reason that the user reads."""
+        self.left_out.setdefault(reason, 0)
+        self.left_out[reason] += 1
 
 
 class Export(Protocol):
@@ -89,7 +91,9 @@ def export(
         ``export("ragas", traces, "samples.jsonl").written`` is the number of samples in the file.
     """
     write: Export = EXPORTS.load(name)
-    return write(traces, Path(path), scores=Scores() if scores is None else scores)
+    if scores is None:
+        scores = Scores()
+    return write(traces, Path(path), scores=scores)
 
 
 class ColumnKind(StrEnum):
@@ -130,7 +134,7 @@ def columns(scores: Scores) -> dict[str, ColumnKind]:
 
 
 def table_row(trace: Trace, scores: Scores) -> dict[str, Any]:
-    """One case's values by column name.
+    """One case's values by column name: the row that CSV, Parquet and Hugging Face folders share.
 
     Texts and JSON are strings, numbers floats, flags booleans, lists are lists of these; None is
     not known.
@@ -154,7 +158,10 @@ def table_row(trace: Trace, scores: Scores) -> dict[str, Any]:
         values[f"status:{metric}"] = None if cell is None else cell.status.value
     with in_case(trace.case.id):
         values["rubrics_json"] = None if sample.rubrics is None else json_text(sample.rubrics)
-        return {name: _cell(name, kind, values[name]) for name, kind in columns(scores).items()}
+        row: dict[str, Any] = {}
+        for name, kind in columns(scores).items():
+            row[name] = _cell(name, kind, values[name])
+        return row
 
 
 _ID_COLUMNS = frozenset(
@@ -216,7 +223,7 @@ def encode_case(case: Case) -> dict[str, Any]:
 
 
 def _telling_fields(record: Case | Evidence | Turn | Expectation) -> dict[str, Any]:
-    """A record's fields without those that say nothing."""
+    """A record's fields without those that say nothing: files stay short, and people read them."""
     values: dict[str, Any] = {}
     for name in record.__struct_fields__:
         value = getattr(record, name)
@@ -291,8 +298,11 @@ def write_lines(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Expor
             record["retrieval"] = trace.retrieval
             record["post_retrieval"] = trace.post_retrieval
             record["generation"] = trace.generation
-            cells = scores.of(case.id)
-            record["scores"] = {metric: cell for metric, cell in cells if cell is not None}
+            cells: dict[str, Cell] = {}
+            for metric, cell in scores.of(case.id):
+                if cell is not None:
+                    cells[metric] = cell
+            record["scores"] = cells
             with in_case(case.id):
                 line = json_bytes(record)
             file.write(line + b"\n")

@@ -32,8 +32,9 @@ ANSWER_FIELDS = frozenset(
 
 @cache
 def read_table(name: str) -> dict[str, Any]:
-    """A file of data of this package."""
-    return tomllib.loads((get_data("ragbench.io", name) or b"").decode())
+    """A file of data of this package, parsed once; the package may be in a ZIP file."""
+    content = get_data("ragbench.io", name) or b""
+    return tomllib.loads(content.decode())
 
 
 @cache
@@ -48,7 +49,10 @@ def field_names(kind: str, file: str = "fields.toml") -> Names:
         kind: a table of the file, such as ``hit`` for the fields of a retrieved chunk.
         file: the file of data that has the table.
     """
-    return {name: tuple(names.split()) for name, names in read_table(file)[kind].items()}
+    names_of: dict[str, tuple[str, ...]] = {}
+    for name, names in read_table(file)[kind].items():
+        names_of[name] = tuple(names.split())
+    return names_of
 
 
 case_fields = partial(field_names, "case")
@@ -60,13 +64,16 @@ document_fields = partial(field_names, "document")
 
 @cache
 def entry_fields() -> Names:
-    """Everything that a record of a case may hold."""
+    """Everything that a record of a case may hold: the case, its expectations, the outcomes."""
     return {**case_fields(), **field_names("expectation"), **outcome_fields()}
 
 
 @cache
 def targets(kind: Literal["cases", "documents"]) -> Mapping[str, str]:
-    """Field of a record by each name that is recognised for it."""
+    """Field of a record by each name that is recognised for it, in the spelling of `squash`.
+
+    Readers look up every name of every file here, so the table is turned round once.
+    """
     names_of_fields = entry_fields() if kind == "cases" else document_fields()
     field_by_name: dict[str, str] = {}
     for field, names in names_of_fields.items():
@@ -80,8 +87,9 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_]+")
 
 
 def name_words(name: str) -> list[str]:
-    """The words of a field's name, without case."""
-    return [word.casefold() for word in _WORD.findall(name)]
+    """The words of a field's name, without case: a name is known by a word that is in it."""
+    words = _WORD.findall(name)
+    return [word.casefold() for word in words]
 
 
 @cache
@@ -90,10 +98,10 @@ def says_gold(path: str) -> bool:
 
     Such a field is the dataset's. What a system did never goes by such a name.
     """
-    beginnings = field_names("gold")["beginnings"]
-    if any(squash(name).startswith(beginnings) for name in path.split(".")):
+    gold = field_names("gold")
+    if any(squash(name).startswith(gold["beginnings"]) for name in path.split(".")):
         return True
-    return not set(field_names("gold")["words"]).isdisjoint(name_words(path))
+    return not set(gold["words"]).isdisjoint(name_words(path))
 
 
 def says_verdict(name: str) -> bool:
@@ -112,16 +120,22 @@ def says_verdict(name: str) -> bool:
 
 
 def may_be_reference(name: str) -> bool:
-    """Whether a name that is not recognised speaks of a right answer, such as ``truth``."""
+    """Whether a name that is not recognised speaks of a right answer, such as ``truth``.
+
+    No word may be in it that speaks of anything else: ``truth_source`` holds no answer.
+    """
     words = set(name_words(name))
     word_lists = field_names("gold")
     of_answers = set(word_lists["of_answers"])
-    return not words.isdisjoint(of_answers) and words <= of_answers.union(word_lists["beside"])
+    if words.isdisjoint(of_answers):
+        return False
+    return words <= of_answers.union(word_lists["beside"])
 
 
 def is_known_field(name: str) -> bool:
     """Whether a name is one of those recognised, for cases or for documents."""
-    return squash(name) in targets("cases") or squash(name) in targets("documents")
+    squashed_name = squash(name)
+    return squashed_name in targets("cases") or squashed_name in targets("documents")
 
 
 def squash(name: str) -> str:
@@ -145,7 +159,10 @@ QUERY_FILES = ("queries.tsv", "topics.tsv", "queries.txt", "topics.txt")
 
 
 def disagreement(target: str, field: str, other_field: str) -> str:
-    """What is said of a record in which two fields hold different values for the same thing."""
+    """What is said of a record in which two fields hold different values for the same thing.
+
+    A field called ``answer`` may be the system's in place of the right one: then this is said, too.
+    """
     message = (
         f"'{field}' and '{other_field}' both hold the {target} and disagree; "
         f"choose one: --field {target}={field} or --field {target}={other_field}"
@@ -161,7 +178,7 @@ def absence(target: str, values: Mapping[str, object]) -> str:
 
     What stands in objects and lists is shown line by line.
     """
-    names = ", ".join(sorted(map(str, values))) or "none"
+    field_list = ", ".join(sorted(map(str, values))) or "none"
     documents = [name for name in document_fields()["text"] if name in values]
     hint = ""
     if target == "query" and documents:
@@ -169,7 +186,7 @@ def absence(target: str, values: Mapping[str, object]) -> str:
     similar_names = get_close_matches(target, map(str, values), n=1)
     likely_name = similar_names[0] if similar_names else "NAME"
     message = (
-        f"no field for the {target}{{more}} (the fields are: {names}). Rename one, or map it with "
-        f"--field {target}={likely_name}.{hint}"
+        f"no field for the {target}{{more}} (the fields are: {field_list}). Rename one, or map it "
+        f"with --field {target}={likely_name}.{hint}"
     )
     return message.rstrip(".")

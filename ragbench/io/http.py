@@ -58,6 +58,7 @@ class HTTPRagError(InterfaceError):
     """A server's response is no answer."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
+        """Takes what is wrong, and the response's status if there was a response."""
         super().__init__(message)
         self.status = status
         self.headers: Mapping[str, str] = {}
@@ -88,6 +89,7 @@ class _Connections:
     """A client and the event loop that its connections belong to."""
 
     def __init__(self, client: httpx.AsyncClient) -> None:
+        """Takes a client that only this process uses: a fork cannot share its connections."""
         self.process = os.getpid()
         self._loop = _loop_of(self.process)
         self._client = client
@@ -95,7 +97,7 @@ class _Connections:
     def run(
         self, request: Callable[[httpx.AsyncClient], Coroutine[Any, Any, httpx.Response]]
     ) -> httpx.Response:
-        """Makes a request in the loop, and waits for its end."""
+        """Makes a request in the loop, and waits for its end in the thread of the caller."""
         return self._loop.run(request(self._client))
 
     def close(self) -> None:
@@ -172,6 +174,7 @@ class JsonEndpoint:
         """The connections of this process, opened at the first request."""
         with self._opening:
             connections = self._connections
+            # A fork has its parent's connections, and must not use them.
             if connections is None or connections.process != os.getpid():
                 client = self._httpx.AsyncClient(
                     headers=self._headers,
@@ -182,6 +185,7 @@ class JsonEndpoint:
                 )
                 connections = _Connections(client)
                 self._connections = connections
+                # Not at the end of the process: its loop is in a daemon thread, and may be gone.
                 weakref.finalize(self, connections.close).atexit = False
             return connections
 
@@ -228,7 +232,7 @@ class JsonEndpoint:
         return next(iter(self.versions), None)
 
     async def _get_version(self, client: httpx.AsyncClient) -> httpx.Response:
-        """Asks the server for its version."""
+        """Asks the server for its version, and gives up soon: a run can do without."""
         async with asyncio.timeout(min(self._timeout, _VERSION_SECONDS)):
             return await client.get(self._address())
 
@@ -240,7 +244,10 @@ class JsonEndpoint:
         return address
 
     def _note_version(self, version: object) -> None:
-        """Remembers the version that a response names, if it names one."""
+        """Remembers the version that a response names, if it names one.
+
+        A server that is replaced during a run names another one, and both are among `versions`.
+        """
         if isinstance(version, (str, int, float)) and not isinstance(version, bool):
             text = self._masked(str(version).strip())[:_LONGEST_VERSION]
             if text:
@@ -337,7 +344,8 @@ class JsonEndpoint:
                 raise self._unreachable(
                     f"{shown} gives no connection within a time limit"
                 ) from None
-            return None, _Failure(self._masked(str(error) or type(error).__name__), False)
+            reason = self._masked(str(error) or type(error).__name__)
+            return None, _Failure(reason, was_connected=False)
         except TimeoutError:
             raise StageTimeoutError(
                 f"{shown} did not answer in time: the answer was not complete after "
@@ -348,7 +356,7 @@ class JsonEndpoint:
         except (library.HTTPError, library.InvalidURL) as error:
             problem = self._masked(f"{type(error).__name__}: {error}".rstrip(": "))
             if isinstance(error, (library.NetworkError, library.RemoteProtocolError)):
-                return None, _Failure(problem, True)
+                return None, _Failure(problem, was_connected=True)
             raise HTTPRagError(f"{shown} failed: {problem}") from None
         return response, None
 
@@ -366,7 +374,10 @@ class JsonEndpoint:
             return response
 
     def _request_of(self, address: str | httpx.URL, payload: Any) -> dict[str, Any]:
-        """What the client is given to send: JSON by POST, unless a kind of endpoint has another."""
+        """What the client is given to send: JSON by POST, unless a kind of endpoint has another.
+
+        These are the arguments of `httpx.AsyncClient.request`.
+        """
         return {"method": "POST", "url": address, "json": payload}
 
     def _location_on_same_host(self, response: httpx.Response, shown: str) -> httpx.URL:
@@ -390,8 +401,8 @@ class JsonEndpoint:
 
     def _error(self, message: str, response: httpx.Response) -> HTTPRagError:
         """The error of a response, with where it redirects to and how it begins."""
-        location = response.headers.get("location") if response.is_redirect else None
-        if location:
+        location = response.headers.get("location")
+        if response.is_redirect and location:
             message += f" with a redirect to {self._masked(location)}, which would drop the body"
         # Blanks are squeezed only after masking, and a secret may be cut: hence the longer part.
         beginning = self._masked(response.text[: 4 * _SHOWN])

@@ -50,7 +50,7 @@ from ragbench.safe_text import counted, shortened_line
 
 
 def _sql(name: str) -> str:
-    """A statement of ``scratch.toml``."""
+    """A statement of ``scratch.toml``, by which answers and cases are brought together on disk."""
     return cast("str", read_table("scratch.toml")["answers"][name])
 
 
@@ -89,6 +89,7 @@ def join_answers(
     notes: dict[str, None] = {}
 
     def answer_rows() -> Iterator[tuple[object, ...]]:
+        """Rows of the table of answers, in the order of their source."""
         for number, entry in enumerate(answers):
             if is_beir and _holds_itself(entry):
                 notes[WITHOUT_ITSELF] = None
@@ -108,6 +109,7 @@ def join_answers(
     info = replace(info, notes=(*info.notes, *notes))
 
     def read() -> Iterator[Entry]:
+        """The cases in their order, each with the answer that it was paired with."""
         for position, entry in enumerate(cases):
             row = db.execute(_sql("of_case"), (position,)).fetchone()
             if row is None:
@@ -141,7 +143,7 @@ def _recorded_of_missing(case: Case, answers: SourceInfo) -> dict[str, Outcome[A
 
 
 def _holds_itself(entry: Entry) -> bool:
-    """Whether a query is among the documents that were retrieved for it."""
+    """Whether a query is among the documents that were retrieved for it, as in ArguAna."""
     outcome = entry.recorded.get("retrieve")
     if outcome is None or outcome.value is None:
         return False
@@ -173,12 +175,12 @@ def _answer_row(number: int, entry: Entry) -> tuple[object, ...]:
     case = entry.case
     outcomes = entry.recorded.values()
     # An id that was made from the query, because the source has none, says no more than that.
-    query_digest = derived_id("q", case.query) if case.query else None
+    query_digest: str | None = None
     id: str | None = case.id
-    if query_digest is not None and (
-        case.id == query_digest or case.id.startswith(f"{query_digest}-")
-    ):
-        id = None
+    if case.query:
+        query_digest = derived_id("q", case.query)
+        if case.id == query_digest or case.id.startswith(f"{query_digest}-"):
+            id = None
     return (
         number,
         id,
@@ -198,6 +200,7 @@ class _Example(NamedTuple):
     query: str | None
 
     def __str__(self) -> str:
+        """It in the words of a message: next to one from the other source, the difference shows."""
         parts: list[str] = []
         if self.id is not None:
             parts.append(f"id '{shortened_line(self.id)}'")
@@ -231,7 +234,7 @@ class _Counts:
 
     @property
     def without(self) -> int:
-        """Cases of which nothing is recorded."""
+        """Cases of which nothing is recorded: a RAG has to be asked, or they are left out."""
         return self.cases - self.joined - self.empty
 
 
@@ -268,7 +271,10 @@ def _pair_in_order(db: sqlite3.Connection, cases: EntrySource, answers: SourceIn
 
 
 def _pair(db: sqlite3.Connection, cases: EntrySource, answers: SourceInfo) -> _Counts:
-    """Decides which answer belongs to which case, and writes the pairs into the database."""
+    """Decides which answer belongs to which case, and writes the pairs into the database.
+
+    By id first, for all cases: what a case has by its id is not given to another one by question.
+    """
     if answers.form == IN_ORDER:
         return _pair_in_order(db, cases, answers)
     counts = _Counts()
@@ -313,14 +319,15 @@ def _pair_by_question(db: sqlite3.Connection, counts: _Counts, judged: Collectio
             _give(db, position, answer[0])
             continue
         if position in judged:
-            counts.first_empty = counts.first_empty or case_id
+            if counts.empty == 0:
+                counts.first_empty = case_id
             counts.empty += 1
         if counts.unanswered is None:
             counts.unanswered = _Example(case_id, query)
 
 
 def _give(db: sqlite3.Connection, position: int, number: int) -> None:
-    """Gives the case at a position the answer with a number."""
+    """Gives the case at a position the answer with a number; a note counts those not used."""
     db.execute("INSERT INTO pairs VALUES (?, ?)", (position, number))
     db.execute("UPDATE answers SET used = used + 1 WHERE number = ?", (number,))
 
@@ -332,7 +339,13 @@ def _check_joined(
     counts: _Counts,
     min_joined: float,
 ) -> None:
-    """Refuses outputs that are those of other cases: nothing of them would be measured."""
+    """Refuses outputs that are those of other cases: nothing of them would be measured.
+
+    The message shows a case and an output without each other, by which a user sees what differs.
+
+    Args:
+        min_joined: the least share of the cases that have an output, 0 to 1.
+    """
     if counts.joined and counts.joined >= min_joined * counts.cases:
         return
     (records,) = db.execute("SELECT count(*) FROM answers").fetchone()
@@ -346,7 +359,9 @@ def _check_joined(
             f"none of its {counted(records, 'record')} is joined with the "
             f"{counted(counts.cases, 'case')} of {cases.path}"
         )
-    message = reason + "\n" + "\n".join(f"  {line}" for line in _unjoined_lines(db, counts))
+    message = reason
+    for line in _unjoined_lines(db, counts):
+        message += f"\n  {line}"
     if counts.disagreeing:
         message += (
             f"\n{counted(counts.disagreeing, 'record')} with the id of a case that asks something "
@@ -378,7 +393,10 @@ def _described(
     *,
     keep_unanswered: bool,
 ) -> SourceInfo:
-    """How the two sources are read together, with the counts over all of both."""
+    """How the two sources are read together, with the counts over all of both.
+
+    Unlike a source alone, both were read whole to be joined: no count is that of a first look.
+    """
     stages: Counter[str] = Counter()
     failed = 0
     timed = 0

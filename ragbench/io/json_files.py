@@ -36,6 +36,8 @@ _EXPECTED = (
 
 
 class Line(NamedTuple):
+    """A line of a file as its bytes, with what a problem says of its place."""
+
     number: int
     offset: int
     """How many bytes stand before it in the file; meaningful for UTF-8 files only."""
@@ -55,7 +57,9 @@ def read_lines(source: Source, problems: Problems, *, piece: int = 0) -> Iterato
     with source.opened(problems) as stream:
         if stream is None:
             return
-        codec = None if source.encoding == "utf-8" else source.encoding
+        codec = source.encoding
+        if codec == "utf-8":  # read as it is, like a file of which nothing was said
+            codec = None
         beginning = b""
         if codec is None:  # the mark at the beginning shows how the file is encoded
             beginning = stream.readline(longest + 1 + len(codecs.BOM_UTF8))
@@ -189,8 +193,15 @@ _QUESTION_NAMES = frozenset({"query", "question", "userinput"})
 
 
 def questions_of(value: Mapping[str, Any]) -> list[Any]:
-    """What an object is asked, where it is a record; nothing of an envelope around records."""
-    return [item for name, item in value.items() if squash(str(name)) in _QUESTION_NAMES]
+    """What an object is asked, where it is a record; nothing of an envelope around records.
+
+    So one tells a record, whose lists are its fields, from an object that holds a list of records.
+    """
+    questions: list[Any] = []
+    for name, item in value.items():
+        if squash(str(name)) in _QUESTION_NAMES:
+            questions.append(item)
+    return questions
 
 
 def load(source: Source, problems: Problems) -> object | None:
@@ -201,10 +212,13 @@ def load(source: Source, problems: Problems) -> object | None:
     try:
         value = parse_json(raw)
     except ValueProblem as problem:
+        # Bytes that are no text are noted by `decode_line`, with their offset.
         if decode_line(Line(1, 0, raw), source.name, problems) is not None:
             problems.add(str(problem), path=source.name)
         return None
-    return value if is_unambiguous(raw, value, source.name, 1, problems) else None
+    if not is_unambiguous(raw, value, source.name, 1, problems):
+        return None
+    return value
 
 
 def is_unambiguous(raw: bytes, value: object, path: str, line: int, problems: Problems) -> bool:
@@ -239,7 +253,10 @@ def parse_unambiguous(raw: bytes, path: str) -> object:
 
 
 def _count_keys(value: object) -> int:
-    """How many keys the objects in a value have."""
+    """How many keys the objects in a value have, at all depths.
+
+    Without recursion, which a value that is nested deep would exhaust.
+    """
     count = 0
     waiting = [value]
     while waiting:
@@ -264,15 +281,21 @@ _TEXT = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*)"(\s*:)?', re.DOTALL)
 
 
 def _repeated_key(raw: bytes) -> tuple[int, str] | None:
-    """Where the first key stands that its object has already, and the key."""
+    """Where the first key stands that its object has already, and the key.
+
+    A parser of JSON gives the keys of an object in order, but not where they stand. So each key is
+    first written anew with its offset in it.
+    """
     repeated: list[tuple[int, str]] = []
 
     def with_place(text: re.Match[bytes]) -> bytes:
+        """A key with its offset behind a NUL; a value as it is."""
         if text[2] is None:  # a value
             return text[0]
         return b'"%b\\u0000%d":' % (text[1], text.start())
 
     def look(pairs: list[tuple[str, object]]) -> None:
+        """Notes the keys that an object has twice; the parser calls it for each object."""
         seen: set[str] = set()
         for name, _ in pairs:
             key, _, place = name.rpartition("\0")
@@ -291,11 +314,16 @@ def _repeated_key(raw: bytes) -> tuple[int, str] | None:
 
 
 _BLOCK_BYTES = 1 << 18
+"""How much of a file is read at least in one go while its elements are cut out."""
 _SIGN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|["\[\]{}]', re.DOTALL)
+"""A text of JSON, a quote that begins one without an end, or a bracket."""
 
 
 def _signs(buffer: bytes, start: int = 0) -> Iterator[tuple[bytes, int, int]]:
-    """Brackets, and texts as a quote, each with where it begins and ends; none that is cut off."""
+    """Brackets, and texts as a quote, each with where it begins and ends; none that is cut off.
+
+    A bracket within a text is a part of it, so whole texts are skipped.
+    """
     for match in _SIGN.finditer(buffer, start):
         begin, end = match.span()
         if end - begin == 1 and buffer[begin:end] == b'"':
@@ -304,12 +332,14 @@ def _signs(buffer: bytes, start: int = 0) -> Iterator[tuple[bytes, int, int]]:
 
 
 _SHOWN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|["\[\]{},:]', re.DOTALL)
+"""As `_SIGN`, or the comma and the colon between the parts of an object."""
 
 
 def shown_value(text: str) -> object:
     """The JSON value that a text begins with, as far as it shows it: what is cut off is left out.
 
-    A key whose value is cut off is there with null; null, too, where there is no such value.
+    A key whose value is cut off is there with null; null, too, where there is no such value. By
+    this look at the beginning of a file its form is recognised.
     """
     try:
         return cast("object", json.loads(text))
@@ -332,7 +362,10 @@ def shown_value(text: str) -> object:
             brackets = brackets[1:]
         elif sign not in ",:":
             continue
-        end = token.start() if sign == "," else token.end()
+        if sign == ",":
+            end = token.start()  # JSON has no comma before a closing bracket
+        else:
+            end = token.end()
         ending = f"null{brackets}" if sign == ":" else brackets
     with suppress(ValueError):
         return cast("object", json.loads(text[:end] + ending))
@@ -340,25 +373,35 @@ def shown_value(text: str) -> object:
 
 
 def array_of(value: object, keys: Sequence[str]) -> tuple[str | None, Sequence[object]]:
-    """The first of an object's own keys that holds an array of objects or arrays, and the array."""
+    """The first of an object's own keys that holds an array of objects or arrays, and the array.
+
+    No key, and no array, where there is none: a tool's file is known by such a key.
+    """
     fields = as_object(value)
     for key in keys:
         array = fields.get(key)
-        if is_list(array) and array and (is_object(array[0]) or is_list(array[0])):
+        if not is_list(array) or not array:
+            continue
+        if is_object(array[0]) or is_list(array[0]):
             return key, array
     return None, ()
 
 
 class Element(NamedTuple):
+    """An element of an array as its bytes, with the line on which it begins."""
+
     line: int
     raw: bytes
 
 
 def _array_start(head: bytes, key: str | None) -> int:
-    """Where the first element of a file's array is, or of that behind one of its own keys."""
+    """Where the first element of a file's array is, or of that behind one of its own keys.
+
+    The offset behind the array's opening bracket; 0 where the head shows no such array.
+    """
     written_key = None if key is None else orjson.dumps(key)
     depth = 0
-    is_next = key is None
+    is_next = key is None  # whether the next bracket opens the array
     for sign, start, end in _signs(head):
         if sign == b"[" and is_next:
             return end
@@ -378,8 +421,9 @@ def array_elements(source: Source, key: str | None, problems: Problems) -> Itera
     holds one element, one that is no JSON does not hide the others, and each has its line.
     """
     head = source.head(problems) or b""
-    mark = len(codecs.BOM_UTF8) if head.startswith(codecs.BOM_UTF8) else 0
-    start = _array_start(head[mark:], key) + mark
+    text = head.removeprefix(codecs.BOM_UTF8)
+    mark_bytes = len(head) - len(text)
+    start = _array_start(text, key) + mark_bytes
     longest = source.limits.record
     with source.opened(problems) as stream:
         if stream is None:
@@ -430,7 +474,8 @@ def json_elements(
     With each its line and its bytes; what is no JSON is noted.
     """
     if is_one:
-        elements = iter([Element(1, read_bytes(source, problems) or b"")])
+        content = read_bytes(source, problems) or b""
+        elements = iter([Element(1, content)])
     else:
         elements = array_elements(source, key, problems)
     for line, raw in elements:
@@ -483,10 +528,15 @@ def read_json_arrays(source: Source, paths: Sequence[str], problems: Problems) -
     if not is_object(value):
         yield from _item_rows(value, source, problems)
         return
-    lists = [*filter(is_list, (getter(path)(value) for path in paths))]
+    lists: list[Sequence[object]] = []
+    for path in paths:
+        items = getter(path)(value)
+        if is_list(items):
+            lists.append(items)
     if is_split_table(value):
-        items: Sequence[object] = rows_of_split(value)
+        items = rows_of_split(value)
     elif lists:
+        # An empty one counts only if all are: a tool may write lists that it did not fill.
         items = next(filter(None, lists), lists[0])
     elif (records := records_of(value, kind="cases")) is not None:
         items = records.items
@@ -504,7 +554,8 @@ def _note_no_array(
     """Notes that there is no array, with the object's fields: one of them may hold the records."""
     keys = ", ".join(f"'{key}'" for key in paths)
     message = f"expected a JSON array, or an object with one under {keys}"
-    problems.add(message + "\n" + "\n".join(fields_shown(value)), path=source.name)
+    lines = [message, *fields_shown(value)]
+    problems.add("\n".join(lines), path=source.name)
 
 
 def _item_rows(items: object, source: Source, problems: Problems) -> Iterator[Row]:
@@ -533,6 +584,8 @@ _MAIN: Mapping[Kind, str] = {"cases": "query", "documents": "text"}
 
 
 class Records(NamedTuple):
+    """The list of records that a JSON object holds, and where."""
+
     path: tuple[str, ...]
     """The keys that lead to the list."""
     items: Sequence[object]
@@ -564,11 +617,15 @@ def records_of(
     documented = field_names("array")[kind]
     if not lists:
         # An empty list under a documented name holds no records, and is no mistake of form.
-        empty = next((key for key in documented if is_list(value.get(key))), None)
-        return None if empty is None else Records((empty,), value[empty])
+        for name in documented:
+            if is_list(value.get(name)):
+                return Records((name,), value[name])
+        return None
+    if notes is None:
+        notes = {}
     key = split
     if key is None:
-        key = _choose_key(lists, kind, documented, {} if notes is None else notes)
+        key = _choose_key(lists, kind, documented, notes)
     if key not in lists:
         raise UnreadableError(f"no list '{key}'; there are: {', '.join(lists)}")
     return lists[key]
@@ -586,8 +643,11 @@ def _choose_key(
         UnreadableError: several lists are equally likely: a guess could read the wrong data.
     """
     documented_keys = [key for key in documented if key in lists]
-    fitting = [key for key, records in lists.items() if _has_main_field(records.items, kind)]
-    candidates = fitting or documented_keys[:1] or [*lists]
+    candidates = [key for key, records in lists.items() if _has_main_field(records.items, kind)]
+    if not candidates:
+        candidates = documented_keys[:1]
+    if not candidates:
+        candidates = list(lists)
     if len(candidates) == 1:
         return candidates[0]
     preferred = [key for key in candidates if key in documented_keys]
@@ -602,7 +662,10 @@ def _choose_key(
 
 
 def lists_of_objects(value: Mapping[str, Any]) -> dict[str, Records]:
-    """The lists of objects under an object's keys, else those one level deeper, by their path."""
+    """The lists of objects under an object's keys, else those one level deeper, by their path.
+
+    Tools put the records of an export into an envelope, such as ``{"result": {"rows": [...]}}``.
+    """
     lists: dict[str, Records] = {}
     for key, items in value.items():
         if _is_list_of_objects(items):
@@ -617,7 +680,10 @@ def lists_of_objects(value: Mapping[str, Any]) -> dict[str, Records]:
 
 
 def _is_list_of_objects(items: object) -> TypeGuard[Sequence[object]]:
-    """Whether a value may be the records: one of its first items is an object."""
+    """Whether a value may be the records: one of its first items is an object.
+
+    One is enough: whatever else stands in the list is reported with its place.
+    """
     return is_list(items) and any(map(is_object, items[:_LOOKED_AT]))
 
 
@@ -640,15 +706,16 @@ def rows_of_columns(value: Mapping[str, Any], place: str = "") -> list[Mapping[s
     Raises:
         InputError: the lists differ in length.
     """
-    columns = [*value.values()]
+    columns = list(value.values())
     if all(map(_is_numbered, columns)):
-        columns = [[*column.values()] for column in columns]
+        columns = [list(column.values()) for column in columns]
     questions = questions_of(value)
     if not questions or not all(map(is_list, columns)):
         return []
     if any(map(is_object, chain.from_iterable(questions))):  # turns
         return []
-    if len({*map(len, columns)}) > 1:
+    lengths = {len(column) for column in columns}
+    if len(lengths) > 1:
         sizes = ", ".join(f"{name!r} {len(column)}" for name, column in value.items())
         raise InputError(
             f"{place}columns of different lengths ({sizes}): give each one entry per case"
@@ -657,7 +724,7 @@ def rows_of_columns(value: Mapping[str, Any], place: str = "") -> list[Mapping[s
 
 
 def _is_numbered(column: object) -> bool:
-    """Whether a column is an object whose keys are the numbers of rows."""
+    """Whether a column is an object whose keys are the numbers of rows: pandas writes it so."""
     return is_object(column) and all(str(key).isdigit() for key in column)
 
 
@@ -670,15 +737,22 @@ def is_split_table(value: Mapping[str, Any]) -> bool:
 
     MLflow stores its tables so.
     """
-    names, rows = value.get("columns"), value.get("data")
-    if not is_list(names) or not is_list(rows) or not value.keys() <= _SPLIT:
+    names = value.get("columns")
+    rows = value.get("data")
+    if not is_list(names) or not is_list(rows):
         return False
-    return all(isinstance(name, str) for name in names) and all(map(is_list, rows))
+    if not value.keys() <= _SPLIT:
+        return False
+    has_names = all(isinstance(name, str) for name in names)
+    return has_names and all(map(is_list, rows))
 
 
 def shown_rows_of_split(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The records that the beginning of a split table shows; the last row may be cut off."""
-    return [dict(zip(value["columns"], row, strict=False)) for row in value["data"]]
+    """The records that the beginning of a split table shows, by which its form is recognised."""
+    rows: list[Mapping[str, Any]] = []
+    for row in value["data"]:
+        rows.append(dict(zip(value["columns"], row, strict=False)))  # the last may be cut off
+    return rows
 
 
 def rows_of_split(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -702,6 +776,8 @@ def line_value(
     line: Line, path: str, problems: Problems, *, is_unchecked: bool = False
 ) -> Sequence[object]:
     """The value of a line; of a blank one none, of one that cannot be used none and a problem.
+
+    A list of one, not the value itself: the value of a line may be null, too.
 
     Args:
         is_unchecked: whether a key may stand twice.

@@ -48,7 +48,7 @@ def json_text(value: object) -> str:
 
 @contextmanager
 def in_case(case: str) -> Generator[None, None, None]:
-    """Errors of writing name the case."""
+    """Errors of writing name the case: the writer of a value does not know whose it is."""
     try:
         yield
     except InputError as error:
@@ -82,7 +82,7 @@ def plain(value: object, place: str = "") -> Any:
         return members
     if isinstance(value, (list, tuple)):
         items = cast("Sequence[object]", value)
-        if _JSON_TYPES.issuperset(map(type, items)):
+        if _JSON_TYPES.issuperset(map(type, items)):  # most are: nothing is built anew
             return items
         return [plain(item, f"{place}[{position}]") for position, item in enumerate(items)]
     return _plain_of_rare_type(value, place)
@@ -98,7 +98,10 @@ def _plain_number(number: float) -> float | str:
 
 
 def _plain_of_rare_type(value: object, place: str) -> Any:
-    """The rarer types, in an order in which a subtype comes before its base."""
+    """The rarer types, in an order in which a subtype comes before its base.
+
+    An enum of texts is also a text, and a datetime a date.
+    """
     if isinstance(value, Enum):
         return plain(value.value, place)
     if isinstance(value, str):
@@ -124,7 +127,10 @@ def _plain_of_record(value: object, place: str) -> Any:
     if isinstance(value, type):  # a class itself has the methods of its values
         raise _refusal(f"a {type(value).__name__}", place)
     if is_dataclass(value):
-        return plain({field.name: getattr(value, field.name) for field in fields(value)}, place)
+        members: dict[str, object] = {}
+        for field in fields(value):
+            members[field.name] = getattr(value, field.name)
+        return plain(members, place)
     # By their methods, so that neither package is imported.
     method_name = "tolist" if type(value).__module__ == "numpy" else "model_dump"
     method: object = getattr(value, method_name, None)
@@ -134,7 +140,7 @@ def _plain_of_record(value: object, place: str) -> Any:
 
 
 def _refusal(kind: str, place: str) -> InputError:
-    """The error of a value that has no JSON form."""
+    """The error of a value that has no JSON form, which a RAG returned in its metadata."""
     return InputError(
         f"'{place.lstrip('.') or 'value'}' holds {kind}, which has no JSON form; "
         "have the RAG return it as text, numbers, lists or mappings"

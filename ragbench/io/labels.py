@@ -47,8 +47,10 @@ class LabelledClaim(Record):
 
     @property
     def graded(self) -> float:
-        """The grade; the level where there is none."""
-        return float(self.level) if self.grade is None else self.grade
+        """The grade; the level where there is none: judges' scores are ranked against it."""
+        if self.grade is None:
+            return float(self.level)
+        return self.grade
 
 
 _EXPERTQA = {"Complete": 1.0, "Incomplete": 0.5, "Partial": 0.5, "Missing": 0.0}
@@ -60,6 +62,7 @@ class _FieldError(ValueProblem):
     """What is wrong with a field, which it names."""
 
     def __init__(self, field: str, problem: object) -> None:
+        """Takes the field, which the report of a problem shows, and what is wrong with it."""
         super().__init__(problem)
         self.field = field
 
@@ -118,7 +121,8 @@ def _answers_as_claims(path: Path, metric: str) -> Iterator[LabelledClaim]:
     """Labelled answers as claims with their contexts as evidence; of several people the mean."""
     labels_of: dict[Key, list[HumanLabel]] = {}
     for label in read_people(path):
-        if label.metric in (metric, "") or not metric:
+        is_of_metric = not metric or label.metric in (metric, "")
+        if is_of_metric:
             labels_of.setdefault(label.key, []).append(label)
     for number, labels in enumerate(labels_of.values(), start=1):
         # All labels of an answer repeat what they are about.
@@ -174,12 +178,15 @@ def _claim(row: Row, number: str) -> LabelledClaim:
             raise _FieldError("grade", problem) from None
     # ExpertQA has no field for it: claims about one question are from one answer.
     cluster = question if is_expertqa else row.get("cluster")
+    claim_id = row.get("id") or as_object(row.get("meta")).get("id")  # WiCE has it in "meta"
+    if not isinstance(question, str):
+        question = ""
     return LabelledClaim(
-        id=str(row.get("id") or as_object(row.get("meta")).get("id") or number),
+        id=str(claim_id or number),
         claim=claim_texts[0],
         evidence=evidence,
         level=int(2 * value),  # 0, 0.5 and 1 are places 0, 1 and 2
-        question=question if isinstance(question, str) else "",
+        question=question,
         cluster=None if cluster is None else str(cluster),
         grade=grade,
     )
@@ -201,7 +208,11 @@ def _label_value(row: Row, *, is_expertqa: bool) -> float:
 
 
 def _texts(row: Row, *names: str) -> tuple[str, ...]:
-    """The texts under the first of some names that holds anything, without the empty ones."""
+    """The texts under the first of some names that holds anything, without the empty ones.
+
+    Raises:
+        _FieldError: it holds no texts; names the first of the names, which is ragbench's own.
+    """
     value = None
     for name in names:
         value = row.get(name)

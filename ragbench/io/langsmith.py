@@ -27,7 +27,7 @@ Values = Mapping[str, object]
 
 
 def read_experiment(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row per example and run."""
+    """Yields one row per example and run, from rows of the SDK as from tables."""
     for row in container_rows(source, problems, field_names("array")["cases"]):
         if is_object(row.values.get("run")):
             experiment = _sdk_experiment(row.values)

@@ -70,7 +70,7 @@ class ReadLimits(Record):
             return self.read_all(file)  # a pipe has no size
 
     def read_all(self, stream: BinaryIO) -> bytes:
-        """What is left of a stream that has to be held whole."""
+        """What is left of a stream that has to be held whole, if it is not too much."""
         data = stream.read(self.file + 1)
         self.check_held(len(data))
         return data
@@ -88,7 +88,8 @@ class ReadLimits(Record):
 
         `zipfile` gives no more of a part than its directory says, whatever the data hold.
         """
-        if sum(part.file_size for part in archive.infolist()) > self.file:
+        unpacked_size = sum(part.file_size for part in archive.infolist())
+        if unpacked_size > self.file:
             raise UnreadableError(self.large_file("it unpacks to more than"))
 
     def check_unpacked(self, packed: int, size: int) -> None:
@@ -114,7 +115,8 @@ class Unpacked(io.RawIOBase):
     """
 
     def __init__(self, packed: BinaryIO, limits: ReadLimits) -> None:
-        import gzip
+        """Takes the packed stream, and how much it may unpack to."""
+        import gzip  # most files are not packed
 
         self._packed = _CountingReader(packed)
         self._stream: Any = gzip.GzipFile(fileobj=cast("Any", self._packed), mode="rb")
@@ -147,6 +149,7 @@ class _CountingReader:
     """A stream that counts the bytes that unpacking has read of it."""
 
     def __init__(self, stream: BinaryIO) -> None:
+        """Takes the stream; its ``size`` counts the bytes from here on."""
         self.stream = stream
         self.size = 0
 

@@ -31,7 +31,7 @@ _FIELDS = {
 
 
 def read_dataset(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row per example."""
+    """Yields one row per example: a question with the right answer, and no system's answer."""
     for row in container_rows(source, problems, field_names("array")["cases"]):
         case: dict[str, object] = {}
         for name, value in row.values.items():
@@ -47,7 +47,7 @@ def read_dataset(source: Source, *, kind: Kind, problems: Problems) -> Iterator[
 
 
 def read_predictions(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row per prediction, in their order."""
+    """Yields one row per prediction, in their order, by which each belongs to an example."""
     source.roles["response"] = "response"
     source.roles["retrieved_contexts"] = "contexts"
     for number, row in enumerate(read_json_arrays(source, ("predictions",), problems), start=1):

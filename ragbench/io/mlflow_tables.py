@@ -68,6 +68,7 @@ class _FieldProblem(ValueProblem):
     """What is wrong with a field, which it names."""
 
     def __init__(self, name: str, message: str) -> None:
+        """Takes the field, which the report of a problem shows, and what is wrong with it."""
         super().__init__(message)
         self.name = name
 
@@ -206,7 +207,10 @@ def _expected_documents(value: object) -> dict[str, object]:
 
 
 def _request_case(row: Row, source: Source) -> dict[str, object]:
-    """The case of a row with a request and, in columns of their own, what is expected."""
+    """The case of a row of Agent Evaluation, which has what is expected in columns of their own.
+
+    A column that is neither is kept as metadata.
+    """
     case: dict[str, object] = {}
     expectations: dict[str, object] = {}
     metadata: dict[str, object] = {}
@@ -258,7 +262,10 @@ def _chunks(value: object, source: Source) -> object:
 
 
 def _results_row(row: Row, source: Source) -> Row:
-    """The user's columns by their names; those that MLflow named by its names."""
+    """A row of ``mlflow.evaluate``: the user's columns by their names, MLflow's own by its names.
+
+    Its scores get names that mean no field of a case, and so become metadata.
+    """
     case: dict[str, object] = {}
     for name, value in row.values.items():
         target = name
@@ -271,7 +278,7 @@ def _results_row(row: Row, source: Source) -> Row:
         elif name == "latency":
             target = "seconds"
         elif _SCORE.fullmatch(name):
-            target = f"mlflow {name}"  # of no field of a case
+            target = f"mlflow {name}"
         source.roles[target] = name
         case[target] = value
     return row._replace(values=case)

@@ -18,7 +18,7 @@ from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.dumps.form import AnyRow, Getter, getter
 from ragbench.io.fields import field_names
 from ragbench.io.source import Problems
-from ragbench.io.values import as_object, as_score, is_list, is_object
+from ragbench.io.values import as_object, as_score, is_list
 from ragbench.safe_text import counted, shown_line
 
 Values = Mapping[str, object]
@@ -89,9 +89,9 @@ class Only(Record):
         """
         begin, end = self.span
         is_timed = self.since is not None or self.until is not None
-        conditions: list[tuple[str, str, Getter]] = [
-            (field_path, value, getter(field_path)) for field_path, value in self.where.items()
-        ]
+        conditions: list[tuple[str, str, Getter]] = []
+        for field_path, value in self.where.items():
+            conditions.append((field_path, value, getter(field_path)))
         seen = _SeenRecords(values={field_path: Counter() for field_path in self.where})
         for record in records:
             seconds = time_of(record.values) if is_timed else begin
@@ -140,7 +140,10 @@ class _SeenRecords:
     latest: float = -float("inf")
 
     def contents(self, *, is_timed: bool) -> Iterator[str]:
-        """Yields what each field of a condition holds, and from when the records are."""
+        """Yields what each field of a condition holds, and from when the records are.
+
+        Next to the conditions, a user sees by it which of them is misspelled or too narrow.
+        """
         for field_path, counts in self.values.items():
             values = [shown_line(value) for value, _ in counts.most_common()]
             if values:
@@ -211,13 +214,15 @@ def _value_at(values: object, field_path: str, find: Callable[[object], object])
     if top_name == "feedback":
         feedback = as_object(metadata).get("feedback")
         if is_list(feedback):
-            return [
-                item.get("value")
-                for item in feedback
-                if is_object(item) and item.get("name") == feedback_name
-            ]
+            feedback_values: list[object] = []
+            for item in map(as_object, feedback):
+                if item.get("name") == feedback_name:
+                    feedback_values.append(item.get("value"))
+            return feedback_values
     value = find(values)
-    return find(metadata) if value is None else value
+    if value is None:
+        value = find(metadata)
+    return value
 
 
 def time_of(values: object) -> float | None:
@@ -273,7 +278,9 @@ def seconds_of(value: object) -> float | None:
             return None
         parts_of_second = next(parts for least, parts in _UNITS if number >= least)
         seconds = number / parts_of_second
-    return seconds if _EARLIEST <= seconds <= _LATEST else None
+    if not _EARLIEST <= seconds <= _LATEST:
+        return None
+    return seconds
 
 
 # --- the first of them, or a draw
@@ -313,6 +320,7 @@ class Selection(Record):
             return islice(cases, self.limit)
 
         def hash_of_case(numbered_case: tuple[int, _ItemT]) -> bytes:
+            """A number that chance gives a case, the same in each run with the seed."""
             _, case = numbered_case
             text = f"{self.seed}:{id_of(case)}".encode("utf-8", "backslashreplace")
             return blake2b(text, digest_size=16).digest()

@@ -28,7 +28,7 @@ class Overrides(Record):
 
     @property
     def joined(self) -> str:
-        """The name of the field that the columns become."""
+        """The name of the field that the columns become, which reports show as their source."""
         return " + ".join(column for _, column in self.columns)
 
 
@@ -81,11 +81,13 @@ def joined_rows(
         values = dict(row.values)
         texts: list[object] = []
         for name, column in overrides.columns:
-            if column in values:
-                missing_columns.pop(name, None)
-                text = values.pop(column)
-                if not is_missing(text):
-                    texts.append(text)
+            if column not in values:
+                continue
+            missing_columns.pop(name, None)
+            text = values.pop(column)
+            if not is_missing(text):
+                texts.append(text)
+        # In a table, the list is spelled out like that of any other cell.
         values[overrides.joined] = json_text(texts) if row.cells else texts
         yield row._replace(values=values)
     if not records:  # of an empty source the problem is another one

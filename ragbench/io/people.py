@@ -76,7 +76,10 @@ class HumanLabel(Record):
 
 @cache
 def _names() -> Mapping[str, tuple[str, ...]]:
-    """The names of each field of a label; those of a case are known by theirs, too."""
+    """The names of each field of a label; those of a case are known by theirs, too.
+
+    So people can label in a table that has the columns of a case file.
+    """
     field_of_case = {"question": "query", "answer": "response", "contexts": "retrieved_contexts"}
     names_of: dict[str, tuple[str, ...]] = {}
     for field, names in field_names("label").items():
@@ -102,9 +105,17 @@ def _squashed(text: str) -> str:
 
 
 def digest_of(texts: Iterable[str]) -> str:
-    """The same for texts that differ in white space or in how letters are composed alone."""
-    normal = [" ".join(unicodedata.normalize("NFC", text).split()) for text in texts]
-    return hashlib.sha256(json.dumps(normal).encode()).hexdigest()[:24]
+    """The same for texts that differ in white space or in how letters are composed alone.
+
+    By it a label finds its answer again after another system wrote the file anew.
+    """
+    normal_texts: list[str] = []
+    for text in texts:
+        words = unicodedata.normalize("NFC", text).split()
+        normal_texts.append(" ".join(words))
+    # As JSON the texts stay apart: ["a b"] and ["a", "b"] have two digests.
+    digest = hashlib.sha256(json.dumps(normal_texts).encode())
+    return digest.hexdigest()[:24]
 
 
 NOTHING = digest_of([""])
@@ -117,11 +128,8 @@ def key_of(question: str, answer: str, contexts: Sequence[str] | None) -> Key:
     They stand for the texts: a label holds only as long as question, answer and contexts are the
     same, but for white space.
     """
-    return (
-        digest_of([question]),
-        digest_of([answer]),
-        None if contexts is None else digest_of(contexts),
-    )
+    contexts_digest = None if contexts is None else digest_of(contexts)
+    return digest_of([question]), digest_of([answer]), contexts_digest
 
 
 def read_people(path: str | Path) -> tuple[HumanLabel, ...]:
@@ -155,10 +163,12 @@ def _labels(row: Row) -> Iterator[HumanLabel]:
         form = _LabelStudioTask
     elif is_object(values.get("fields")) and "responses" in values:
         form = _ArgillaRecord
-    try:
-        rows = [values] if form is None else [*msgspec.convert(dict(values), form).rows()]
-    except msgspec.ValidationError as error:
-        raise ValueProblem(f"is not as its tool exports it: {error}") from None
+    rows: list[Mapping[str, object]] = [values]
+    if form is not None:
+        try:
+            rows = list(msgspec.convert(dict(values), form).rows())
+        except msgspec.ValidationError as error:
+            raise ValueProblem(f"is not as its tool exports it: {error}") from None
     for fields in rows:
         squashed: dict[str, object] = {}
         verdicts: list[object] = []
@@ -197,8 +207,11 @@ def _label(values: Mapping[str, object], verdicts: Sequence[object], *, cells: b
     """
     fields: dict[str, object] = {}
     for field, names in _names().items():
-        usable = (values[name] for name in names if not is_missing(values.get(name)))
-        fields[field] = next(usable, None)
+        fields[field] = None
+        for name in names:
+            if not is_missing(values.get(name)):
+                fields[field] = values[name]
+                break
     question = fields["question"]
     answer = fields["answer"]
     digest = fields["digest"]
@@ -237,14 +250,16 @@ def _label(values: Mapping[str, object], verdicts: Sequence[object], *, cells: b
 
 
 def _contexts(value: object, *, cells: bool) -> tuple[str, ...] | None:
-    """The contexts of a label; None where it does not say on which it is.
+    """The contexts of a label; None where it does not say on which it is: it then counts on all.
 
     Args:
         cells: whether the row is of a table, where a list is spelled out as text.
     """
+    if value is None:
+        return None
     if cells and isinstance(value, str):
         value = parse_cell("retrieved_contexts", value)
-    return None if value is None else as_texts(value)
+    return as_texts(value)
 
 
 def is_verdict(value: object) -> bool:
@@ -312,10 +327,11 @@ class _LabelStudioTask(msgspec.Struct):
             for result in annotation.result:
                 for name in ("choices", "rating", "number"):
                     value = result.value.get(name)
+                    if value is None:
+                        continue
                     if is_list(value) and value:
                         value = as_list(value)[0]
-                    if result.value.get(name) is not None:
-                        yield _label_row(self.data, result.from_name, value, by)
+                    yield _label_row(self.data, result.from_name, value, by)
 
 
 class _Response(msgspec.Struct):
@@ -339,16 +355,17 @@ class _ArgillaRecord(msgspec.Struct):
     def rows(self) -> Iterator[dict[str, object]]:
         """A row for each answer to a question that a person submitted; drafts are left out."""
         responses = self.responses or {}
-        if isinstance(responses, list):
+        if isinstance(responses, list):  # of 1.x: a person's answers to all questions
             for response in responses:
-                if response.status in _SUBMITTED:
-                    for name, answer in (response.values or {}).items():
-                        yield _label_row(self.fields, name, answer.value, response.user_id)
-        else:
-            for name, answers in responses.items():
-                for answer in answers:
-                    if answer.status in _SUBMITTED:
-                        yield _label_row(self.fields, name, answer.value, answer.user_id)
+                if response.status not in _SUBMITTED:
+                    continue
+                for name, answer in (response.values or {}).items():
+                    yield _label_row(self.fields, name, answer.value, response.user_id)
+            return
+        for name, answers in responses.items():  # of 2.x: all people's answers to a question
+            for answer in answers:
+                if answer.status in _SUBMITTED:
+                    yield _label_row(self.fields, name, answer.value, answer.user_id)
 
 
 _SUBMITTED = (None, "submitted")
@@ -370,15 +387,19 @@ def write_labels(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Expo
     exported = Exported(paths=(path,))
     with written_whole(path, make_folders=True) as file:
         for trace in traces:
-            rows = [*_feedback_rows(trace, exported)]
+            rows = list(_feedback_rows(trace, exported))
             with in_case(trace.case.id):
                 file.writelines(json_bytes(row) + b"\n" for row in rows)
-            exported.written += bool(rows)
+            if rows:  # cases are counted, however many people judged one
+                exported.written += 1
     return exported
 
 
 def _feedback_rows(trace: Trace, exported: Exported) -> Iterator[dict[str, Any]]:
-    """The labels of a case; what is none is counted as left out."""
+    """The labels of a case; what is none is counted as left out.
+
+    A model's scores are none: people's labels are there to check what models say.
+    """
     case = trace.case
     answer = trace.generation.value
     context = trace.context.value
@@ -395,10 +416,13 @@ def _feedback_rows(trace: Trace, exported: Exported) -> Iterator[dict[str, Any]]
         elif value is None:
             exported.leave_out("the feedback is neither a number nor yes or no")
         else:
+            contexts: Sequence[str] = []
+            if context is not None:
+                contexts = context.contexts
             yield {
                 "case": case.id,
                 "question": case.query,
-                "contexts": [] if context is None else context.contexts,
+                "contexts": contexts,
                 "answer": answer.response,
                 "metric": score.get("name"),
                 "value": value,
@@ -417,6 +441,7 @@ class LabelBook:
     """Labels, looked up by question, answer and contexts."""
 
     def __init__(self, labels: Iterable[HumanLabel]) -> None:
+        """Files each label under its contexts, and under any contexts, as `ANY` asks for them."""
         self.labels = tuple(labels)
         self._by_key: dict[tuple[str, Key], list[HumanLabel]] = {}
         for label in self.labels:
@@ -458,11 +483,15 @@ class LabelBook:
         """How many labels each metric has, those left out that were passed over."""
         counts: dict[str, int] = {}
         for label in self.labels:
-            counts[label.metric] = counts.get(label.metric, 0) + (label.value is not None)
+            counts.setdefault(label.metric, 0)  # a metric of which all were passed over has none
+            if label.value is not None:
+                counts[label.metric] += 1
         return counts
 
 
 def value_of(labels: Sequence[HumanLabel]) -> float | None:
     """The mean of what people said of one thing; None where all passed it over."""
     values = [label.value for label in labels if label.value is not None]
-    return sum(values) / len(values) if values else None
+    if not values:
+        return None
+    return sum(values) / len(values)

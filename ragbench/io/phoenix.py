@@ -92,32 +92,34 @@ def _documents_row(rows: Sequence[Row], span: object, source: Source) -> Row:
 
 
 def _run_row(row: Row, source: Source) -> Row:
-    """A run of an experiment."""
+    """A run of an experiment: one example with the answer that a system gave to it."""
     values = dict(row.values)
     if row.cells:
         values = {name: spelled(value) for name, value in values.items()}
-    read_here = ("input", "output", "reference_output", "error", "latency_ms", "repetition_number")
-    experiment = Experiment(
-        inputs=part_of(values.get("input")),
-        outputs=part_of(values.get("output")),
-        reference=part_of(values.get("reference_output")),
-        columns={name: value for name, value in values.items() if name not in read_here},
-        names=_PARTS,
-    )
+    # What is left of the columns once these are read is the case's metadata.
+    inputs = part_of(values.pop("input", None))
+    outputs = part_of(values.pop("output", None))
+    reference = part_of(values.pop("reference_output", None))
+    error = values.pop("error", None)
+    milliseconds = values.pop("latency_ms", None)
+    repetition = values.pop("repetition_number", None)
+    experiment = Experiment(inputs, outputs, reference, columns=values, names=_PARTS)
     case = experiment_case(experiment, source.roles)
     # A repetition is another answer to the same question: a case of its own, in the same cluster.
     example = values.get("example_id")
-    repetition = values.get("repetition_number")
     case["id"] = example
     if as_score(repetition) not in (None, 1.0):
         case["id"] = f"{example}/{repetition}"
     case["cluster"] = example
-    case["error"] = values.get("error")
-    case["milliseconds"] = values.get("latency_ms")
+    case["error"] = error
+    case["milliseconds"] = milliseconds
     source.roles |= {"id": "example_id", "cluster": "example_id", "milliseconds": "latency_ms"}
     return row._replace(values=case, cells=False)
 
 
 def _columns_without(row: Row, names: Sequence[str]) -> dict[str, object]:
-    """The columns of a row but those that became fields of the case."""
-    return {name: value for name, value in row.values.items() if name not in names}
+    """The columns of a row but those that became fields of the case: they are its metadata."""
+    columns = dict(row.values)
+    for name in names:
+        columns.pop(name, None)
+    return columns

@@ -56,7 +56,11 @@ def labelled_retrievals(path: str | Path, notes: list[str]) -> list[RetrievalDum
 
 
 def _retrieval(query_id: str, labels: list[HumanLabel]) -> RetrievalDump:
-    """A question with its chunks, and what most people say of them."""
+    """A question with its chunks, and what most people say of them: a validator is fitted to it.
+
+    Args:
+        labels: all labels of the same question and chunks.
+    """
     label = labels[0]
     chunks: list[Chunk] = []
     for position, text in enumerate(label.contexts or (), start=1):

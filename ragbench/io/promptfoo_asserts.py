@@ -24,14 +24,17 @@ def is_read(kind: str) -> bool:
 
 
 def kinds_of_assertions(assertions: Iterable[Values]) -> Iterator[str]:
-    """The kind of each, in the words of a note."""
+    """The kind of each assertion, in the words of the note that counts those not read."""
     for assertion in assertions:
         kind = assertion.get("type")
         yield kind if isinstance(kind, str) else "without a type"
 
 
 def references(assertions: Iterable[Values], variables: Values) -> list[str]:
-    """The right answers among the values of assertions, each once."""
+    """The right answers among the values of assertions, each once.
+
+    Of assertions whose value is a whole answer, such as ``equals``: others name parts of one.
+    """
     answers: list[str] = []
     for assertion in assertions:
         if assertion.get("type") not in field_names("promptfoo")["whole_answer"]:

@@ -58,7 +58,7 @@ class _Test(NamedTuple):
 
 
 def read_config(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row per test."""
+    """Yields one row per test; a note counts the assertions that need a program or a judge."""
     reader = _ConfigReader(source=source, problems=problems)
     for test in reader.tests():
         yield from reader.rows(test)
@@ -83,7 +83,10 @@ class _ConfigReader:
     # --- which tests there are
 
     def tests(self) -> Iterator[_Test]:
-        """The tests of a configuration, of a list of tests, or of a table of tests."""
+        """The tests of a configuration, of a list of tests, or of a table of tests.
+
+        A configuration also says what all its tests have in common, which is kept in `default`.
+        """
         container, _ = detect_container(self.source, "cases", self.problems)
         if container not in ("yaml", "json"):
             yield from self._tests_of_rows(container_rows(self.source, self.problems))
@@ -134,7 +137,9 @@ class _ConfigReader:
                 # An object with a path is a generator of tests with its settings.
                 self._note_program(str(entry["path"]), line)
             elif is_object(entry):
-                yield _Test(self.source.name, position + 1 if line is None else line, entry)
+                if line is None:  # of JSON the lines are not known: the place in the list is shown
+                    line = position + 1
+                yield _Test(self.source.name, line, entry)
             else:
                 message = "expected a test, as a mapping with 'vars', or the name of a file"
                 self.problems.add(message, path=self.source.name, line=line, field="tests")
@@ -151,6 +156,7 @@ class _ConfigReader:
         """The tests of a file of them: a row of a table is one, spelled in columns."""
         for row in rows:
             values = row.values
+            # In a file of JSON, too, a test may be spelled as if it were the row of a table.
             if row.cells or "vars" not in values:
                 values = _test_of_cells(values)
             yield _Test(row.path, row.line, values)
@@ -166,14 +172,16 @@ class _ConfigReader:
             self._note_program(name, line)
             return
         folder = self.source.path.parent
-        paths = sorted(folder.glob(relative)) if "*" in relative else [folder / relative]
+        paths = [folder / relative]
+        if "*" in relative:
+            paths = sorted(folder.glob(relative))
         if not paths:
             self.problems.add(f"no file is named '{name}'", path=self.source.name, line=line)
         for path in paths:
             yield replace(self.source, name=str(path), path=path, split=None, _stream=None)
 
     def _note_program(self, name: str, line: int | None) -> None:
-        """Says that tests made by a program are not read."""
+        """Says that tests made by a program are not read: what a program does is not known here."""
         message = (
             f"'{name}' makes tests by a program or is not a file of tests: {_READ_RESULTS_INSTEAD}"
         )
@@ -188,14 +196,13 @@ class _ConfigReader:
             return
         default_assertions = as_list(self.default.get("assert"))
         own_assertions = as_list(test.values.get("assert"))
-        assertions = [*_without_sets([*default_assertions, *own_assertions])]
+        assertions = list(_without_sets([*default_assertions, *own_assertions]))
         for kind in kinds_of_assertions(assertions):
             if not is_read(kind):
                 self.unread[kind] += 1
-        metadata = {
-            **as_object(self.default.get("metadata")),
-            **as_object(test.values.get("metadata")),
-        }
+        # What the test says itself counts more than what all tests have in common.
+        metadata = dict(as_object(self.default.get("metadata")))
+        metadata.update(as_object(test.values.get("metadata")))
         description = test.values.get("description")
         if isinstance(description, str):
             metadata["description"] = description
@@ -238,7 +245,13 @@ class _ConfigReader:
     def _case(
         self, variables: Values, assertions: Sequence[Values], metadata: Values
     ) -> dict[str, object]:
-        """A case of a test, by the names of its variables."""
+        """A case of a test, by the names of its variables.
+
+        Args:
+            variables: name, to the value that the prompt is given.
+            assertions: what the test demands of the answer.
+            metadata: what else is said of the test.
+        """
         bindings = dict(self.fields[tuple(variables)].bindings)
         case: dict[str, object] = {}
         case_metadata: dict[str, object] = dict(metadata)
@@ -278,20 +291,31 @@ def _without_sets(assertions: Iterable[object]) -> Iterator[Values]:
 
 
 def _variables_of_each_test(variables: Values) -> Iterator[Values]:
-    """The variables of each test that lists among them stand for."""
-    lists = {name: value for name, value in variables.items() if is_list(value) and value}
+    """The variables of each test that lists among them stand for: every combination is one.
+
+    Raises:
+        UnreadableError: the lists make more than `_MAX_TESTS`: their number is a product.
+    """
+    lists: dict[str, Sequence[object]] = {}
+    for name, value in variables.items():
+        if is_list(value) and value:
+            lists[name] = value
     count = prod(len(entries) for entries in lists.values())
     if count > _MAX_TESTS:
         raise UnreadableError(f"lists in the variables of a test make {count:,} tests of it")
     for entries in product(*lists.values()):
-        yield {**variables, **dict(zip(lists, entries, strict=True))}
+        entry_of_list = dict(zip(lists, entries, strict=True))
+        yield {**variables, **entry_of_list}
 
 
 # --- tables of tests
 
 
 def _test_of_cells(cells: Values) -> dict[str, object]:
-    """A row of a table of tests as a test."""
+    """A row of a table of tests as a test, as a configuration writes it.
+
+    Columns that begin with two underscores speak of the test; each other one is a variable.
+    """
     variables: dict[str, object] = {}
     metadata: dict[str, object] = {}
     assertions: list[Values] = []
@@ -312,9 +336,11 @@ def _test_of_cells(cells: Values) -> dict[str, object]:
 
 def _assertion_of(cell: str) -> Values:
     """The assertion that a cell spells: a kind and a value, or a whole answer."""
-    match = _ASSERTION_CELL.fullmatch(cell.strip())
+    text = cell.strip()
+    match = _ASSERTION_CELL.fullmatch(text)
+    # A right answer may have a colon, too: only a kind that promptfoo knows is one.
     if match is None or match["kind"] not in _all_kinds():
-        return {"type": "equals", "value": cell.strip()}
+        return {"type": "equals", "value": text}
     return {"type": match["kind"], "value": match["value"]}
 
 

@@ -49,7 +49,7 @@ _TITLE = re.compile(r"<title>\s*(?:Topic:)?\s*(.*?)\s*(?=<)", re.DOTALL | re.IGN
 
 
 def is_beir_result(place: Source) -> bool:
-    """Whether a JSON file holds scores by document by query."""
+    """Whether a JSON file holds scores by document by query, as BEIR saves what it retrieved."""
     for value in as_object(load(place, Problems())).values():
         ranking = as_object(value)
         if ranking:  # a query for which nothing was retrieved is empty
@@ -91,8 +91,8 @@ def holds_texts(corpus: str | Path) -> bool:
     if not folder.is_folder:
         return True
     query_file = folder.first_child((CASES_FILE, QUERIES_FILE, *QUERY_FILES))
-    has_splits = (Path(corpus) / QRELS_FOLDER).is_dir()
-    if query_file is None and trec_qrels(folder) is None and not has_splits:
+    has_judgements = trec_qrels(folder) is not None or (Path(corpus) / QRELS_FOLDER).is_dir()
+    if query_file is None and not has_judgements:
         return True  # no dataset: a folder of documents
     return folder.first_child((CORPUS_FILE, *DOCUMENT_FILES)) is not None
 
@@ -104,6 +104,7 @@ def corpus_texts(path: str | Path) -> Generator[Texts]:
 
         @cache
         def database() -> sqlite3.Connection:
+            """The texts of the corpus by id, on disk: a corpus may not fit in memory."""
             db = stack.enter_context(closing(sqlite3.connect("")))  # gone when it is closed
             db.executescript(read_table("scratch.toml")["texts"]["tables"])
             problems = Problems()
@@ -117,6 +118,7 @@ def corpus_texts(path: str | Path) -> Generator[Texts]:
             return db
 
         def texts_of(ids: Iterable[str]) -> Mapping[str, str]:
+            """The texts of documents by id; an id that the corpus lacks is left out."""
             db = database()
             texts: dict[str, str] = {}
             for id in ids:
@@ -159,7 +161,10 @@ def read_queries(
 
 
 def _queries(source: Source, problems: Problems) -> Iterator[tuple[str, str]]:
-    """Id and text of each query in a file of topics, of records or of lines."""
+    """Id and text of each query in a file of topics, of records or of lines.
+
+    A line without a tab is a text alone, known by its number.
+    """
     head = source.head(problems)
     if head is None:
         return
@@ -211,14 +216,16 @@ def _query_records(source: Source, head: str, problems: Problems) -> Iterator[tu
     if source.path is None:
         problems.add("the queries cannot come from standard input", path=source.name)
         return
-    value = load(Source.of(source.path), Problems()) if source.suffix == ".json" else None
-    if is_object(value) and value and all(isinstance(text, str) for text in value.values()):
-        for id, text in value.items():
-            yield id, str(text)
-        return
-    # BEIR calls a query's text so.
+    if source.suffix == ".json":
+        texts = as_object(load(Source.of(source.path), Problems()))
+        if texts and all(isinstance(text, str) for text in texts.values()):
+            for id, text in texts.items():
+                yield id, str(text)
+            return
+    fields: dict[str, str] | None = None
     has_query_name = any(f'"{name}"' in head for name in _QUERY_NAMES)
-    fields = {"query": "text"} if '"text"' in head and not has_query_name else None
+    if '"text"' in head and not has_query_name:
+        fields = {"query": "text"}  # BEIR calls a query's text so
     for case in read_cases(source.path, fields=fields, encoding=source.encoding, problems=problems):
         yield case.id, case.query
 
@@ -239,7 +246,9 @@ class RankingFile(Record):
 
 
 def look_at(place: Source, form: str) -> RankingFile:
-    """Looks at a TREC run or BEIR's results.
+    """Looks at a TREC run or BEIR's results for its queries, and for how it is read.
+
+    Which queries it ranks says which judgements and texts have to be there.
 
     Args:
         form: ``"trec"`` or ``"beir"``.
@@ -276,7 +285,9 @@ class Topics(Record):
     def row(self, path: str, ranking: Ranking) -> Row:
         """A case of a query, with what is ranked for it."""
         query = ranking.query
-        grades = None if self.grades is None else self.grades.get(query)
+        grades: Mapping[str, int] | None = None
+        if self.grades is not None:
+            grades = self.grades.get(query)
         documents = ranking.ordered()
         if self.is_beir and query in ranking.scores:
             documents = without_itself(query, documents, grades or {})
@@ -323,8 +334,10 @@ def read_ranking_rows(
         else:
             message = f"no query has the id '{ranking.query}'"
             problems.add(message, path=path, line=ranking.line, field="query")
-    for query in topics.grades or ():
-        if topics.queries is not None and query in topics.queries and query not in seen:
+    if topics.grades is None or topics.queries is None:
+        return
+    for query in topics.grades:
+        if query in topics.queries and query not in seen:
             yield topics.row(path, Ranking(query=query))
 
 
@@ -343,13 +356,16 @@ def find_topics(
         ConfigError: neither queries nor judgements are there.
         DataError: they cannot be read, or no query of the run is judged.
     """
-    folder = corpus if corpus is not None and Path(corpus).is_dir() else None
+    folder: Where | None = None
+    if corpus is not None and Path(corpus).is_dir():
+        folder = corpus
     grades = _grades(place, ranking, folder, qrels)
     query_source = queries
     if query_source is None and folder is not None:
-        # Without queries in the folder, the judgements name them.
         has_queries = Source.of(folder).first_child(_QUERY_FILES) is not None
-        query_source = folder if has_queries or grades is None else None
+        # Without queries in the folder, the judgements name them.
+        if has_queries or grades is None:
+            query_source = folder
     if query_source is None and grades is None:
         raise ConfigError(
             f"{place.name} is a ranking without judgements or queries: name the judgements "
@@ -360,14 +376,15 @@ def find_topics(
         _check_shared(place, ranking, grades)
     if query_source is None:
         place.notes[NO_TOPICS] = None
-        texts = {query: query for query in (*(grades or ()), *ranking.queries)}
+        judged_queries = grades or {}
+        texts = {query: query for query in (*judged_queries, *ranking.queries)}
     else:
         texts = read_queries(query_source, encoding, place.notes)
     return Topics(queries=texts, grades=grades, is_beir=_is_beir(folder), notes=place.notes)
 
 
 def _is_beir(folder: Where | None) -> bool:
-    """Whether a folder has BEIR's layout."""
+    """Whether a folder has BEIR's layout: then a query does not count as retrieved for itself."""
     if folder is None:
         return False
     has_qrels = (Path(folder) / QRELS_FOLDER).is_dir()
@@ -377,15 +394,22 @@ def _is_beir(folder: Where | None) -> bool:
 def _grades(
     place: Source, ranking: RankingFile, folder: Where | None, qrels: Where | None
 ) -> dict[str, dict[str, int]] | None:
-    """Grade by document, by query; None where there are no judgements."""
+    """Grade by document, by query; None where there are no judgements.
+
+    Args:
+        folder: a dataset that may have judgements, where `qrels` names none.
+    """
     problems = Problems()
-    source = None if qrels is None else Source.of(qrels)
-    if source is None:
+    source: Source | None = None
+    if qrels is not None:
+        source = Source.of(qrels)
+    else:
         with noting_read_errors(str(folder), problems):
             source = _qrels(place, folder)
     if source is None:
         problems.raise_if_any()
         return None
+    # A run of ours has escaped ids, and so have the judgements that were written beside it.
     plain = unescape_id if ranking.is_own else str
     grades: dict[str, dict[str, int]] = {}
     for query, judgements in read_grades(source, problems).items():
@@ -400,7 +424,13 @@ def _grades(
 def _check_shared(
     place: Source, ranking: RankingFile, grades: Mapping[str, Mapping[str, int]]
 ) -> None:
-    """Refuses a run that has nothing in common with its judgements, and counts what it lacks."""
+    """Refuses a run that has nothing in common with its judgements, and counts what it lacks.
+
+    It would score 0 in everything, which is most often the wrong file.
+
+    Raises:
+        DataError: no query of the run is judged.
+    """
     ranked = set(ranking.queries)
     missing = [query for query in grades if query not in ranked]
     if ranked and len(missing) == len(grades):
@@ -415,7 +445,12 @@ def _check_shared(
 
 
 def missing_note(count: int, example: str) -> str:
-    """Says how judged queries count that a ranking lacks."""
+    """Says how judged queries count that a ranking lacks.
+
+    Args:
+        count: how many there are.
+        example: the id of one of them.
+    """
     have = "has" if count == 1 else "have"
     queries = "query" if count == 1 else "queries"
     return (

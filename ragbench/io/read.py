@@ -142,8 +142,11 @@ def skipped_files(source: str | Path, *, format: str | None = None) -> list[str]
     origin = Source.of(source)
     if origin.path is None or not origin.is_folder:
         return []
-    name = detect_format(origin, "documents", Problems()) if format is None else format
-    return [*text_files(origin.path, others=True)] if name == "text" else []
+    if format is None:
+        format = detect_format(origin, "documents", Problems())
+    if format != "text":
+        return []
+    return list(text_files(origin.path, others=True))
 
 
 # --- which field of a row is which of a record
@@ -191,6 +194,7 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
         has_answers: bool = False,
         is_join: bool = False,
     ) -> None:
+        """Refuses an override of a field that does not exist: it is most often misspelled."""
         self.overrides = overrides
         self._has_answers = has_answers
         self._is_join = is_join
@@ -203,6 +207,7 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
         """Fields with an override whose source field no record had so far."""
 
     def __missing__(self, names: tuple[str, ...]) -> FieldPlan:
+        """Makes the plan for records with these fields, and keeps it for the next of them."""
         if len(self) >= _MOST_PLANS:
             self.clear()
         overridden: list[tuple[str, str]] = []
@@ -215,14 +220,16 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
 
         recognised: list[tuple[str | None, str]] = []
         for name in names:
-            if name not in overridden_sources:
-                field = self._targets.get(IGNORED.sub("", name).casefold())
-                recognised.append((None if field in self.overrides else field, name))
-        outcomes = outcome_fields()
-        has_outcome = any(target in outcomes for target, _ in (*overridden, *recognised))
-        if has_outcome or self._is_join:
+            if name in overridden_sources:
+                continue
+            field = self._targets.get(IGNORED.sub("", name).casefold())
+            # An override is the only source of its field: any other is nothing known.
+            if field in self.overrides:
+                field = None
+            recognised.append((field, name))
+        if self._is_join or _has_outcome(overridden, recognised):
             recognised = self._settled(recognised, overridden_targets)
-            has_outcome = any(target in outcomes for target, _ in (*overridden, *recognised))
+        has_outcome = _has_outcome(overridden, recognised)
 
         bindings = overridden
         unknown: list[str] = []
@@ -251,9 +258,13 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
         """
         if not {"reference", "response"}.isdisjoint(self.overrides):
             return None
-        if ("reference", "answer") not in ((target, squash(name)) for target, name in recognised):
+        meanings = {(target, squash(name)) for target, name in recognised}
+        if ("reference", "answer") not in meanings:
             return None
-        return next(filter(may_be_reference, unknown), None)
+        for name in unknown:
+            if may_be_reference(name):
+                return name
+        return None
 
     def _settled(
         self, recognised: list[tuple[str | None, str]], overridden: set[str]
@@ -265,25 +276,25 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
         answer. A confidence, an error or a time belongs to a system only where the system's answer
         stands beside it.
         """
-        all_targets = {target for target, _ in recognised if target is not None} | overridden
-        references = [name for target, name in recognised if target == "reference"]
-        if "reference" in overridden:
-            references.append(self.overrides["reference"])
-        has_second_reference = len(references) > 1 and "retrieved_contexts" in all_targets
+        all_targets = set(overridden)
+        reference_count = 1 if "reference" in overridden else 0
+        for target, _ in recognised:
+            if target is not None:
+                all_targets.add(target)
+            if target == "reference":
+                reference_count += 1
+        has_second_reference = reference_count > 1 and "retrieved_contexts" in all_targets
         if self._is_join or has_second_reference:
             # Where another field is the response, this one is nothing known.
             has_response = "response" in all_targets or "response" in self.overrides
             meaning = None if has_response else "response"
-            recognised = [
-                (meaning if target == "reference" and squash(name) == "answer" else target, name)
-                for target, name in recognised
-            ]
+            recognised = _with_meaning_of_answer(recognised, meaning)
         if "retrieved_context_ids" not in (*all_targets, *self.overrides):
             recognised = self._with_ids_of_contexts(recognised)
-        if self._has_answers or self._is_join or not all_targets.isdisjoint(ANSWER_FIELDS):
+        has_answers = self._has_answers or self._is_join
+        if has_answers or not all_targets.isdisjoint(ANSWER_FIELDS):
             return recognised
-        outcomes = outcome_fields()
-        return [(None if target in outcomes else target, name) for target, name in recognised]
+        return _without_outcomes(recognised)
 
     def _with_ids_of_contexts(
         self, recognised: list[tuple[str | None, str]]
@@ -294,8 +305,10 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
         retrieval's, or the gold's.
         """
         context_names = [name for target, name in recognised if target == "retrieved_contexts"]
-        context_names.append(self.overrides.get("retrieved_contexts", ""))
-        id_names = {squash(name).removesuffix("s") + "ids" for name in context_names if name}
+        overriding_name = self.overrides.get("retrieved_contexts")
+        if overriding_name:
+            context_names.append(overriding_name)
+        id_names = {squash(name).removesuffix("s") + "ids" for name in context_names}
         with_ids: list[tuple[str | None, str]] = []
         for target, name in recognised:
             if target is None and squash(name) in id_names:
@@ -303,6 +316,46 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
             else:
                 with_ids.append((target, name))
         return with_ids
+
+
+def _has_outcome(
+    overridden: Sequence[tuple[str, str]], recognised: Sequence[tuple[str | None, str]]
+) -> bool:
+    """Whether one of the fields of a row is what a system did, such as its answer."""
+    outcomes = outcome_fields()
+    return any(target in outcomes for target, _ in (*overridden, *recognised))
+
+
+def _with_meaning_of_answer(
+    recognised: Sequence[tuple[str | None, str]], meaning: str | None
+) -> list[tuple[str | None, str]]:
+    """The fields, of which one that is called ``answer`` has another meaning than the reference.
+
+    Args:
+        recognised: field of a record, or None, and the name in the source.
+        meaning: the field that ``answer`` is in place of the reference; None: nothing known.
+    """
+    fields: list[tuple[str | None, str]] = []
+    for target, name in recognised:
+        if target == "reference" and squash(name) == "answer":
+            fields.append((meaning, name))
+        else:
+            fields.append((target, name))
+    return fields
+
+
+def _without_outcomes(
+    recognised: Sequence[tuple[str | None, str]],
+) -> list[tuple[str | None, str]]:
+    """The fields, of which those of a system's outcome mean nothing known: they become metadata."""
+    outcomes = outcome_fields()
+    fields: list[tuple[str | None, str]] = []
+    for target, name in recognised:
+        if target in outcomes:
+            fields.append((None, name))
+        else:
+            fields.append((target, name))
+    return fields
 
 
 # --- rows to records
@@ -369,14 +422,7 @@ class RowDecoder(ABC, Generic[RecordT]):
         count_before = problems.count
         # Looking at a folder may fail as well as reading a file.
         with closing(source), noting_read_errors(source.name, problems):
-            if reader is None:
-                format_name = detect_format(source, self.KIND, problems)
-                if format_name is not None:
-                    reader = partial(reader_of(format_name), kind=self.KIND)
-            if reader is not None and self.overrides is not None and self.overrides.columns:
-                reader = partial(joined_rows, self.overrides, reader)
-            rows: Iterable[Row] = () if reader is None else reader(source, problems=problems)
-            for row in rows:
+            for row in self._rows(source, reader):
                 record = self.decode(row)
                 if record is not None:
                     yield record
@@ -391,8 +437,25 @@ class RowDecoder(ABC, Generic[RecordT]):
         if is_raised:
             problems.raise_if_any()
 
+    def _rows(self, source: Source, reader: RowsOf | None) -> Iterable[Row]:
+        """The rows of a source, with columns joined where the user joins them.
+
+        None where no format is recognised, which is noted then.
+        """
+        if reader is None:
+            format_name = detect_format(source, self.KIND, self.problems)
+            if format_name is None:
+                return ()
+            reader = partial(reader_of(format_name), kind=self.KIND)
+        if self.overrides is not None and self.overrides.columns:
+            reader = partial(joined_rows, self.overrides, reader)
+        return reader(source, problems=self.problems)
+
     def decode(self, row: Row) -> RecordT | None:
-        """The record of a row; None if something is wrong with it, which is then noted."""
+        """The record of a row; None if something is wrong with it, which is then noted.
+
+        So a bad row never hides what is wrong with those behind it.
+        """
         self._count += 1
         with noting_read_errors(row.path, self.problems, row.line):
             return self._decoded(row)
@@ -403,7 +466,10 @@ class RowDecoder(ABC, Generic[RecordT]):
         """The same for one kind of records; whatever it raises is noted as the row's problem."""
 
     def _read(self, row: Row, plan: FieldPlan) -> dict[str, Any] | None:
-        """Converts the fields of a row, metadata included. None when one is wrong."""
+        """Converts the fields of a row, metadata included. None when one is wrong.
+
+        It runs for each row of files with millions: a look at a value's type comes before a call.
+        """
         path, line, values, cells, _ = row
         count_before = self.problems.count
         record: dict[str, Any] = {}
@@ -411,19 +477,20 @@ class RowDecoder(ABC, Generic[RecordT]):
         ignored = outcome_fields() if plan.has_outcome and not self.outcomes else ()
         for target, source in plan.bindings:
             value = values[source]
-            if value is None or target in ignored or (type(value) is float and isnan(value)):
+            if value is None or target in ignored:
                 continue
-            if (
-                type(value) is str
-                and (cells or not value or value.isspace())
-                and not self._has_value(target, source, value, cells)
-            ):
+            if type(value) is float and isnan(value):
                 continue
+            if type(value) is str:
+                may_be_empty = cells or not value or value.isspace()
+                if may_be_empty and not self._has_value(target, source, value, cells):
+                    continue
             try:
                 converted = self._converted(target, source, value, cells)
             except ValueProblem as problem:
                 message = str(problem)
-                if not (has_nul and message == HOLDS_NUL):  # said once of a record
+                is_repeated = has_nul and message == HOLDS_NUL
+                if not is_repeated:  # a NUL is reported once of a record
                     self.problems.add(message, path=path, line=line, field=source)
                 has_nul = has_nul or message == HOLDS_NUL
                 continue
@@ -437,23 +504,29 @@ class RowDecoder(ABC, Generic[RecordT]):
     def _second_value(
         self, target: str, source: str, earlier: Any, value: Any, row: Row, plan: FieldPlan
     ) -> Any:
-        """The value of a field that two of the source hold; that they disagree is a problem."""
+        """The value of a field that two of the source hold; that they disagree is a problem.
+
+        Of expectations both count: an answer can have to fulfil several.
+        """
         if is_expectation(target):
             return merged(earlier, value)
         if value != earlier:
+            # The first binding of the field: the second one is the source at hand.
             earlier_source = next(name for bound, name in plan.bindings if bound == target)
             message = disagreement(target, earlier_source, source)
             self.problems.add(message, path=row.path, line=row.line, field=source)
         return value
 
     def _converted(self, target: str, source: str, value: object, cells: bool) -> Any:
-        """The value of a field.
+        """The value of a field, checked and in its own type.
 
         Raises:
             ValueProblem: the field cannot hold it.
         """
         if cells:
-            value = parse_cell(target, value if isinstance(value, str) else str(value))
+            cell = value if isinstance(value, str) else str(value)
+            value = parse_cell(target, cell)
+            # Only now: a cell that spells a list has the line ends of its texts as escapes.
             if self.KIND == "cases" and target not in _EXACT and has_carriage_return(value):
                 value = with_line_feeds(value)
         elif type(value) is str and value[:1] == "[":
@@ -474,16 +547,21 @@ class RowDecoder(ABC, Generic[RecordT]):
         return True
 
     def _has_identity(self, record: dict[str, Any], row: Row, plan: FieldPlan) -> bool:
-        """Sees to it that a record has its main field, and an id of its own."""
+        """Sees to it that a record has its main field, and an id of its own.
+
+        False, and a problem, where it lacks the field or has an earlier record's id. Rows that are
+        joined with other cases may repeat an id: the first of them counts there.
+        """
         if self.MAIN not in record:
-            if not (self.is_join and "id" in record):
+            if not self.is_join or "id" not in record:
                 self._note_absence(row, plan)
                 return False
-            record[self.MAIN] = ""
+            record[self.MAIN] = ""  # the id says which case the row is joined with
         line = self._count if row.line is None else row.line
         if "id" not in record:
-            made = derived_id("q" if self.MAIN == "query" else "d", record[self.MAIN])
-            record["id"] = self._ids.add_derived(made, line)
+            prefix = "q" if self.MAIN == "query" else "d"  # a query's id, or a document's
+            text_id = derived_id(prefix, record[self.MAIN])
+            record["id"] = self._ids.add_derived(text_id, line)
             return True
         if self.is_join:
             return True
@@ -554,6 +632,7 @@ class EntryDecoder(RowDecoder[Entry]):
         rival = plan.rival
         if rival is None or not isinstance(row.values[rival], str):
             return
+        # `add_kind` puts the number of further records in the place of {more}.
         message = (
             f"'answer' and '{rival}' may both be the reference{{more}}. Say which is whose: "
             f"--field reference={rival} --field response=answer, if the answer is the system's; "
@@ -595,10 +674,14 @@ class EntryDecoder(RowDecoder[Entry]):
         if type(values.get("answers")) is dict:
             values = flatten_squad_row(values)
         for path, find in self._paths:
-            value = find(values) if path not in values else None
+            if path in values:  # a field with this very name counts before a path
+                continue
+            value = find(values)
             if value is not None:
                 values = {**without_path(values, path), path: value}
-        return row if values is row.values else row._replace(values=values)
+        if values is row.values:
+            return row
+        return row._replace(values=values)
 
 
 _EXACT = frozenset(
@@ -608,7 +691,10 @@ _EXACT = frozenset(
 
 
 def _join_references(record: dict[str, Any]) -> None:
-    """Makes one reference, and alternatives to it, of the fields that hold right answers."""
+    """Makes one reference, and alternatives to it, of the fields that hold right answers.
+
+    A case has one reference; the other right answers are alternatives to it.
+    """
     references: tuple[str, ...] = record.pop("reference", ())
     for answer in record.pop("answers", ()):
         if answer not in references:
@@ -627,10 +713,13 @@ def _with_line_feeds(row: Row, plan: FieldPlan) -> Row:
     """
     if not any(map(_has_carriage_return, row.values.values())):
         return row
-    exact = {source for target, source in plan.bindings if target in _EXACT}
+    exact_names = {source for target, source in plan.bindings if target in _EXACT}
     values: dict[str, object] = {}
     for name, value in row.values.items():
-        values[name] = value if name in exact else with_line_feeds(value)
+        if name in exact_names:
+            values[name] = value
+        else:
+            values[name] = with_line_feeds(value)
     return row._replace(values=values)
 
 
@@ -660,7 +749,10 @@ class DocumentDecoder(RowDecoder[Document]):
 def _add_metadata(
     record: dict[str, Any], row: Row, unknown: tuple[str, ...], problems: Problems
 ) -> None:
-    """Puts fields that mean nothing known into the metadata, beside what the row has there."""
+    """Puts fields that mean nothing known into the metadata, beside what the row has there.
+
+    None of the user's fields is lost: exports have them.
+    """
     nested: dict[str, Any] = record.get("metadata") or {}
     metadata: dict[str, Any] = {}
     for name in unknown:

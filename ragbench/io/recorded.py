@@ -31,13 +31,14 @@ ERROR = "RecordedError"
 
 def recorded_outcome(value: Any, *, seconds: float | None = None) -> Outcome[Any]:
     """A value that the source holds; an abstention where the source says that it is one."""
-    has_abstained = getattr(value, "abstained", None) is True
-    status = Status.ABSTAINED if has_abstained else Status.MEASURED
+    status = Status.MEASURED
+    if getattr(value, "abstained", None) is True:  # only an answer has this field
+        status = Status.ABSTAINED
     return Outcome(status=status, value=value, seconds=seconds, known=Known.RECORDED)
 
 
 def failed_outcome(stage: str, message: str, *, seconds: float | None = None) -> Outcome[Any]:
-    """A failure of which the source holds the message."""
+    """A failure of which the source holds the message: it counts as one, and not as unmeasured."""
     failure = Failure(type=ERROR, message=message, stage=stage)
     return Outcome(status=Status.FAILED, failure=failure, seconds=seconds, known=Known.RECORDED)
 
@@ -111,7 +112,8 @@ class Retrieved:
         if self.texts is not None:
             self.looked_up = True
             texts = self.texts(ids)
-            self.unknown_ids += sum(id not in texts for id in ids)
+            unknown_ids = [id for id in ids if id not in texts]
+            self.unknown_ids += len(unknown_ids)
         elif ids:
             self.ids_alone += 1
         return RetrievalResult(
@@ -122,7 +124,11 @@ class Retrieved:
 
 
 def retrieved(dump: RetrievalDump, *, has_ids: bool = True) -> RetrievalResult[Any]:
-    """A query's chunks as a retrieval."""
+    """A query's chunks as a retrieval, as if a RAG had returned it just now.
+
+    Args:
+        has_ids: whether the chunks' ids are the source's, or only places that ragbench numbered.
+    """
     result: RetrievalResult[Any] = RetrievalResult.from_chunks(dump.chunks)
     if not has_ids:
         result = replace(result, context_ids=None)
@@ -160,7 +166,8 @@ def outcomes(
     if generation is not None:
         recorded["generate"] = generation
     # What a form of its own says knows more than single fields do.
-    return {**recorded, **row.recorded} if row.recorded else recorded
+    recorded.update(row.recorded)
+    return recorded
 
 
 def _retrieval(
@@ -172,6 +179,12 @@ def _retrieval(
     source: str | None,
 ) -> RetrievalResult[Any]:
     """What was retrieved, as texts, as objects, or as ids alone.
+
+    Args:
+        contexts: a tuple of texts, or objects as they came; None where there are ids alone.
+        row: the record, by which the form of objects is recognised.
+        chunks: reads objects, and looks up the texts of ids.
+        source: the field of the row that holds the contexts.
 
     Raises:
         ValueProblem: there are not as many ids or scores as texts, or others than objects hold.
@@ -234,13 +247,16 @@ def _generation(values: Mapping[str, Any]) -> Outcome[Any] | None:
         return failed_outcome("generate", error, seconds=seconds)
     candidates = values.get("multi_responses")
     abstained = values.get("abstained")
-    response = values.get("response", candidates[0] if candidates else None)
+    response = values.get("response")
+    if "response" not in values and candidates:
+        response = candidates[0]
     if response is None and abstained is not True:
         return None
     metadata: dict[str, Any] = dict(values.get("usage") or {})
     for name in _TOKEN_COUNTS:
         count = values.get(name)
         if count is not None:
+            # Numbers are read as floats: a count is shown without a point.
             metadata[name] = int(count) if count.is_integer() else count
     if "citations" in values:
         metadata[CITED_SOURCES] = list(values["citations"])

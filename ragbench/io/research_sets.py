@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from ragbench.core.in_words import UnreadableError
 from ragbench.io.json_files import load
@@ -33,6 +33,7 @@ def read_squad(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Ro
     if kind == "cases":
         yield from _squad_cases(paragraphs, source.name, problems)
         return
+    # As documents: articles may share a paragraph, which is then one document.
     read_ids: set[str] = set()
     for number, paragraph in enumerate(paragraphs, start=1):
         paragraph_id = _paragraph_id(paragraph.context)
@@ -69,7 +70,7 @@ def _paragraphs(document: object, path: str, problems: Problems) -> Iterator[_Pa
 
 
 def _squad_cases(paragraphs: Iterator[_Paragraph], path: str, problems: Problems) -> Iterator[Row]:
-    """A row a question, over all paragraphs."""
+    """A row a question, numbered over all paragraphs, as its place in a report."""
     number = 0
     for paragraph in paragraphs:
         for position, question in enumerate(paragraph.questions):
@@ -90,7 +91,9 @@ def _squad_case(
     question: Values, answers: list[tuple[str, object]], paragraph: _Paragraph
 ) -> dict[str, object]:
     """A question as a case; an impossible one names the paragraph that does not answer it."""
-    case = {**question, "cluster": paragraph.title, "answers": [text for text, _ in answers]}
+    case = dict(question)
+    case["cluster"] = paragraph.title  # questions on one article are not independent
+    case["answers"] = [text for text, _ in answers]
     is_impossible = question.get("is_impossible")
     if is_impossible is True:
         case |= _NO_GOLD
@@ -150,18 +153,23 @@ def flatten_squad_row(values: Values) -> Values:
 
     So rows are on the hub of Hugging Face. A row of any other shape comes back as it is.
     """
-    answers = cast("Values", values.get("answers"))
+    answers = as_object(values.get("answers"))
     context = values.get("context")
     texts = answers.get("text")
     starts = answers.get("answer_start")
-    if not isinstance(context, str) or not is_list(texts) or not is_list(starts):
+    has_answers = is_list(texts) and is_list(starts)
+    if not isinstance(context, str) or not has_answers:
         return values
-    row = {name: value for name, value in values.items() if name != "context"}
+    row = dict(values)
+    del row["context"]
     if isinstance(row.get("title"), str) and "cluster" not in row:
         row["cluster"] = row.pop("title")
     row.setdefault("answerable", bool(texts))
     if not texts:
+        # The paragraph does not answer the question: it is no gold, and keeps its name.
         return row | _NO_GOLD | {"context": context}
-    text_starts = zip(texts, starts, strict=False)
-    spans = [(text, start) for text, start in text_starts if isinstance(text, str)]
+    spans: list[tuple[str, object]] = []
+    for text, start in zip(as_list(texts), as_list(starts), strict=False):
+        if isinstance(text, str):
+            spans.append((text, start))
     return row | _gold(context, spans)

@@ -53,11 +53,13 @@ class Problems:
         self, message: str, *, path: str = "", line: int | None = None, field: str | None = None
     ) -> None:
         """Notes a problem given by its parts, which is how readers of files report one."""
-        self.note(Problem(message=message, path=path, line=line, field=field))
+        problem = Problem(message=message, path=path, line=line, field=field)
+        self.note(problem)
 
     def note(self, *problems: Problem) -> None:
         """Notes problems that exist already, such as those of a source read inside this one."""
-        self.items += problems[: self.most - len(self.items)]
+        free_places = self.most - len(self.items)
+        self.items += problems[:free_places]
         self.count += len(problems)
 
     def raise_if_any(self) -> None:
@@ -77,18 +79,26 @@ class Problems:
     def add_kind(
         self, kind: Hashable, message: str, *, path: str = "", line: int | None = None
     ) -> None:
-        """Notes the first problem of a kind; its message counts the further ones."""
-        position, count = self._kinds.get(kind, (self.count, 0))
-        self._kinds[kind] = (position, count + 1)
-        if count == 0:
+        """Notes the first problem of a kind; its message counts the further ones.
+
+        What is wrong with every record of a file is said once.
+
+        Args:
+            kind: equal for problems of the same kind.
+            message: with ``{more}`` where the count of further records goes.
+        """
+        position, earlier_count = self._kinds.get(kind, (self.count, 0))
+        self._kinds[kind] = (position, earlier_count + 1)
+        if earlier_count == 0:
             self.add(message.replace("{more}", ""), path=path, line=line)
-        elif position < len(self.items):
-            records = "record" if count == 1 else "records"
-            further = f", here and in {count:,} further {records}"
+        elif position < len(self.items):  # beyond the most that are listed, it is only counted
+            records = "record" if earlier_count == 1 else "records"
+            further = f", here and in {earlier_count:,} further {records}"
             message = message.replace("{more}", further)
             self.items[position] = replace(self.items[position], message=message)
 
     def __iter__(self) -> Iterator[Problem]:
+        """The problems that are listed, in the order in which they were noted."""
         return iter(self.items)
 
 
@@ -98,7 +108,9 @@ HEAD_BYTES = 1 << 16
 """How much of a file is looked at to recognise its format."""
 
 GZIP_MAGIC = b"\x1f\x8b"
-JOURNAL_FILE, MANIFEST_FILE = "journal.sqlite", "manifest.json"
+JOURNAL_FILE = "journal.sqlite"
+MANIFEST_FILE = "manifest.json"
+"""What the folder of every run has: its outcomes, and what was run."""
 _RUN_FILES = frozenset({"report.json", "cases.csv", "timings.json", MANIFEST_FILE, JOURNAL_FILE})
 
 
@@ -167,9 +179,15 @@ class Source:
 
     @property
     def suffix(self) -> str:
-        """The suffix in lower case, that of compression left out; empty when there is none."""
-        path = self.path if self.address is None else Path(urlsplit(self.address).path)
-        if path is None:
+        """The suffix in lower case, that of compression left out; empty when there is none.
+
+        By it a format is recognised before the content is looked at.
+        """
+        if self.address is not None:
+            path = Path(urlsplit(self.address).path)
+        elif self.path is not None:
+            path = self.path
+        else:
             return ""
         suffixes = [suffix.lower() for suffix in path.suffixes]
         if suffixes and suffixes[-1] == ".gz":
@@ -180,8 +198,10 @@ class Source:
         """The run's folder, for one of its files: it knows more than they do."""
         if self.path is None or self.path.name not in _RUN_FILES:
             return None
+        # Other tools have files of these names, too.
         folder = self.path.parent
-        if not all((folder / name).is_file() for name in (JOURNAL_FILE, MANIFEST_FILE)):
+        is_run = (folder / JOURNAL_FILE).is_file() and (folder / MANIFEST_FILE).is_file()
+        if not is_run:
             return None
         return replace(self, name=str(folder), path=folder)
 
@@ -198,24 +218,39 @@ class Source:
         return None
 
     def first_child(self, names: Iterable[str]) -> Source | None:
-        """The first of these files that the folder has."""
-        return next((file for file in map(self.child, names) if file is not None), None)
+        """The first of these files that the folder has; None where it has none of them."""
+        for name in names:
+            file = self.child(name)
+            if file is not None:
+                return file
+        return None
 
     def chosen(self, parts: Sequence[str], *, noun: str = "split", usual: str = "test") -> str:
         """Which part to read: the one asked for, the only one or the usual one.
 
         What was chosen among several is noted.
 
+        Args:
+            parts: the names of the parts that the source has.
+            noun: what its tool calls a part, for messages.
+            usual: the part that is read where there are several and none is asked for.
+
         Raises:
             UnreadableError: there is no such part.
         """
-        chosen = self.split or (parts[0] if len(parts) == 1 else usual)
-        others = ", ".join(part for part in parts if part != chosen)
-        if chosen not in parts:
-            raise UnreadableError(f"no {noun} '{chosen}'; there are: {others or 'none'}")
-        if self.split is None and others:
-            self.notes[f"The {noun} '{chosen}' is read; --split names another: {others}"] = None
-        return chosen
+        if self.split:
+            part = self.split
+        elif len(parts) == 1:
+            part = parts[0]
+        else:
+            part = usual
+        other_parts = ", ".join(name for name in parts if name != part)
+        if part not in parts:
+            raise UnreadableError(f"no {noun} '{part}'; there are: {other_parts or 'none'}")
+        if self.split is None and other_parts:
+            note = f"The {noun} '{part}' is read; --split names another: {other_parts}"
+            self.notes[note] = None
+        return part
 
     def head(self, problems: Problems) -> bytes | None:
         """The first bytes, decompressed, without consuming them; None when it cannot be read."""
@@ -234,12 +269,14 @@ class Source:
         return None
 
     def _open_raw(self) -> BinaryIO:
-        """The bytes as they are stored."""
+        """The bytes as they are stored, with a buffer that can be looked into."""
         if self.hub is not None:
             raise IsADirectoryError(None, "it is a dataset on the hub, not a file")
         if self.address is not None:
             return open_address(self.address)
-        return _stdin() if self.path is None else self.path.open("rb", HEAD_BYTES)
+        if self.path is None:
+            return _stdin()
+        return self.path.open("rb", HEAD_BYTES)
 
     @contextmanager
     def opened(self, problems: Problems) -> Generator[BinaryIO | None, None, None]:
@@ -302,7 +339,8 @@ class noting_read_errors:  # a context, named as those of contextlib are
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        if not isinstance(error, Exception):
+        """Notes an error of reading, and tells Python by True that it is dealt with."""
+        if not isinstance(error, Exception):  # none, or an interrupt
             return False
         if is_in_words(error) and not isinstance(error, UnreadableError):
             return False
@@ -311,9 +349,13 @@ class noting_read_errors:  # a context, named as those of contextlib are
 
 
 def looking_at(name: str) -> Reading:
-    """A context for a first look at a source, which recognises its form and its fields."""
+    """A context for a first look at a source, which recognises its form and its fields.
+
+    What goes wrong there is an error at once: without a form there are no records to go on with.
+    """
 
     def refusal(error: Exception) -> DataError:
+        """The error of the source as a whole."""
         return DataError([Problem(message=reading_problem(error), path=name)])
 
     return Reading(refusal)
@@ -347,7 +389,10 @@ them, as of a table whose rows and columns are swapped, takes a minute."""
 
 
 def has_few_fields(count: int, path: str, line: int | None, problems: Problems) -> bool:
-    """Whether a record or a header has no more fields than allowed; else a problem says so."""
+    """Whether a record or a header has no more fields than allowed; else a problem says so.
+
+    Readers of every format ask this before the names of the fields are looked at.
+    """
     if count <= _MOST_FIELDS:
         return True
     problems.add(
@@ -423,7 +468,9 @@ class IdRegister:
         Args:
             line: where it stands, from 1.
         """
-        hashed = hash(identifier) & _HASH_BITS or 1  # 0 marks a free slot
+        hashed = hash(identifier) & _HASH_BITS
+        if hashed == 0:  # which marks a free slot
+            hashed = 1
         hashes = self._hashes
         last_slot = len(hashes) - 1
         slot = hashed & last_slot
@@ -434,12 +481,15 @@ class IdRegister:
         hashes[slot] = hashed
         self._lines[slot] = line
         self._used += 1
-        if 2 * self._used > last_slot:
+        if 2 * self._used > last_slot:  # more than half full, searches become long
             self._grow()
         return None
 
     def add_derived(self, identifier: str, line: int) -> str:
-        """Notes a derived id under the first free one of ``id``, ``id-2``, ``id-3`` ..."""
+        """Notes a derived id under the first free one of ``id``, ``id-2``, ``id-3`` ...
+
+        A text that comes again has the same derived id, and is a record of its own.
+        """
         if self.add(identifier, line) is None:
             return identifier
         number = self._repeats.get(identifier, 1) + 1

@@ -14,7 +14,7 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b, file_digest
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -130,7 +130,10 @@ def open_source(
     try:
         place = Source.of(where, split=split, encoding=encoding)
         overrides = meant_fields("cases", fields or {})
-        place = _stdin_as_file(place, stack) if where == STDIN else place.run() or decoded(place)
+        if where == STDIN:
+            place = _stdin_as_file(place, stack)
+        else:
+            place = place.run() or decoded(place)
         opening = _Opening(
             names=FieldMap("cases", dict(overrides.fields), is_join=is_join),
             place=place,
@@ -155,6 +158,7 @@ def open_source(
             opened.content = partial(_content_digest, paths, settings)
         return opened
     except BaseException:
+        # What was put on disk for the source goes, also when the user interrupts.
         stack.close()
         raise
 
@@ -300,16 +304,19 @@ class _Opening:
         return rows
 
     def _bindings(self, row: Row) -> tuple[tuple[str, str], ...]:
-        """Field of a case and field of the row, for each that is recognised."""
+        """Field of a case and field of the row, for each that is recognised by its name."""
         return self.names[tuple(row.values)].bindings
 
     # --- records with fields
 
     def _has_reranked(self, sample: Sequence[Row]) -> bool:
-        """Whether questions hold a reranker's results, and the documents that they are of."""
+        """Whether questions hold a reranker's results, and the documents that they are of.
+
+        Read as fields, the documents would count in the order from before the reranking.
+        """
         if "retrieved_contexts" in self.fields:
             return False
-        form = find_form("cohere")
+        form = find_form("cohere")  # the name under which all rerankers' results are one form
         for row in sample[:_GUESSED_FROM]:
             if not any(target == "query" for target, _ in self._bindings(row)):
                 continue
@@ -332,7 +339,7 @@ class _Opening:
         if dump_form is None and "retrieved_contexts" not in self.fields:
             for row in guessed_from:
                 _refuse_ranking(row, dict(self._bindings(row)))
-        bindings = [binding for row in sample for binding in self._bindings(row)]
+        bindings = list(chain.from_iterable(map(self._bindings, sample)))
         bound = {target for target, _ in bindings}
         gold = {source for target, source in bindings if target not in outcome_fields()}
         has_query = "." in self.fields.get("query", "") or "query" in bound
@@ -414,11 +421,13 @@ class _Opening:
             return None
         if mapping.layout == "rows":
             # A row with an answer is a case, not a chunk.
-            return decoder if bound.isdisjoint({"reference", "answers", "response"}) else None
-        return decoder if _has_texts(decoder, sample) else None
+            are_chunks = bound.isdisjoint({"reference", "answers", "response"})
+        else:
+            are_chunks = _has_texts(decoder, sample)
+        return decoder if are_chunks else None
 
     def _overrides(self) -> dict[str, str]:
-        """The user's mapping in the words of a dump."""
+        """The user's mapping in the words of a dump, which names the fields of a chunk shorter."""
         overrides: dict[str, str] = {}
         for target, path in self.fields.items():
             if target in _DUMP and path:
@@ -435,7 +444,7 @@ class _Opening:
                 texts = self.stack.enter_context(corpus_texts(self.corpus))
         chunks = Retrieved(fields=self.fields, texts=texts)
         plans = FieldMap("cases", self.fields, is_join=self.is_join)
-        targets = {target for row in sample for target, _ in plans[tuple(row.values)].bindings}
+        targets = _bound_fields(plans, sample)
         decoder_of = partial(
             EntryDecoder,
             fields=self.fields,
@@ -481,8 +490,9 @@ class _Opening:
 
         def read() -> Iterator[Entry]:
             # How chunks are read stays; warnings are counted anew in each reading.
-            fresh = decoder_of(problems=Problems(), chunks=replace(chunks, warnings=Counter[str]()))
-            return fresh.records(replace(self.place), reader)
+            fresh_chunks = replace(chunks, warnings=Counter[str]())
+            fresh_decoder = decoder_of(problems=Problems(), chunks=fresh_chunks)
+            return fresh_decoder.records(replace(self.place), reader)
 
         return EntrySource(
             info=looked_at(info, entries, is_whole=len(sample) < LOOK),
@@ -573,6 +583,7 @@ class _Opening:
             )
 
         def reader(place: Source, *, problems: Problems) -> Iterator[Row]:
+            """Reads a case per query: `_of_rows` reads it like rows of any other form."""
             rankings = ranking.read(place, problems)
             yield from read_ranking_rows(rankings, place.name, topics, problems)
 
@@ -597,11 +608,13 @@ class _Opening:
         )
 
         def reader(place: Source, *, problems: Problems) -> Iterator[Row]:
+            """Reads a case per query, with the problems of the dump at the end."""
             with open_dump() as dump:
                 has_ids = dump.mapping.id is not None
                 for number, retrieval in enumerate(dump, start=1):
                     yield _dump_row(place.name, number, retrieval, has_ids=has_ids)
                 problems.note(*dump.problems)
+                # The dump counts all that is wrong, and lists the first of it.
                 problems.count += dump.malformed - len(dump.problems.items)
 
         try:
@@ -643,13 +656,22 @@ class _Opening:
             )
 
 
+def _bound_fields(plans: FieldMap, rows: Sequence[Row]) -> set[str]:
+    """The fields of a case, and of what a system did, that some of the rows have."""
+    targets: set[str] = set()
+    for row in rows:
+        plan = plans[tuple(row.values)]
+        targets.update(target for target, _ in plan.bindings)
+    return targets
+
+
 def _only_rows(only: Only, reader: Reader, place: Source, *, problems: Problems) -> Iterator[Row]:
     """The rows of a reader that the user wants: bound to both, it is a reader itself."""
     return only.of(reader(place, problems=problems), problems, place.name)
 
 
 def _hit_bindings(mapping: DumpMapping, chunks: str) -> dict[str, str]:
-    """The fields of a chunk, with the path of each from the record on."""
+    """The fields of a chunk, with the path of each from the record on, as a report shows them."""
     bindings: dict[str, str] = {}
     for target, name in HIT_FIELDS.items():
         path = getattr(mapping, name)
@@ -741,6 +763,7 @@ def _has_texts(decoder: Decoder, records: Sequence[Row]) -> bool:
     for record in records:
         with suppress(ValueProblem):
             for raw in decoder.raw(record):
-                if any(chunk.text.strip() for chunk in decoder.retrieval(raw, "", "").chunks):
+                chunks = decoder.retrieval(raw, "", "").chunks
+                if any(chunk.text.strip() for chunk in chunks):
                     return True
     return False

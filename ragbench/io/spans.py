@@ -92,9 +92,15 @@ class SpanForm(Record):
     """Where each part of a span may be, the more telling places first."""
 
     def first(self, name: str, record: Values) -> object:
-        """The first value that a record has for a part of a span, such as ``start``."""
+        """The first value that a record has for a part of a span, such as ``start``.
+
+        A tool moves a part from one version to the next, so that a form lists several places.
+        """
         for path, find in self.paths.get(name, ()):
-            value = record.get(path) if find is None else find(record)
+            if find is None:
+                value = record.get(path)
+            else:
+                value = find(record)
             if value is not None and value != "":
                 return value
         return None
@@ -102,7 +108,10 @@ class SpanForm(Record):
 
 @cache
 def span_forms() -> Mapping[str, SpanForm]:
-    """All forms of spans, by name."""
+    """All forms of spans, by name, from ``span_forms.toml``.
+
+    Each path becomes a function here, once: a file of traces has thousands of spans.
+    """
     forms: dict[str, SpanForm] = {}
     tables = read_table("span_forms.toml")["form"]
     for name, table in tables.items():
@@ -124,16 +133,24 @@ _cached_getter = cache(getter)
 
 
 def _path_finder(path: str) -> Callable[[object], object] | None:
-    """The function for a path with dots, of which ``-1`` is a list's last; None for a plain key."""
-    if path.endswith(".-1"):
-        find_list = getter(path.removesuffix(".-1"))
+    """The function for a path with dots, of which ``-1`` is a list's last; None for a plain key.
 
-        def find_last(record: object) -> object:
-            items = find_list(record)
-            return items[-1] if is_list(items) and items else None
+    A plain key needs none: looking it up in the record is quicker than a call.
+    """
+    if "." not in path:
+        return None
+    if not path.endswith(".-1"):
+        return getter(path)
+    find_list = getter(path.removesuffix(".-1"))
 
-        return find_last
-    return getter(path) if "." in path else None
+    def find_last(record: object) -> object:
+        """The last item of the list at the path, such as the message that was just sent."""
+        items = find_list(record)
+        if not is_list(items) or not items:
+            return None
+        return items[-1]
+
+    return find_last
 
 
 span_words = partial(field_names, file="span_forms.toml")
@@ -166,7 +183,10 @@ def parts_of_attributes(attributes: Values) -> dict[str, object]:
 
 
 def _unnested(attributes: Values) -> Values:
-    """Attributes of which some are objects, with what these hold under its whole name."""
+    """Attributes of which some are objects, with what these hold under its whole name.
+
+    The conventions write ``session.id``; some exporters nest it as ``{"session": {"id": ...}}``.
+    """
     flat: dict[str, object] = {}
     for path in _known_attributes():
         if "." in path:
@@ -178,7 +198,7 @@ def _unnested(attributes: Values) -> Values:
 
 @cache
 def _kinds() -> Mapping[str, str]:
-    """What a span did, by each word for it."""
+    """What a span did, by each word for it: every tool names its retrievers and models itself."""
     kinds: dict[str, str] = {}
     for kind, words in span_words("kinds").items():
         kinds.update(dict.fromkeys(words, kind))
@@ -189,7 +209,12 @@ def _kinds() -> Mapping[str, str]:
 
 
 def spans_of(form: SpanForm, record: Values, line: int | None) -> Iterator[Span]:
-    """The spans of a record, those that it holds within others too."""
+    """The spans of a record, those that it holds within others too.
+
+    Args:
+        form: how the tool wrote the record: a span each, a trace of them, or spans within spans.
+        line: of the record in its file, by which a problem of a span names its place.
+    """
     if form.about:
         record = {**as_object(record.get(form.about)), **record}
     roots: list[object] = [record]
@@ -212,14 +237,17 @@ def spans_of(form: SpanForm, record: Values, line: int | None) -> Iterator[Span]
 
 
 def _span(form: SpanForm, record: Values, outer: Values, line: int | None) -> Span:
-    """A span of its record.
+    """A tool's record of a span as the one form that traces are made cases from.
 
     Args:
         outer: the record that it is in: of the span above, or of the trace.
     """
     attributes = _attributes(form, record)
     has_objects = any(type(value) is dict for value in attributes.values())
-    parts = parts_of_attributes(_unnested(attributes) if has_objects else attributes)
+    if has_objects:
+        parts = parts_of_attributes(_unnested(attributes))
+    else:
+        parts = parts_of_attributes(attributes)
     id = str(form.first("id", record) or "")
     parent = form.first("parent", record)
     # A span that stands within another one need not name it.
@@ -227,15 +255,19 @@ def _span(form: SpanForm, record: Values, outer: Values, line: int | None) -> Sp
         parent = form.first("id", outer)
 
     def find(name: str) -> Any:
+        """The value of a part, from wherever the tool may have put it; None without one."""
         value = form.first(name, record)
         if value is None and not parent and outer is not record:
             value = form.first(name, outer)  # what the trace says, its first span says
         # The form's own fields count more than attributes, which any instrumentation may add.
         if value is None:
             value = parts.get(name)
-        return opened_json(value, _JSON_BEGINS) if form.is_json else value
+        if form.is_json:
+            return opened_json(value, _JSON_BEGINS)
+        return value
 
-    kind = _kinds().get(str(find("kind") or "").lower(), "")
+    word_for_kind = str(find("kind") or "").lower()
+    kind = _kinds().get(word_for_kind, "")
     documents, before = _documents_of_span(kind, attributes, find)
     error = None
     status = str(form.first("status", record) or "").lower()
@@ -243,12 +275,16 @@ def _span(form: SpanForm, record: Values, outer: Values, line: int | None) -> Sp
     has_error = not status and form.first("error", record) is not None
     if status in _ERROR_STATUSES or has_error:
         error = str(find("error") or "error")
-    # Of a tool without traces, a span that stands alone is one.
-    trace = str(form.first("trace", record) or form.first("trace", outer) or id)
+    trace = form.first("trace", record) or form.first("trace", outer)
+    if not trace:
+        # Of a tool without traces, a span that stands alone is one.
+        trace = id
     # What a search put out is read into `documents`: to keep it twice would double the file.
-    has_documents = kind in (RETRIEVER, RERANKER)
+    output = None
+    if kind not in (RETRIEVER, RERANKER):
+        output = find("output")
     return Span(
-        trace=trace,
+        trace=str(trace),
         id=id,
         parent=str(parent) if parent else None,
         name=str(record.get("name") or ""),
@@ -256,7 +292,7 @@ def _span(form: SpanForm, record: Values, outer: Values, line: int | None) -> Sp
         start=form.first("start", record),
         end=form.first("end", record),
         input=find("input"),
-        output=None if has_documents else find("output"),
+        output=output,
         documents=documents,
         before=before,
         error=error,
@@ -268,10 +304,16 @@ def _span(form: SpanForm, record: Values, outer: Values, line: int | None) -> Sp
 def _documents_of_span(
     kind: str, attributes: Values, find: Find
 ) -> tuple[Documents | None, Documents | None]:
-    """The documents that a retriever found or a reranker left, and those a reranker was given."""
+    """The documents that a retriever found or a reranker left, and those a reranker was given.
+
+    Attributes name documents by a convention, so they come before what the span put out, in which
+    documents have to be recognised.
+    """
     if kind == RETRIEVER:
         documents = _attribute_documents(attributes, "documents")
-        return documents or retrieved_in(find("output")), None
+        if not documents:
+            documents = retrieved_in(find("output"))
+        return documents, None
     if kind == RERANKER:
         after = _attribute_documents(attributes, "after") or retrieved_in(find("output"))
         before = _attribute_documents(attributes, "before") or retrieved_in(find("input"))
@@ -313,20 +355,27 @@ def _attributes(form: SpanForm, record: Values) -> Values:
 
 
 def _otlp_value(value: object, depth: int = 0) -> object:
-    """The value that OTLP wraps in an object with its type as the key."""
-    if not is_object(value) or not value or depth > _DEEPEST:
+    """The value that OTLP wraps in an object with its type as the key.
+
+    Exporters spell the types in camel case, as protobuf's JSON does, or with underscores.
+    """
+    typed_value = as_object(value)
+    if not typed_value or depth > _DEEPEST:
         return None
-    type_name, content = next(iter(value.items()))  # the only key
+    type_name, content = next(iter(typed_value.items()))  # the only key
+    inner_values = as_list(as_object(content).get("values"))
     if type_name in ("arrayValue", "array_value"):
-        items = as_list(as_object(content).get("values"))
-        return [_otlp_value(item, depth + 1) for item in items]
+        return [_otlp_value(inner, depth + 1) for inner in inner_values]
     if type_name in ("kvlistValue", "kvlist_value"):
-        return _otlp_object(as_list(as_object(content).get("values")), depth + 1)
+        return _otlp_object(inner_values, depth + 1)
     return content
 
 
 def _otlp_object(pairs: Sequence[object], depth: int = 0) -> Values:
-    """The object that OTLP writes as a list of keys and values."""
+    """The object that OTLP writes as a list of keys and values.
+
+    OpenTelemetry's protocol names the type of each value: ``{"stringValue": "..."}``.
+    """
     fields: dict[str, object] = {}
     for pair in pairs:
         if is_object(pair):
@@ -341,13 +390,16 @@ _REPR = re.compile(r"<\w+\(.*\)>", re.DOTALL)
 
 
 def _attribute_documents(attributes: Values, name: str) -> Documents | None:
-    """Documents whose fields are attributes each: ``retrieval.documents.0.document.content``."""
+    """Documents whose fields are attributes each: ``retrieval.documents.0.document.content``.
+
+    Attributes of OpenTelemetry hold no objects, so OpenInference numbers documents in their names.
+    Exporters that can write objects put the list under the prefix itself.
+    """
     for prefix in span_words("attributes")[name]:
         fields_by_number = numbered(attributes, prefix)
         if fields_by_number:
             return documents_of(fields_by_number)
-        whole = _cached_getter(prefix)(attributes)
-        documents = None if whole is None else documents_of(whole)
+        documents = documents_of(_cached_getter(prefix)(attributes))
         if documents is not None:
             return documents
     return None
@@ -373,7 +425,10 @@ def retrieved_in(value: object) -> Documents | None:
 
 
 def _documents_of_response(value: object) -> Documents | None:
-    """The hits of a store's response, read as a dump of such responses is; None if it is none."""
+    """The hits of a store's response, read as a dump of such responses is; None if it is none.
+
+    A retriever may put out what its store answered as it came: each form of a store is tried.
+    """
     responses = [value]
     if is_object(value):
         for name in span_words("names")["documents"]:
@@ -413,25 +468,35 @@ _NO_ID = "#1"
 
 def _document_of_hit(decoder: Decoder, hit: object) -> dict[str, Any] | None:
     """A hit as a document. Each is read alone, since ids may be shared: see `DistinctChunks`."""
-    chunk = next(iter(from_form(decoder, [hit]).chunks), None)
-    if chunk is None:
+    chunks = from_form(decoder, [hit]).chunks
+    if not chunks:
         return None
-    return _with_parts(
-        id=chunk.id if chunk.id != _NO_ID else None,
-        text=chunk.text or None,
-        score=chunk.score,
-        metadata=dict(chunk.metadata) or None,
-    )
+    chunk = chunks[0]
+    id = None
+    if chunk.id != _NO_ID:
+        id = chunk.id
+    text = chunk.text or None
+    metadata = dict(chunk.metadata) or None
+    return _with_parts(id=id, text=text, score=chunk.score, metadata=metadata)
 
 
 def _with_parts(*, id: object, text: object, score: object, metadata: object) -> dict[str, Any]:
-    """A document as an object of the parts that are not None."""
+    """A document as an object of the parts that are not None.
+
+    A part that is absent may be filled in by another mention of the same chunk; a None would stay.
+    """
     parts = {"id": id, "text": text, "score": score, "metadata": metadata}
     return {name: part for name, part in parts.items() if part is not None}
 
 
 def documents_of(value: object, depth: int = 0) -> Documents | None:
-    """A list of documents, in whatever it is wrapped; None for anything that is no such list."""
+    """A list of documents, in whatever it is wrapped; None for anything that is no such list.
+
+    Each framework wraps what its retriever returns in objects, lists or JSON text of its own.
+
+    Args:
+        depth: how many levels of objects and lists were opened so far.
+    """
     value = opened_json(value)
     if is_object(value) and depth < _DEEPEST:
         for name in span_words("names")["documents"]:
@@ -460,11 +525,15 @@ def _document(value: object) -> dict[str, Any] | None:
     value = opened_json(value)
     if isinstance(value, str):
         # The printed form of a Python object is no text of a document.
-        return {"text": value} if value and not _REPR.fullmatch(value) else None
+        if not value or _REPR.fullmatch(value):
+            return None
+        return {"text": value}
     if is_list(value) and len(value) == 2 and type(value[1]) in (int, float):
         # LangChain's pair of a document and its score.
         document = _document(value[0])
-        return None if document is None else {**document, "score": value[1]}
+        if document is None:
+            return None
+        return {**document, "score": value[1]}
     if not is_object(value):
         return None
     value = constructed(value)
@@ -472,6 +541,7 @@ def _document(value: object) -> dict[str, Any] | None:
         value = {name.removeprefix("document."): part for name, part in value.items()}
     if "role" in value or "tool_calls" in value:
         return None  # a message
+    # LangChain's and LlamaIndex's objects of a score have the document itself inside.
     fields = value
     for name in ("document", "node"):
         inner = fields.get(name)
@@ -521,12 +591,19 @@ def _first_value(fields: Values, names: Sequence[str], plain: Callable[[Any], An
 
 def _plain_text(value: object) -> str | None:
     """The text that a field holds, in an object, in several parts or as it is; else None."""
-    return value.get("text") if is_object(value) else text_of(value)  # type: ignore[return-value]
+    if is_object(value):
+        return value.get("text")  # type: ignore[return-value]
+    return text_of(value)
 
 
 def _plain_id(value: object) -> str | None:
-    """The id that a field holds, as text: a text or a whole number, and not a truth value."""
-    return str(value) if value != "" and type(value) in (str, int) else None
+    """The id that a field holds, as text; None for an empty one or what is no id.
+
+    The type itself is compared: to Python a truth value is a whole number, too.
+    """
+    if value == "" or type(value) not in (str, int):
+        return None
+    return str(value)
 
 
 # --- what was asked and answered
@@ -540,33 +617,46 @@ _GENERATION_FIELDS = frozenset({"message", "generation_info", "finish_reason", "
 
 
 def question_in(value: object) -> str | None:
-    """The question in what went into a span; None if it has none."""
+    """The question in what went into a span, which becomes the case's; None if it has none."""
     return _speech_in(value, "question")
 
 
 def answer_in(value: object) -> str | None:
-    """The answer in what came out of a span; None if it has none."""
+    """The answer in what came out of a span, which becomes the recorded one; None if it has none.
+
+    Both look through messages, objects and JSON text, in which each framework wraps what is said.
+    """
     return _speech_in(value, "answer")
 
 
 def _speech_in(value: object, part: str, depth: int = 0) -> str | None:
-    """The text of a part, ``"question"`` or ``"answer"``, in whatever messages wrap it."""
+    """The text of a part, ``"question"`` or ``"answer"``, in whatever messages wrap it.
+
+    Args:
+        depth: how many lists and objects were opened so far.
+    """
     if isinstance(value, str):
         inner = opened_json(value)
         if isinstance(inner, str):
             return value if value.strip() else None
         value = inner
-    if depth > _DEEPEST or value is None or isinstance(value, bool):
+    if depth > _DEEPEST or isinstance(value, bool):
         return None
     if isinstance(value, (int, float)):
+        # A system may answer with a number; a question is never one.
         return str(value) if part == "answer" else None
     if is_list(value):
         return _speech_in_list(value, part, depth)
-    return _speech_in_object(value, part, depth) if is_object(value) else None
+    if is_object(value):
+        return _speech_in_object(value, part, depth)
+    return None
 
 
 def _speech_in_object(value: Values, part: str, depth: int) -> str | None:
-    """The text of a part under one of the names for it, or in the only field of an object."""
+    """The text of a part under one of the names for it, or in the only field of an object.
+
+    Chains take and return objects whose keys their users choose, such as ``{"question": ...}``.
+    """
     value = constructed(value)
     for name in span_words("names")[part]:
         if name not in value:
@@ -591,9 +681,12 @@ def _speech_in_list(values: Sequence[object], part: str, depth: int) -> str | No
     if all(roles):
         speaker_roles = _USER_ROLES if part == "question" else _SYSTEM_ROLES
         for message, role in zip(reversed(values), reversed(roles), strict=True):
-            if role in speaker_roles:
-                content = message[1] if is_list(message) else message  # a pair of role and content
-                return _speech_in(content, part, depth + 1)
+            if role not in speaker_roles:
+                continue
+            content = message
+            if is_list(message):  # a pair of role and content
+                content = message[1]
+            return _speech_in(content, part, depth + 1)
         return None
     items = [opened_json(value) for value in values]
     if all(is_object(item) and item.get("type") == "text" for item in items):
@@ -610,17 +703,18 @@ def _speech_in_list(values: Sequence[object], part: str, depth: int) -> str | No
 
 
 def _role(value: object) -> str:
-    """Who speaks in a message; empty for what is no message."""
+    """Who speaks in a message, in lower case; empty for what is no message.
+
+    A list is a conversation only where each of its items has a role.
+    """
     if is_list(value) and len(value) == 2 and isinstance(value[0], str):
         name = value[0].lower()
         return name if name in _ROLES else ""
-    value = opened_json(value)
-    if not is_object(value):
-        return ""
-    value = constructed(value)
-    role = value.get("role")
-    if not role and "content" in value:
-        role = value.get("type")  # LangChain's name for it
+    message = as_object(opened_json(value))
+    message = constructed(message)
+    role = message.get("role")
+    if not role and "content" in message:
+        role = message.get("type")  # LangChain's name for it
     if role == "text":  # a part of a text in several parts has this type
         return ""
     return str(role or "").lower()

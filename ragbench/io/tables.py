@@ -44,7 +44,8 @@ def _has_distinct_columns(header: list[str], path: str, line: int, problems: Pro
     """Whether no column's name appears twice, and none is one too many; else problems say so."""
     if not has_few_fields(len(header), path, line, problems):
         return False
-    repeated = sorted(name for name, count in Counter(header).items() if name and count > 1)
+    counts = Counter(header)
+    repeated = sorted(name for name in counts if name and counts[name] > 1)
     for name in repeated:
         message = (
             "the column appears twice in the header: give each a name of its own, such as "
@@ -103,6 +104,7 @@ class _TextLines:
     """Bytes of the record so far; whoever reads it sets it back."""
 
     def __iter__(self) -> Iterator[str]:
+        """The lines, for the csv module, which asks for the next until a record is whole."""
         limits = self.source.limits
         for line in read_lines(self.source, self.problems):
             self.size += len(line.raw)
@@ -115,8 +117,9 @@ class _TextLines:
                 # The reader still needs the line: it may stand inside a quoted cell.
                 self.broken.add(line.number)
                 text = line.raw.decode("utf-8", "replace")
-            # In a quoted cell, too: a checkout on Windows holds the same texts.
-            yield line_feeds(text) if "\r" in text else text
+            if "\r" in text:  # in a quoted cell, too: a checkout on Windows holds the same texts
+                text = line_feeds(text)
+            yield text
 
 
 def read_csv(
@@ -153,8 +156,11 @@ def read_csv(
         if cells is None:
             return
         end = reader.line_num + skipped
+        is_title = begin < head.header_line
+        is_blank = not any(map(str.strip, cells))
+        # Its lines that are no text are noted already.
         is_broken = header is not None and not text.broken.isdisjoint(range(begin, end + 1))
-        if is_broken or not any(map(str.strip, cells)) or begin < head.header_line:
+        if is_title or is_blank or is_broken:
             continue
         if header is None:
             header = _header_cells(cells)
@@ -187,11 +193,15 @@ def _head_of_text(source: Source, delimiter: str | None) -> TableHead:
 
 def _header_cells(cells: Iterable[str]) -> list[str]:
     """The names of columns without the line breaks by which people fit them into a cell."""
-    return [" ".join(cell.split()) for cell in cells]
+    names: list[str] = []
+    for cell in cells:
+        words = cell.split()
+        names.append(" ".join(words))
+    return names
 
 
 def _csv_problem(error: csv.Error) -> str:
-    """What is wrong with a table, in words for its owner."""
+    """What is wrong with a table, in words for its owner; the csv module's where we have none."""
     text = str(error)
     if "unexpected end of data" in text:
         return "a quoted cell begins in this record and never ends"
@@ -260,8 +270,13 @@ def _no_workbook(error: Exception) -> UnreadableError:
 
 
 def _checked_workbook(stream: BinaryIO, source: Source) -> BinaryIO:
-    """The file, once its directory says that it unpacks to no more than is allowed."""
-    file = stream if stream.seekable() else io.BytesIO(source.limits.read_all(stream))
+    """The file, once its directory says that it unpacks to no more than is allowed.
+
+    The directory of a ZIP file is at its end: what cannot be read from there is held whole.
+    """
+    file = stream
+    if not stream.seekable():
+        file = io.BytesIO(source.limits.read_all(stream))
     if file.read(len(_OLD_EXCEL_MAGIC)) == _OLD_EXCEL_MAGIC:
         raise ValueError("it is an .xls of old or encrypted: save it as .xlsx without a password")
     file.seek(0)
@@ -300,19 +315,22 @@ def _sheet_rows(openpyxl: Any, file: BinaryIO, source: Source, problems: Problem
 
 def _first_table(book: Any) -> str:
     """The first sheet with a table, else the first: a sheet of notes has one column alone."""
-    names: list[str] = []
     for sheet in book.worksheets:
-        names.append(sheet.title)
         sheet.reset_dimensions()  # what the file says of its size need not be true
         for row in islice(sheet.iter_rows(values_only=True), HEAD_ROWS):
             cells = [str(cell) for cell in row if cell is not None]
             if len(cells) > 1 or any(map(is_known_field, cells)):
                 return str(sheet.title)
-    return next(iter(names), "")
+    if not book.worksheets:  # of charts alone
+        return ""
+    return str(book.worksheets[0].title)
 
 
 def _filled_rows(sheet: Any, source: Source) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a sheet in which a cell shows something, with their numbers."""
+    """The rows of a sheet in which a cell shows something, with their numbers.
+
+    Excel stores rows of empty cells wherever somebody once set a format.
+    """
     for number, sheet_cells in enumerate(sheet.iter_rows(), start=1):
         if number > _MAX_ROWS:
             raise ValueError(f"it names rows behind row {_MAX_ROWS:,}, the last of a sheet")

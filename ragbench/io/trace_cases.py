@@ -33,7 +33,7 @@ from ragbench.io.spans import (
     question_in,
     span_words,
 )
-from ragbench.io.values import as_list, as_object, as_score, is_list, is_object
+from ragbench.io.values import as_list, as_object, as_score, is_object
 
 Documents = Sequence[dict[str, Any]]
 
@@ -42,13 +42,14 @@ class Tree:
     """The spans of a trace, and which of them is in which."""
 
     def __init__(self, spans: Sequence[Span]) -> None:
+        """Takes all spans of the trace, in the order in which they were written."""
         self.line = spans[0].line
         self.spans = sorted(spans, key=lambda span: seconds_of(span.start) or 0.0)
         """By when they began: exporters send them when they end, the inner ones first."""
         self._by_id = {span.id: span for span in self.spans}
 
     def above(self, span: Span) -> Iterator[Span]:
-        """The spans that a span is in, the nearest first."""
+        """The spans that a span is in, the nearest first: they say which step called it."""
         seen = {span.id}
         parent = self._by_id.get(span.parent or "")
         while parent is not None and parent.id not in seen:  # broken spans may lead in a circle
@@ -57,16 +58,22 @@ class Tree:
             parent = self._by_id.get(parent.parent or "")
 
     def is_in(self, span: Span, *kinds: str) -> bool:
-        """Whether a span is in one of these kinds."""
+        """Whether a span is within a span of one of these kinds, at any depth."""
         return any(outer.kind in kinds for outer in self.above(span))
 
     def outermost(self, *kinds: str) -> list[Span]:
-        """The spans of the first kind that are in none of these kinds."""
+        """The spans of the first kind that are in none of these kinds.
+
+        They are the system's own steps: a retriever in a retriever only does the outer one's work.
+        """
         own = [span for span in self.spans if span.kind == kinds[0]]
         return [span for span in own if not self.is_in(span, *kinds)]
 
     def innermost(self, kind: str) -> list[Span]:
-        """The spans of a kind that no other span of it is in."""
+        """The spans of a kind that no other span of it is in.
+
+        Tokens are summed over these: an outer span repeats those of the calls within it.
+        """
         own = [span for span in self.spans if span.kind == kind]
         outer_ids: set[str] = set()
         for span in own:
@@ -80,15 +87,20 @@ def trace_row(path: str, tree: Tree, hops: Sequence[Span]) -> Row | None:
     Args:
         hops: the searches in order: a retriever that only calls another is none of its own.
     """
+
+    def depth(span: Span) -> int:
+        """How many spans a span is in."""
+        return len(list(tree.above(span)))
+
     # What an outer span records is the system's own question and answer, not those of a step.
-    outer_first = sorted(tree.spans, key=lambda span: len([*tree.above(span)]))
+    outer_first = sorted(tree.spans, key=depth)
     top, query = _find_question(outer_first, hops)
     if query is None:
         return None
     about: dict[str, Any] = {}
     for span in outer_first:
         about = {**span.about, **about}  # what an outer span says counts
-    metadata: dict[str, Any] = {**as_object(opened_json(about.get("metadata")))}
+    metadata: dict[str, Any] = dict(as_object(opened_json(about.get("metadata"))))
     # By it a tracker gives the scores back to the trace.
     metadata["trace_id"] = _hexadecimal(tree.spans[0].trace)
     parts = parts_of_attributes(metadata)
@@ -104,12 +116,14 @@ def trace_row(path: str, tree: Tree, hops: Sequence[Span]) -> Row | None:
     started = seconds_of(outer_first[0].start)
     if started is not None:
         metadata["started"] = datetime.fromtimestamp(started, UTC).isoformat()
-    tags = about.get("tags")
+    # The questions of a session are not independent of each other.
+    cluster = None if session is None else str(session)
+    tags = [str(tag) for tag in as_list(about.get("tags"))]
     values: dict[str, object] = {
         "id": tree.spans[0].trace,
         "query": query,
-        "cluster": None if session is None else str(session),
-        "tags": [str(tag) for tag in tags] if is_list(tags) else [],
+        "cluster": cluster,
+        "tags": tags,
         "metadata": metadata,
     }
     recorded = _retrieval(tree, hops, values)
@@ -124,6 +138,7 @@ def _hexadecimal(trace_id: str) -> str:
 
     Such an id has 16 bytes. Records of protocol buffers, such as MLflow's, have them in Base64.
     """
+    # Base64 writes 16 bytes as 22 characters and two signs of padding.
     if len(trace_id) != 24 or not trace_id.endswith("=="):
         return trace_id
     try:
@@ -148,12 +163,18 @@ def _find_question(outer_first: Sequence[Span], hops: Sequence[Span]) -> tuple[S
 
 @cache
 def _feedback_parts() -> Mapping[str, tuple[Callable[[object], object], ...]]:
-    """Where each part of a score may be."""
-    return {part: tuple(map(getter, paths)) for part, paths in span_words("feedback").items()}
+    """For each part of a score, such as its name, the functions that look where tools put it."""
+    finders: dict[str, tuple[Callable[[object], object], ...]] = {}
+    for part, paths in span_words("feedback").items():
+        finders[part] = tuple(map(getter, paths))
+    return finders
 
 
 def feedback_of(value: object) -> Iterator[dict[str, Any]]:
     """Each score that was given, with its ``name`` and ``value``, and who gave it and why.
+
+    The case keeps them in its metadata, from where people's labels are read. A score that a model
+    gave is marked: no model may be calibrated against it.
 
     Args:
         value: a list of scores, or an object with one or their mean for each name.
@@ -188,15 +209,16 @@ def _retrieval(
     lists: list[Documents] = []
     for search in searches:
         lists += _lists_of_search(tree, search, hops)
-    failed = next((span for span in searches if span.error), None)
-    if not lists and failed is None:
+    failed_searches = [span for span in searches if span.error]
+    if not lists and not failed_searches:
         # No search is traced, but what a reranker was asked to rank is what was found.
         lists += [span.before for span in rerankers if span.before is not None]
     seconds = _seconds(searches)
     if not lists:
-        if failed is None:
+        if not failed_searches:
             return {}
-        return {"retrieve": failed_outcome("retrieve", failed.error or "", seconds=seconds)}
+        error = failed_searches[0].error or ""
+        return {"retrieve": failed_outcome("retrieve", error, seconds=seconds)}
     # Several searches may find the same chunk, which counts once, at its first place.
     chunks = DistinctChunks()
     documents = chunks.add(chain.from_iterable(lists))
@@ -206,7 +228,9 @@ def _retrieval(
         scores = [as_score(document.get("score")) for document in documents]
         values["retrieved_scores"] = scores if None not in scores else None
         return {}
-    metadata = {"hops": [*map(_hop, hops)]} if len(hops) > 1 else None
+    metadata: dict[str, Any] | None = None
+    if len(hops) > 1:
+        metadata = {"hops": [_hop(span) for span in hops]}
     recorded = {"retrieve": recorded_outcome(_result(documents, metadata), seconds=seconds)}
     reranked = [span.documents for span in rerankers if span.documents is not None]
     if reranked:
@@ -223,17 +247,22 @@ def _lists_of_search(tree: Tree, search: Span, hops: Sequence[Span]) -> list[Doc
         return [search.documents]
     lists: list[Documents] = []
     for hop in hops:
-        if hop.documents is not None and (hop is search or search in tree.above(hop)):
+        if hop.documents is None:
+            continue
+        if hop is search or search in tree.above(hop):
             lists.append(hop.documents)
     return lists
 
 
 def _hop(span: Span) -> dict[str, Any]:
-    """A search of several, as a retrieval's metadata holds it."""
+    """A search of several, as a retrieval's metadata holds it.
+
+    The metrics of hops (`ragbench.metrics.hops`) read it there.
+    """
     row: dict[str, Any] = {"query": question_in(span.input)}
     if span.documents is not None:
         if all("id" in document for document in span.documents):
-            row["context_ids"] = [document.get("id", "") for document in span.documents]
+            row["context_ids"] = [document["id"] for document in span.documents]
         else:
             row["contexts"] = [document.get("text", "") for document in span.documents]
     row["seconds"] = _seconds([span])
@@ -259,15 +288,15 @@ def _generation(tree: Tree, top: Span) -> Outcome[Any] | None:
     models = tree.outermost(MODEL, RETRIEVER, RERANKER)
     seconds = _seconds(models)
     # A search that failed is the retrieval's failure.
-    error = top.error if top.kind not in (RETRIEVER, RERANKER) else None
-    if error is not None:
-        return failed_outcome("generate", error, seconds=seconds)
-    answers = (answer_in(span.output) for span in (top, *reversed(models)))
-    answer = next((text for text in answers if text is not None), None)
-    if answer is None:
-        return None
-    result: GenerationResult[Any] = GenerationResult(answer, metadata=_usage(tree) or None)
-    return recorded_outcome(result, seconds=seconds)
+    if top.error is not None and top.kind not in (RETRIEVER, RERANKER):
+        return failed_outcome("generate", top.error, seconds=seconds)
+    for span in (top, *reversed(models)):
+        answer = answer_in(span.output)
+        if answer is not None:
+            usage = _usage(tree) or None
+            result: GenerationResult[Any] = GenerationResult(answer, metadata=usage)
+            return recorded_outcome(result, seconds=seconds)
+    return None
 
 
 def _usage(tree: Tree) -> dict[str, int]:

@@ -13,13 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Any
 
 import msgspec
 from msgspec import structs
 
 from ragbench.core.case import Turn
-from ragbench.io.detect import detect_container, reader_of, sign_of, trace_files
+from ragbench.io.detect import Sign, detect_container, reader_of, sign_of, trace_files
 from ragbench.io.dumps.form import AnyRow, DumpRecord
 from ragbench.io.fields import read_table
 from ragbench.io.json_files import OTLP, OUTER, json_elements, line_value, read_lines, shown_value
@@ -36,7 +35,7 @@ from ragbench.io.spans import (
 )
 from ragbench.io.trace_cases import Tree, trace_row
 from ragbench.io.turns import in_turn
-from ragbench.io.values import ASSISTANT, USER, as_object, is_list, is_object
+from ragbench.io.values import ASSISTANT, USER, as_object, is_list
 from ragbench.safe_text import counted
 
 _LENGTH_LIMIT = "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT"
@@ -51,7 +50,7 @@ _PICKLE_PROTOCOL = 5
 
 
 def read_traces(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields a row per trace."""
+    """Yields a row per trace; the reader of the format ``traces`` in ``formats.toml``."""
     file = TraceFile()
     with closing(file.db):
         yield from file.rows(source, problems=problems)
@@ -79,7 +78,10 @@ class _Counts:
     """Texts of that length."""
 
     def add_text(self, text: object) -> None:
-        """Counts the length of a text; of any other value, nothing."""
+        """Counts the length of a text; of any other value, nothing.
+
+        Where many texts are equally long, and none is longer, they were cut.
+        """
         if not isinstance(text, str):
             return
         length = len(text)
@@ -136,7 +138,10 @@ class TraceFile:
         return history
 
     def _fill(self, source: Source) -> None:
-        """Reads the source into the database: its spans, then a case for each trace of them."""
+        """Reads the source into the database: its spans, then a case for each trace of them.
+
+        Spans of a trace need not follow one another in a file, and a file may not fit in memory.
+        """
         self.db.executemany("INSERT INTO spans VALUES (?, ?)", self._parts(source))
         # After the spans: an index that grows with each of them takes far longer.
         self.db.execute("CREATE INDEX by_trace ON spans (trace)")
@@ -153,7 +158,10 @@ class TraceFile:
             yield (pickle.dumps(fields, _PICKLE_PROTOCOL), *_session_columns(row))
 
     def _parts(self, source: Source) -> Iterator[tuple[str, bytes]]:
-        """Spans of a trace that follow one another in the file, so many at a time."""
+        """Rows of the table of spans: spans of a trace that follow one another, packed together.
+
+        A row has `_SPANS_PER_PART` at most: a whole trace might not fit in memory.
+        """
         encode = msgspec.msgpack.Encoder().encode
         for trace, spans in groupby(self._spans(source), key=lambda span: span.trace):
             part: list[Span] = []
@@ -169,20 +177,11 @@ class TraceFile:
         """The spans of the source, in its order; a record that is none is a problem."""
         counts = self.counts
         for record in _records(source, self.problems):
-            value = record.values
-            sign = sign_of(value) if is_object(value) else None
+            value = as_object(record.values)
+            sign = sign_of(value)
             form = None if sign is None else span_forms().get(sign.spans)
-            if form is None or not is_object(value):
-                contents = "" if sign is None else sign.what
-                message = "it is no span in a form that is known"
-                if contents:
-                    message = f"it holds {contents}"
-                self.problems.add_kind(
-                    (record.path, contents),
-                    message + "{more}",
-                    path=record.path,
-                    line=record.line,
-                )
+            if form is None:
+                self._note_no_span(record, sign)
                 continue
             counts.form_summaries[form.summary] = None
             spans: list[Span] = []
@@ -196,8 +195,21 @@ class TraceFile:
                     counts.add_text(document.get("text", ""))
                 yield span
 
+    def _note_no_span(self, record: AnyRow, sign: Sign | None) -> None:
+        """Notes a record that is no span, once for all records of the same kind.
+
+        Args:
+            sign: by which the record is known to be of another kind, if it is.
+        """
+        contents = "" if sign is None else sign.what
+        message = "it is no span in a form that is known{more}"
+        if contents:
+            message = f"it holds {contents}{{more}}"
+        kind = (record.path, contents)
+        self.problems.add_kind(kind, message, path=record.path, line=record.line)
+
     def _case_rows(self, source: Source) -> Iterator[Row]:
-        """Makes the rows, and counts what stands in the file."""
+        """Makes a row of each trace that asks something, and counts what stands in the file."""
         counts = self.counts
         decode = msgspec.msgpack.Decoder(list[Span]).decode
         for (trace,) in self.db.execute(self.sql["all"]):
@@ -262,9 +274,10 @@ def _without_unneeded_texts(spans: list[Span]) -> list[Span]:
     A root with the question and the answer says it all; of the spans in it, only the query of a
     search is still of use.
     """
-    root = next((span for span in spans if span.parent is None), None)
-    if root is None or root.kind in (MODEL, RETRIEVER, RERANKER):
+    roots = [span for span in spans if span.parent is None]
+    if not roots or roots[0].kind in (MODEL, RETRIEVER, RERANKER):
         return spans
+    root = roots[0]
     if question_in(root.input) is None or answer_in(root.output) is None:
         return spans
     needed: list[Span] = []
@@ -285,12 +298,13 @@ def _session_columns(row: Row) -> tuple[object, ...]:
     session = row.values["cluster"]
     if session is None:
         return (None, None, None, None)
-    metadata: Any = row.values["metadata"]
+    # Without a time a trace is the first of its session.
+    started = as_object(row.values["metadata"]).get("started", "")
     outcome = row.recorded.get("generate")
     answer = None
     if outcome is not None and outcome.value is not None:
         answer = outcome.value.response
-    return session, metadata.get("started", ""), row.values["query"], answer
+    return session, started, row.values["query"], answer
 
 
 # --- records of files
@@ -320,11 +334,15 @@ def _json_records(source: Source, text: str, problems: Problems) -> Iterator[Dum
         text: how the file begins.
     """
     outer = as_object(shown_value(text))
-    key = next((name for name in OUTER if is_list(outer.get(name))), None)
-    # Some tools have a list by such a name within a single record.
-    sign = sign_of(outer)
-    is_known_record = sign is not None and bool(sign.spans)
-    is_one = bool(outer) and (key is None or (is_known_record and key not in OTLP))
+    keys = [name for name in OUTER if is_list(outer.get(name))]
+    key = keys[0] if keys else None
+    is_one = False
+    if outer and key is None:
+        is_one = True
+    elif outer and key not in OTLP:
+        # Some tools have a list by such a name within a single record.
+        sign = sign_of(outer)
+        is_one = sign is not None and sign.spans != ""
     for line, _, value in json_elements(source, key, problems, is_one=is_one):
         # An element of OTLP is read by the name of its list: it gets a list of its own.
         if key in OTLP and not is_one:

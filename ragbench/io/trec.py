@@ -39,7 +39,7 @@ _UNSAFE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ufeff]|%(?=[0-9A-Fa-f]{2})")
 
 
 def _text_lines(source: Source, problems: Problems) -> Iterator[tuple[int, str]]:
-    """The lines that hold something, each with its number."""
+    """The lines that hold something, each with its number; one that is no text is a problem."""
     for line in read_lines(source, problems):
         text = decode_line(line, source.name, problems)
         if text is not None and text.strip():
@@ -48,7 +48,8 @@ def _text_lines(source: Source, problems: Problems) -> Iterator[tuple[int, str]]
 
 def _tab_columns(text: str) -> list[str]:
     """The columns between single tabs; an empty one shows, so that none moves to the left."""
-    return [column.strip() for column in text.strip("\r\n").split("\t")]
+    columns = text.strip("\r\n").split("\t")
+    return [column.strip() for column in columns]
 
 
 def _run_columns_of(text: str) -> list[str]:
@@ -148,7 +149,10 @@ class RunQueries(NamedTuple):
 
 
 def run_queries(source: Source) -> RunQueries:
-    """Reads a run for its queries alone."""
+    """Reads a run for its queries alone.
+
+    They are matched with a dataset's, and tell whether the run can be read a query at a time.
+    """
     ids: dict[str, None] = {}
     is_grouped = True
     is_own = False
@@ -214,11 +218,15 @@ def _run_columns(source: Source, problems: Problems) -> Iterator[tuple[int, list
 
 def looks_like_a_run(text: str) -> bool:
     """Whether a file's first line has a run's six columns: a second ``Q0``, or rank and score."""
-    columns = _run_columns_of(text.lstrip().partition("\n")[0])
-    if len(columns) != _RUN_COLUMNS or columns[0][:1] in ("{", "["):
+    first_line = text.lstrip().partition("\n")[0]
+    columns = _run_columns_of(first_line)
+    if len(columns) != _RUN_COLUMNS:
         return False
-    has_numbers = as_score(columns[3]) is not None and as_score(columns[4]) is not None
-    return has_numbers or columns[1].upper() == "Q0"
+    if columns[0].startswith(("{", "[")):  # a line of JSON with six words
+        return False
+    if columns[1].upper() == "Q0":
+        return True
+    return as_score(columns[3]) is not None and as_score(columns[4]) is not None
 
 
 def escape_id(id_: str) -> str:
@@ -230,7 +238,7 @@ def escape_id(id_: str) -> str:
     if not id_:
         raise ValueError("is empty")
     try:
-        id_.encode()
+        id_.encode()  # only checks that there are bytes for it
     except UnicodeEncodeError:
         raise ValueError("holds a lone surrogate") from None
     return _UNSAFE.sub(lambda match: quote(match[0], safe=""), id_)
@@ -306,29 +314,30 @@ def _run_lines(trace: Trace) -> list[bytes]:
     for place, id_ in enumerate(ids):
         place_of_id.setdefault(id_, place)
     places = list(place_of_id.values())
+    # Without scores that fall, the places themselves are the scores: the best has the highest.
+    scores = [str(number) for number in range(len(places), 0, -1)]
     rag_scores = getattr(trace.context.value, "scores", None)
-    falling = None
     if rag_scores:
-        falling = _falling([float(rag_scores[place]) for place in places])
+        scores_of_places = [float(rag_scores[place]) for place in places]
+        if _are_falling(scores_of_places):
+            scores = [repr(score) for score in scores_of_places]
     query = _column(case, case)
     lines: list[bytes] = []
-    for rank, place in enumerate(places, 1):
-        if falling is None:
-            score = str(len(places) - rank + 1)
-        else:
-            score = repr(falling[rank - 1])
+    for rank, (place, score) in enumerate(zip(places, scores, strict=True), 1):
         line = f"{query} Q0 {_column(ids[place], case)} {rank} {score} {_TAG}\n"
         lines.append(line.encode())
     return lines
 
 
-def _falling(scores: Sequence[float]) -> Sequence[float] | None:
-    """The scores when each is finite and below the one before, also in single precision."""
+def _are_falling(scores: Sequence[float]) -> bool:
+    """Whether each score is finite and below the one before, also in single precision.
+
+    Tools sort a run by its scores, and trec_eval reads them so: equal ones would lose the order.
+    """
     single = array("f", scores)
     if not all(isfinite(score) for score in single):
-        return None
-    is_falling = all(high > low for high, low in pairwise(single))
-    return scores if is_falling else None
+        return False
+    return all(high > low for high, low in pairwise(single))
 
 
 def _column(id_: str, case: str) -> str:
@@ -399,11 +408,16 @@ def trec_qrels(folder: Source) -> Source | None:
 
 
 def queries_by_id(qrels: Source, problems: Problems) -> Iterator[Row]:
-    """A row for each query that is judged; its id stands for its text."""
+    """A row for each query that is judged; its id stands for its text, which is in no file."""
     for query, judgements in read_grades(qrels, problems).items():
-        line = next(iter(judgements.values())).line
         fields = judged_fields(_plain_grades(judgements))
-        yield Row(qrels.name, line, {"id": query, "query": query, **fields})
+        values = {"id": query, "query": query, **fields}
+        yield Row(qrels.name, _first_line(judgements), values)
+
+
+def _first_line(judgements: Mapping[str, RelevanceGrade]) -> int:
+    """The line on which the judgements of a query begin, as the place of a problem with it."""
+    return next(iter(judgements.values())).line
 
 
 def _plain_grades(judgements: Mapping[str, RelevanceGrade]) -> dict[str, int]:
@@ -412,7 +426,11 @@ def _plain_grades(judgements: Mapping[str, RelevanceGrade]) -> dict[str, int]:
 
 
 def _lines_with_ids(file: Source, target: str, problems: Problems) -> Iterator[Row]:
-    """Rows of lines that are an id, a tab and a text."""
+    """Rows of lines that are an id, a tab and a text, as TREC's queries and collections are.
+
+    Args:
+        target: the field that the text is of, ``query`` or ``text``.
+    """
     for line in read_lines(file, problems):
         line_text = decode_line(line, file.name, problems)
         if line_text is None or not line_text.strip():
@@ -428,9 +446,9 @@ def _lines_with_ids(file: Source, target: str, problems: Problems) -> Iterator[R
 
 def pick_qrels(source: Source) -> Source:
     """The judgements of the wanted split: the one asked for, the only one, or ``test``."""
-    folder = None if source.path is None else source.path / QRELS_FOLDER
-    if folder is None or not folder.is_dir():
+    if source.path is None or not (source.path / QRELS_FOLDER).is_dir():
         raise UnreadableError(f"no folder '{QRELS_FOLDER}' with the judgements")
+    folder = source.path / QRELS_FOLDER
     splits: set[str] = set()
     for path in folder.iterdir():
         name = path.name.removesuffix(".gz")
@@ -441,9 +459,13 @@ def pick_qrels(source: Source) -> Source:
 
 
 def judged_fields(grades: Mapping[str, int]) -> dict[str, object]:
-    """The fields of a case that judgements give; equal grades keep the order of the file."""
-    by_grade = sorted(grades, key=lambda document: -grades[document])
-    relevant = [document for document in by_grade if grades[document] > 0]
+    """The fields of a case that judgements give: its grades, and the ids of what is relevant.
+
+    The best grade is first; equal grades keep the order of the file. A grade of 0 or less says
+    that a document was judged and is not relevant.
+    """
+    best_first = sorted(grades, key=lambda document: -grades[document])
+    relevant = [document for document in best_first if grades[document] > 0]
     return {"grades": dict(grades), "reference_context_ids": relevant}
 
 
@@ -471,8 +493,8 @@ def judged_queries(queries: Iterator[Row], qrels: Source, problems: Problems) ->
             yield row._replace(values={**row.values, **fields})
     for query, judgements in judgements_by_query.items():
         if query in unseen:
-            line = next(iter(judgements.values())).line
             message = f"no query has the id '{query}'"
+            line = _first_line(judgements)
             problems.add(message, path=qrels.name, line=line, field="query-id")
 
 
@@ -496,5 +518,7 @@ def _with_query(row: Row) -> Row:
         return row
     values: dict[str, object] = {}
     for name, value in row.values.items():
-        values["query" if name == "text" else name] = value
+        if name == "text":
+            name = "query"
+        values[name] = value
     return row._replace(values=values)

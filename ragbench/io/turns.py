@@ -74,7 +74,8 @@ def in_turn(
         number: which of the user's questions this is; counted in the history when not given.
     """
     if not number:
-        number = 1 + sum(turn.role == USER for turn in history)
+        earlier_questions = [turn for turn in history if turn.role == USER]
+        number = len(earlier_questions) + 1
     case_tags: list[object] = []
     if is_list(tags):
         case_tags += tags
@@ -92,6 +93,7 @@ def exchanges(turns: Sequence[Turn]) -> Iterator[tuple[int, int | None]]:
     on the way to it. The last question comes also without an answer, as None.
     """
     questions = [position for position, turn in enumerate(turns) if turn.role == USER]
+    # Each question's turns go on to the next question, those of the last one to the end.
     ends = [*questions, len(turns)][1:]
     for question, end in zip(questions, ends, strict=True):
         answer = None
@@ -103,7 +105,10 @@ def exchanges(turns: Sequence[Turn]) -> Iterator[tuple[int, int | None]]:
 
 
 def before(turns: Sequence[Turn], question: int) -> list[Turn]:
-    """The history of the question at a position: all texts before it, but orders to the system."""
+    """The history of the question at a position: all texts before it, but orders to the system.
+
+    Orders are no part of what the user and the assistant said to each other.
+    """
     return [turn for turn in turns[:question] if turn.role != SYSTEM and turn.text]
 
 
@@ -114,7 +119,10 @@ def conversation_of(value: object) -> bool:
         return False
     role_names = field_names("turn")["role"]
     for message in messages:
-        if not is_object(message) or not any(name in message for name in role_names):
+        if not is_object(message):
+            return False
+        says_role = any(name in message for name in role_names)
+        if not says_role:
             return False
     return True
 
@@ -125,7 +133,8 @@ def conversation_rows(row: Row, field: str, problems: Problems) -> Iterator[Row]
     A record that ends with a question, and says what its answer should be or was, is one case: its
     last question.
     """
-    record = {name: value for name, value in row.values.items() if name != field}
+    record = dict(row.values)
+    del record[field]  # the others speak of the conversation
     bindings = FieldMap("cases", {})[tuple(record)].bindings
     target_of_name = {source: target for target, source in bindings}
     try:
@@ -148,15 +157,11 @@ def conversation_rows(row: Row, field: str, problems: Problems) -> Iterator[Row]
     conversation = _conversation_id(record, row.line)
     id_names = field_names("turn")["name"]
     of_last = {name: value for name, value in record.items() if name not in id_names}
-    rules = "\n".join(turn.text for turn in turns if turn.role == SYSTEM)
+    orders = [turn.text for turn in turns if turn.role == SYSTEM]
+    rules = "\n".join(orders)
     if rules:
         of_last["system"] = rules
-    # A field that means nothing known becomes metadata.
-    of_all = {
-        name: value
-        for name, value in of_last.items()
-        if target_of_name.get(name, "metadata") in _SAID_OF_ALL_QUESTIONS
-    }
+    of_all = _fields_of_all_questions(of_last, target_of_name)
 
     for question, answer in pairs:
         place = in_turn(before(turns, question), conversation, record.get("tags"))
@@ -175,8 +180,31 @@ def conversation_rows(row: Row, field: str, problems: Problems) -> Iterator[Row]
         yield row._replace(values=values)
 
 
+def _fields_of_all_questions(
+    record: Mapping[str, object], target_of_name: Mapping[str, str]
+) -> dict[str, object]:
+    """The fields in which a record speaks of its whole conversation, such as its tags.
+
+    The others, such as the right answer, belong to the last question alone: copied to each case
+    they would make right answers wrong.
+
+    Args:
+        target_of_name: what the names of the record's fields mean, as far as that is known.
+    """
+    fields: dict[str, object] = {}
+    for name, value in record.items():
+        # A field that means nothing known becomes metadata.
+        target = target_of_name.get(name, "metadata")
+        if target in _SAID_OF_ALL_QUESTIONS:
+            fields[name] = value
+    return fields
+
+
 def _conversation_id(record: Mapping[str, object], line: object) -> str:
-    """The id that a record gives its conversation, or one made of the record's line."""
+    """The id that a record gives its conversation, or one made of the record's line.
+
+    Its cases are one cluster under this id: they are not independent of each other.
+    """
     for name in field_names("turn")["name"]:
         if record.get(name) not in (None, ""):
             return str(record[name])
@@ -184,7 +212,10 @@ def _conversation_id(record: Mapping[str, object], line: object) -> str:
 
 
 def read_conversations(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields a row per answer of each record's ``messages``, ``turns`` or ``conversation``."""
+    """Yields a row per answer of each record's ``messages``, ``turns`` or ``conversation``.
+
+    A record without a conversation is a row as it is.
+    """
     conversation_names = field_names("turn")["conversation"]
     for row in container_rows(source, problems, field_names("array")["conversations"]):
         for name in conversation_names:
@@ -260,7 +291,8 @@ def _answers_of_model(analytics: Values, source: Source) -> dict[object, object]
     Without a name there are none, and a note lists the models.
     """
     evaluations = [item for item in as_list(analytics.get("evaluations")) if is_object(item)]
-    models = list(dict.fromkeys(str(item.get("model_id")) for item in evaluations))
+    models_of_evaluations = [str(evaluation.get("model_id")) for evaluation in evaluations]
+    models = list(dict.fromkeys(models_of_evaluations))  # each once, in the file's order
     if source.split is None:
         if models:
             note = f"MTRAG: it holds {counted(len(evaluations), 'answer')} of {', '.join(models)}"
@@ -278,6 +310,7 @@ def _retrieval_task_rows(rows: Iterator[Row], source: Source, problems: Problems
     """Yields a row per retrieval task, with the judgements that lie beside the file, if any."""
     queries = map(_retrieval_task_row, rows)
     if source.path is not None:
+        # So MTRAG's repository lays out its files.
         qrels = source.path.parent / QRELS_FOLDER / "dev.tsv"
         if qrels.is_file():
             yield from judged_queries(queries, Source.of(qrels), problems)
@@ -299,13 +332,16 @@ def _retrieval_task_row(row: Row) -> Row:
 
 
 def _task_rows(rows: Iterator[Row], problems: Problems) -> Iterator[Row]:
-    """Yields a row per task, with the first prediction that is recorded as its answer."""
+    """Yields a row per task, with the first prediction that is recorded as its answer.
+
+    The contexts of a task have their texts beside their ids, unlike those of analytics.
+    """
     for row in rows:
+        answer: object = None
         predictions = as_list(row.values.get("predictions"))
-        prediction: Values = {}
         if predictions:
-            prediction = as_object(predictions[0])
-        yield from _task_row(row, {}, prediction.get("text"), problems)
+            answer = as_object(predictions[0]).get("text")
+        yield from _task_row(row, {}, answer, problems)
 
 
 def _task_row(row: Row, texts: Values, answer: object, problems: Problems) -> Iterator[Row]:
@@ -316,8 +352,9 @@ def _task_row(row: Row, texts: Values, answer: object, problems: Problems) -> It
         answer: a system's; None where none is recorded.
     """
     task = row.values
+    turn_values: object = task.get("history", task.get("input")) or ()
     try:
-        turns = as_turns(task.get("history", task.get("input")) or [])
+        turns = as_turns(turn_values)
     except ValueProblem as problem:
         problems.add(str(problem), path=row.path, line=row.line)
         return
@@ -331,13 +368,19 @@ def _task_row(row: Row, texts: Values, answer: object, problems: Problems) -> It
     kinds = [str(kind) for kind in as_list(labels.get("answerability"))]
     turn_kinds = as_list(labels.get("multiturn", labels.get("multi-turn")))
     tags = kinds + [str(kind) for kind in turn_kinds]
-    cluster = task.get("conversation_id") or _SEPARATOR.split(str(task.get("task_id")))[0]
+    cluster = task.get("conversation_id")
+    if not cluster:
+        cluster = _SEPARATOR.split(str(task.get("task_id")))[0]
+    history = before(turns, len(turns) - 1)  # the last turn is the question
+    answerable = None
+    if len(kinds) == 1:  # of several kinds it is unclear which holds
+        answerable = _ANSWERABLE.get(kinds[0])
 
     values: dict[str, object] = {"id": task.get("task_id"), "query": turns[-1].text}
-    values.update(in_turn(before(turns, len(turns) - 1), str(cluster), tags))
+    values.update(in_turn(history, str(cluster), tags))
     values["reference"] = [_text_of(target) for target in as_list(task.get("targets"))]
     values.update(_gold(task.get("contexts"), texts))
-    values["answerable"] = _ANSWERABLE.get(kinds[0]) if len(kinds) == 1 else None
+    values["answerable"] = answerable
     if answer is not None:
         values["response"] = answer
     values["metadata"] = {name: value for name, value in task.items() if name not in _FIELDS_READ}
@@ -374,10 +417,16 @@ def _gold(contexts: object, texts: Values) -> dict[str, object]:
 
 
 def _is_relevant(context: Values) -> bool:
-    """Whether one of the people who voted found a context relevant, or nobody voted."""
+    """Whether one of the people who voted found a context relevant, or nobody voted.
+
+    The contexts of a task are without votes: people marked each of them as relevant.
+    """
     feedback = as_object(context.get("feedback"))
-    people = as_object(feedback.get("relevant")).values()
-    votes = [vote.get("value") for vote in people if is_object(vote)]
+    vote_of_person = as_object(feedback.get("relevant"))
+    votes: list[object] = []
+    for vote in vote_of_person.values():
+        if is_object(vote):
+            votes.append(vote.get("value"))
     return not votes or "yes" in votes
 
 
@@ -391,12 +440,12 @@ def _conversation(row: Row, problems: Problems) -> Iterator[Row]:
         return
     conversation = str(row.values.get("id") or f"conversation-{row.line}")
     for question, answer in exchanges(turns):
-        upto_question = slice(question + 1)
-        number = sum(turn.role == USER for turn in turns[upto_question])
+        number = sum(turn.role == USER for turn in turns[: question + 1])
+        # Each question is made a task of the form that MTRAG's other files have.
         task = dict(as_object(messages[question].get("enrichments")))
         task["task_id"] = f"{conversation}<::>{number}"
         task["conversation_id"] = conversation
-        task["input"] = messages[upto_question]
+        task["input"] = messages[: question + 1]
         if answer is not None:
             task["targets"] = [turns[answer].text]
             task["contexts"] = messages[answer].get("contexts")

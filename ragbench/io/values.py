@@ -56,10 +56,14 @@ def describe(value: object) -> str:
     if isinstance(value, (int, float)):
         return f"the number {value!r}"
     if isinstance(value, str):
-        return f"'{value if len(value) <= 40 else value[:37] + '...'}'"
+        # 40 characters show which value it is, and leave the message on one line.
+        shown = value if len(value) <= 40 else f"{value[:37]}..."
+        return f"'{shown}'"
     if is_list(value):
         return "a list"
-    return "an object" if is_object(value) else f"a {type(value).__name__}"
+    if is_object(value):
+        return "an object"
+    return f"a {type(value).__name__}"
 
 
 def is_missing(value: object) -> bool:
@@ -69,7 +73,9 @@ def is_missing(value: object) -> bool:
     """
     if type(value) is str:
         return not value or value.isspace()
-    return value is None or (type(value) is float and math.isnan(value))
+    if type(value) is float:
+        return math.isnan(value)
+    return value is None
 
 
 def is_object(value: object) -> TypeGuard[Mapping[str, object]]:
@@ -84,12 +90,18 @@ def is_list(value: object) -> TypeGuard[Sequence[object]]:
 
 
 def as_list(value: object) -> list[object]:
-    """The list that a value is; an empty one for anything else."""
+    """The list that a value is; an empty one for anything else, so that a loop has nothing to do.
+
+    For files of other tools, of which a part that is missing or wrong is passed over.
+    """
     return cast("list[object]", value) if is_list(value) else []
 
 
 def as_object(value: object) -> Mapping[str, object]:
-    """The object that a value is; an empty one for anything else."""
+    """The object that a value is; an empty one for anything else, in which no name is found.
+
+    For files of other tools, of which a part that is missing or wrong is passed over.
+    """
     return value if is_object(value) else {}
 
 
@@ -98,11 +110,15 @@ def as_object(value: object) -> Mapping[str, object]:
 
 def line_feeds(text: str) -> str:
     """A text whose lines end in a line feed: a checkout on Windows is the same text."""
+    # The pair first: its carriage return alone would become a line of its own.
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def has_carriage_return(value: object) -> bool:
-    """Whether a text, or any text in lists and objects, has one."""
+    """Whether a text, or any text in lists and objects, has one.
+
+    Few have: the look saves building the same value again for each record.
+    """
     waiting = [value]
     while waiting:
         item = waiting.pop()
@@ -117,7 +133,11 @@ def has_carriage_return(value: object) -> bool:
 
 
 def with_line_feeds(value: object, depth: int = 0) -> object:
-    """A value as it came, with `line_feeds` in each of its texts."""
+    """A value as it came, with `line_feeds` in each of its texts.
+
+    Args:
+        depth: how many lists and objects the value is in.
+    """
     if type(value) is str:
         return line_feeds(value)
     if depth > MAX_DEPTH:  # `check_depth` refuses it when the record is converted
@@ -147,7 +167,10 @@ def as_text(value: object) -> str:
 
 
 def as_id(value: object) -> str:
-    """An id: text as it came; 1 and 1.0 both become ``"1"``."""
+    """An id: text as it came; 1 and 1.0 both become ``"1"``.
+
+    pandas makes floats of whole numbers as soon as one cell of their column is empty.
+    """
     if type(value) is str:
         return as_text(value)
     if type(value) is int:
@@ -155,13 +178,16 @@ def as_id(value: object) -> str:
     if type(value) is float and math.isfinite(value):
         if abs(value) >= _EXACT_INTEGERS:
             raise ValueProblem(f"the number {value!r} is too large to be exact: write it as text")
-        return str(int(value)) if value.is_integer() else repr(value)
+        if value.is_integer():
+            return str(int(value))
+        return repr(value)
     raise _expected("an id (text or a number)", value)
 
 
 def as_texts(value: object, convert: Callable[[object], str] | None = None) -> tuple[str, ...]:
     """A list of texts; one text is a list of one. Numbers become text, nulls are left out."""
-    convert = convert or _written
+    if convert is None:
+        convert = _written
     if not isinstance(value, (list, tuple)):
         return (convert(value),)
     texts: list[str] = []
@@ -180,14 +206,18 @@ as_ids = partial(as_texts, convert=as_id)
 
 def as_ranked_ids(value: object) -> tuple[str, ...]:
     """Ids by rank. One that is null is empty: without it the others would move up."""
+    items = value if is_list(value) else [value]
     ids: list[str] = []
-    for item in value if is_list(value) else [value]:
-        ids.append("" if is_missing(item) else as_id(item))
+    for item in items:
+        if is_missing(item):
+            ids.append("")
+        else:
+            ids.append(as_id(item))
     return tuple(ids)
 
 
 def _is_plain(value: object) -> TypeGuard[list[str]]:
-    """Whether a value is a list of sound texts."""
+    """Whether a value is a list of sound texts: nearly all contexts are, and need no conversion."""
     if type(value) is not list:
         return False
     for item in cast("list[object]", value):
@@ -216,11 +246,18 @@ def as_answers(value: object) -> tuple[str, ...]:
     if items and all(_is_plain(item) and item for item in items):
         # Answers of several parts, each with its wordings, as in RGB: an answer has all parts.
         combinations = islice(product(*map(as_texts, items)), _MOST_WORDINGS)
-        return tuple(dict.fromkeys(", ".join(wordings) for wordings in combinations))
-    if not items:
-        return tuple(dict.fromkeys(as_texts(value)))
-    answers = [item.get("text", item) if is_object(item) else item for item in items]
-    return tuple(dict.fromkeys(as_texts(answers)))
+        answers = [", ".join(wordings) for wordings in combinations]
+    elif not items:
+        answers = [*as_texts(value)]
+    else:
+        texts: list[object] = []
+        for item in items:
+            if is_object(item):  # SQuAD's: {"text": ..., "answer_start": ...}
+                texts.append(item.get("text", item))
+            else:
+                texts.append(item)
+        answers = [*as_texts(texts)]
+    return tuple(dict.fromkeys(answers))
 
 
 def as_response(value: object) -> str:
@@ -233,6 +270,7 @@ def as_response(value: object) -> str:
 def as_contexts(value: object) -> object:
     """What was retrieved: texts as a tuple; anything with objects in it as it came.
 
+    What objects of chunks mean is found out later, over many records: see `ragbench.io.dumps`.
     No element may be null: the places of ids and scores would shift.
     """
     if _is_plain(value):
@@ -261,23 +299,32 @@ def _keyed_chunks(text: str) -> list[object] | None:
     except ValueError:
         return None
     chunks: list[object] = []
+    text_names = field_names("hit")["text"]
     for id, chunk in chunk_of_id.items():
-        if not is_object(chunk) or not any(chunk.get(name) for name in field_names("hit")["text"]):
+        if not is_object(chunk):
+            return None
+        if not any(chunk.get(name) for name in text_names):
             return None
         chunks.append({**chunk, "id": id})
     return chunks or None
 
 
 def as_error(value: object) -> str:
-    """What went wrong, as text; empty where the value says that nothing did."""
+    """What went wrong, as text; empty where the value says that nothing did.
+
+    A case with an error counts as failed, so an empty column of errors must not become one.
+    """
     if type(value) is str:
-        return "" if value.strip().casefold() in _NO_ERROR else value.strip()
+        text = value.strip()
+        return "" if text.casefold() in _NO_ERROR else text
     if not value:
         return ""
-    message = value.get("message") if is_object(value) else None
+    message = as_object(value).get("message")
     if type(message) is str:
         return message
-    return json.dumps(value, default=str) if type(value) in _CONTAINERS else str(value)
+    if type(value) in _CONTAINERS:
+        return json.dumps(value, default=str)
+    return str(value)
 
 
 # --- numbers and flags
@@ -299,7 +346,9 @@ def _number(value: object) -> float | None:
 def as_score(value: object) -> float | None:
     """A score as a finite number, also when it is written as text; None when it is none."""
     number = _number(value)
-    return number if number is not None and math.isfinite(number) else None
+    if number is None or not math.isfinite(number):
+        return None
+    return number
 
 
 def as_number(value: object) -> float:
@@ -338,6 +387,7 @@ def as_flag(value: object) -> bool:
     if type(value) in (int, float) and value in (0, 1):
         return bool(value)
     word = value.strip().lower() if type(value) is str else ""
+    # The table has the words under "true" and under "false".
     for meaning, words in field_names("flag").items():
         if word in words:
             return meaning == "true"
@@ -350,7 +400,8 @@ def as_label(value: object) -> bool | None:
     None for what is no label, such as a score.
     """
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return value > 0 if value in range(_HIGHEST_GRADE + 1) else None
+        is_grade = value in range(_HIGHEST_GRADE + 1)
+        return value > 0 if is_grade else None
     try:
         return as_flag(value)
     except ValueProblem:
@@ -388,8 +439,8 @@ def as_grades(value: object) -> dict[str, int]:
 
 
 def as_evidence(value: object) -> tuple[Evidence, ...]:
-    """Spans: texts, or objects of text, document_id, start and end."""
-    items = as_list(value) if is_list(value) else [value]
+    """Passages that support the answer: texts, or objects of text, document_id, start and end."""
+    items = value if is_list(value) else [value]
     return tuple(map(_as_span, items))
 
 
@@ -407,18 +458,19 @@ def _as_span(item: object) -> Evidence:
         )
     if item.get("text") is None:
         raise ValueProblem("expected text, document_id, start and end, found no text")
-    start = None if item.get("start") is None else _whole(item["start"], "start")
-    end = None if item.get("end") is None else _whole(item["end"], "end")
-    is_negative = start is not None and start < 0
-    if is_negative or (end is not None and end < (start or 0)):
+    start = end = document_id = None
+    if item.get("start") is not None:
+        start = _whole(item["start"], "start")
+    if item.get("end") is not None:
+        end = _whole(item["end"], "end")
+    begins_before_text = start is not None and start < 0
+    ends_before_start = end is not None and end < (start or 0)
+    if begins_before_text or ends_before_start:
         raise ValueProblem(f"expected 0 <= start <= end, found start {start} and end {end}")
-    document = item.get("document_id")
-    return Evidence(
-        text=as_text(item["text"]),
-        document_id=None if document is None else as_id(document),
-        start=start,
-        end=end,
-    )
+    text = as_text(item["text"])
+    if item.get("document_id") is not None:
+        document_id = as_id(item["document_id"])
+    return Evidence(text=text, document_id=document_id, start=start, end=end)
 
 
 def as_expected_texts(value: object) -> tuple[str, ...]:
@@ -431,12 +483,17 @@ def as_expected_texts(value: object) -> tuple[str, ...]:
 
 def as_expected_ids(value: object) -> tuple[str, ...]:
     """Names of documents: one or a list, of texts, numbers, or objects with a name."""
-    items: list[object] = []
-    for item in as_list(value) if is_list(value) else [value]:
+    items = value if is_list(value) else [value]
+    names: list[object] = []
+    for item in items:
         fields = as_object(item)
-        name = next((name for name in _SOURCE_NAMES if name in fields), None)
-        items.append(item if name is None else fields[name])
-    return tuple([name for name in as_ids(items) if not is_missing(name)])
+        for key in _SOURCE_NAMES:
+            if key in fields:
+                names.append(fields[key])
+                break
+        else:  # the name itself; of an object without a name `as_ids` says what is wrong
+            names.append(item)
+    return tuple([name for name in as_ids(names) if not is_missing(name)])
 
 
 _SOURCE_NAMES = ("source", "document_id", "doc_id", "id", "file", "filename", "file_name", "name")
@@ -444,7 +501,7 @@ _SOURCE_NAMES = ("source", "document_id", "doc_id", "id", "file", "filename", "f
 
 
 def as_patterns(value: object) -> tuple[str, ...]:
-    """Regular expressions, each compiled once to see that it can be."""
+    """Regular expressions, each compiled once: a wrong one is a problem of its record."""
     patterns = as_expected_texts(value)
     for pattern in patterns:
         try:
@@ -461,7 +518,7 @@ _WITHOUT_TEXTS = (ExpectationKind.JSON, ExpectationKind.HOLDS_JSON)
 
 def as_expectations(value: object) -> tuple[Expectation, ...]:
     """Expectations as ragbench writes them: objects of kind, texts and negated."""
-    items = as_list(value) if is_list(value) else [value]
+    items = value if is_list(value) else [value]
     return tuple(map(_as_expectation, items))
 
 
@@ -477,7 +534,8 @@ def _as_expectation(item: object) -> Expectation:
             "as metadata"
         )
     written = item["kind"]
-    if written not in [*ExpectationKind]:
+    # A list, because the value may be of any type: not every one can be looked up in a set.
+    if written not in list(ExpectationKind):
         known = ", ".join(ExpectationKind)
         raise ValueProblem(f"no kind of expectation {describe(written)}; known are {known}")
     kind = ExpectationKind(str(written))
@@ -507,7 +565,7 @@ def as_behavior(value: object) -> tuple[object, bool | None]:
 
 
 def as_metadata(value: object) -> dict[str, Any]:
-    """An object that may be nested ``MAX_DEPTH`` deep."""
+    """An object that may be nested ``MAX_DEPTH`` deep: deeper ones could not be written again."""
     if not is_object(value):
         raise _expected("an object", value)
     metadata = dict(value)
@@ -544,7 +602,7 @@ _EXPECTED_TURNS = (
 
 
 def as_turns(value: object) -> tuple[Turn, ...]:
-    """What was said, the oldest first."""
+    """What was said, the oldest first: the history of a question."""
     if not is_list(value):
         raise ValueProblem(
             f"{_EXPECTED_TURNS}; found {describe(value)}. --field history= keeps it as metadata"
@@ -558,10 +616,14 @@ def _turn(value: object) -> Turn:
     role: object = None
     content: object = None
     if is_object(value):
+        # Of several names the first counts: for a role with a text, for contexts with any value.
         names = field_names("turn")
-        role = next((value[n] for n in names["role"] if isinstance(value.get(n), str)), None)
-        content = next((value[n] for n in names["text"] if n in value), None)
-        contexts = next((value[n] for n in names["contexts"] if value.get(n) is not None), None)
+        roles = [value[name] for name in names["role"] if isinstance(value.get(name), str)]
+        contents = [value[name] for name in names["text"] if name in value]
+        context_lists = [value[name] for name in names["contexts"] if value.get(name) is not None]
+        role = next(iter(roles), None)
+        content = next(iter(contents), None)
+        contexts = next(iter(context_lists), None)
     elif len(as_list(value)) == 2:
         role, content = as_list(value)
     if not isinstance(role, str) or not role.strip():
@@ -571,16 +633,24 @@ def _turn(value: object) -> Turn:
         if word in words:
             role = name
             break
-    texts = None if contexts is None else _context_texts(contexts)
+    texts: tuple[str, ...] | None = None
+    if contexts is not None:
+        texts = _context_texts(contexts)
     return Turn(role=role, text=_content_text(content), contexts=texts)
 
 
 def _content_text(content: object) -> str:
-    """A content as text: of a list of parts those that are text."""
+    """A content as text: of a list of parts those that are text, not images or calls of tools."""
+    if content is None:
+        return ""
     if not is_list(content):
-        return "" if content is None else as_text(content)
-    parts = (part.get("text") if is_object(part) else part for part in content)
-    return "\n".join(as_text(part) for part in parts if part is not None)
+        return as_text(content)
+    texts: list[str] = []
+    for part in content:
+        text = part.get("text") if is_object(part) else part
+        if text is not None:
+            texts.append(as_text(text))
+    return "\n".join(texts)
 
 
 def _context_texts(contexts: object) -> tuple[str, ...]:
@@ -593,7 +663,8 @@ def _context_texts(contexts: object) -> tuple[str, ...]:
     for context in as_list(contexts):
         text = context
         if is_object(context):
-            text = next((context[name] for name in names if name in context), "")
+            values = [context[name] for name in names if name in context]
+            text = values[0] if values else ""
         if isinstance(text, str):
             texts.append(text)
     return tuple(texts)
@@ -660,7 +731,7 @@ _PRINTED_ITEM = re.compile(
 
 
 def parse_cell(target: str, cell: str) -> object:
-    """The JSON value that a cell spells for a field.
+    """The JSON value that a cell spells for a field, which is then read like one of a JSON file.
 
     A list is written as a JSON list, as Python prints one (pandas does), or as NumPy prints one.
     Ids and tags may also be separated by ``;`` or ``|``.
@@ -697,7 +768,7 @@ def parse_cell(target: str, cell: str) -> object:
 def spelled_list(target: str, text: str) -> object:
     """A list that a text spells where a list is meant, as pandas reads it from CSV; else the text.
 
-    An answer in brackets is one.
+    An answer in brackets stays a text: "[citation needed]" is what somebody wrote.
     """
     if converters()[target] in _SPELLED_LISTS and text.endswith("]"):
         with suppress(ValueProblem):
@@ -721,6 +792,7 @@ def _parse_printed(text: str) -> list[object]:
     """
     items: list[object] = []
     position = 1  # behind the bracket
+    # Before the bracket and a comma that may stand before it.
     end = len(text[:-1].rstrip().rstrip(",").rstrip())
     while position < end:
         match = _PRINTED_ITEM.match(text, position, end)
@@ -739,7 +811,7 @@ def _parse_printed(text: str) -> list[object]:
 
 def _split_expected(text: str) -> list[str]:
     """Texts of a cell, separated by ``;`` or ``|``: a comma may be a part of a number."""
-    return [part for part in map(str.strip, re.split("[;|]", text)) if part]
+    return _parts(text, "[;|]")
 
 
 def _split_ids(target: str, text: str) -> list[str]:
@@ -752,5 +824,10 @@ def _split_ids(target: str, text: str) -> list[str]:
             "holds a comma: separate several ids by ';', or write a JSON list such as "
             '["a", "b"] (also for one id with a comma in it)'
         )
-    separators = r"[;|,]" if target == "tags" else r"[;|]"
-    return [part for part in map(str.strip, re.split(separators, text)) if part]
+    return _parts(text, "[;|,]" if target == "tags" else "[;|]")
+
+
+def _parts(text: str, separators: str) -> list[str]:
+    """The parts of a cell between separators; blank ones are left out: one may end the cell."""
+    parts = [part.strip() for part in re.split(separators, text)]
+    return [part for part in parts if part]

@@ -69,11 +69,11 @@ def _export_row(values: Values, is_text: bool) -> Understood:
     """
     if "retrieval_status" in values:
         return _table_row(values, is_text)
-    not_of_case = {*_STAGES.values(), "scores"}
-    case = {name: value for name, value in values.items() if name not in not_of_case}
+    case = dict(values)
+    case.pop("scores", None)
     recorded: Recorded = {}
     for stage, name in _STAGES.items():
-        recorded[stage] = _outcome(values.get(name), stage)
+        recorded[stage] = _outcome(case.pop(name, None), stage)
     return case, recorded
 
 
@@ -112,7 +112,10 @@ _CASE_COLUMNS = (
 
 
 def _table_row(values: Values, is_text: bool) -> Understood:
-    """A row of a table: its columns are flat, so the outcomes are put together again."""
+    """A row of a table that ragbench exported: its flat columns become outcomes again.
+
+    So an export can be evaluated anew, by other metrics, without asking the RAG.
+    """
     cells: dict[str, Any] = {}
     for name, kind in table_columns().items():
         # A file of Hugging Face or Parquet has its JSON in columns that are named after it.
@@ -138,8 +141,9 @@ def _case_of_cells(cells: Values) -> Values:
     alternatives: Sequence[str] = case["alternative_references"] or ()
     if alternatives and alternatives[0] == case["reference"]:
         case["reference"] = None  # the table repeats the first of them there
-    if case["grades"] is not None:
-        relevant = [name for name, grade in case["grades"].items() if grade > 0]
+    grades: Mapping[str, int] | None = case["grades"]
+    if grades is not None:
+        relevant = [id for id in grades if grades[id] > 0]
         if case["reference_context_ids"] == relevant:
             case["reference_context_ids"] = None  # the table names those that are graded so
     return case
@@ -153,7 +157,9 @@ def _retrieval_of_cells(cells: Values) -> RetrievalResult[Any] | None:
         contexts = [""] * len(ids)  # a retrieval of ids alone: its texts are not known
     if contexts is None:
         return None
-    fields: Any = {name: cells[column] for name, column in RETRIEVAL_COLUMNS.items()}
+    fields: dict[str, Any] = {}
+    for name, column in RETRIEVAL_COLUMNS.items():
+        fields[name] = cells[column]
     return RetrievalResult(contexts, **fields)
 
 
@@ -208,17 +214,19 @@ def _cell(kind: ColumnKind, value: object, is_text: bool) -> Any:
     if is_text and kind is ColumnKind.TEXT:
         return unguarded(str(value))
     if kind is ColumnKind.NUMBERS:
-        return [*as_numbers(value)]
+        return list(as_numbers(value))
     if kind is ColumnKind.NUMBER:
         return as_number(value)
-    return as_flag(value) if kind is ColumnKind.FLAG else value
+    if kind is ColumnKind.FLAG:
+        return as_flag(value)
+    return value
 
 
 # --- a case of a report, a verdict
 
 
 def _report_cells(values: Values, _: bool) -> Understood:
-    """A row of cases.csv; a cell that is empty is not known."""
+    """A row of a report's cases.csv; a cell that is empty is not known."""
     case: dict[str, Any] = {}
     for name in ("id", "query", "language", "cluster", "reference"):
         case[name] = _plain_cell(values, name)
@@ -245,7 +253,10 @@ def _report_cells(values: Values, _: bool) -> Understood:
 
 def _plain_cell(values: Values, name: str) -> str | None:
     """A text as it was before a table was written of it; None of an empty cell."""
-    return unguarded(str(values.get(name) or "")) or None
+    cell = values.get(name)
+    if not cell:
+        return None
+    return unguarded(str(cell)) or None
 
 
 def _reported_failure(values: Values, stage: str) -> Failure:
@@ -253,8 +264,9 @@ def _reported_failure(values: Values, stage: str) -> Failure:
 
     The first of the column counts. That of a metric is none of these.
     """
-    first, _, _ = (_plain_cell(values, "failures") or "").partition(" | ")
-    failure = _failure_of(first)
+    failures = _plain_cell(values, "failures") or ""
+    first_failure, _, _ = failures.partition(" | ")
+    failure = _failure_of(first_failure)
     if failure.stage in _STAGES:
         return failure
     return Failure(type=ERROR, message="not recorded", stage=stage)

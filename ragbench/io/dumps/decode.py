@@ -140,7 +140,10 @@ class Decoder:
         self._find = {}
         for name in MAPPABLE:
             path = getattr(mapping, name)
-            self._find[name] = getter(path) if path else lambda _: None
+            if path:
+                self._find[name] = getter(path)
+            else:
+                self._find[name] = _find_nothing
         self._find["chunks"] = chunks_getter(mapping.chunks or "")
         if not mapping.text:
             self._find["text"] = getter("text")
@@ -151,7 +154,11 @@ class Decoder:
         self._text_key = name if parent and parent == mapping.metadata else ""
 
     def raw(self, record: AnyRow) -> Iterator[RawRetrieval]:
-        """The retrievals of a record that holds queries, or a response."""
+        """The retrievals of a record: a batch of a store holds several, with a query each.
+
+        Raises:
+            ValueProblem: the record has no chunks that are recognised, or its query is no text.
+        """
         response = self._find["chunks"](record.values)
         lists: Sequence[Hits] | None
         if self.mapping.format == "ragbench" and is_list(response):
@@ -176,7 +183,7 @@ class Decoder:
         if response is None and path:
             parent, _, name = path.rpartition(".")
             inner = getter(parent)(value)
-            if is_object(inner) and name in inner:
+            if name in as_object(inner):
                 return ()  # they are there and null: nothing was retrieved
         if not is_object(value) and not is_list(value):
             raise ValueProblem(f"expected a JSON object, found {describe(value)}")
@@ -186,7 +193,13 @@ class Decoder:
         raise ValueProblem(f"field '{path}': expected a list of chunks, found {actual}")
 
     def retrieval(self, raw: RawRetrieval, query_id: str, query: str) -> RetrievalDump:
-        """The chunks of a query, with their names, and with what is wrong with them."""
+        """The chunks of a query, with their names, and with what is wrong with them.
+
+        Args:
+            raw: the hits as they came.
+            query_id: the query's id, which the caller makes where the record has none.
+            query: its text, which may be in another file.
+        """
         faults = _Faults()
         chunks: list[Chunk] = []
         ranks: list[int] = []
@@ -216,40 +229,50 @@ class Decoder:
             query_id=query_id,
             query=query,
             chunks=named_chunks.chunks,
-            warnings=tuple(faults.warnings()) if faults.ids else (),
+            warnings=tuple(faults.warnings()),
             answer_present=answer_present,
             relevant_ids=relevant_ids,
             answers=answers,
         )
 
     def keys(self, value: object, count: int) -> list[tuple[str | None, str | None]]:
-        """Query and id of each of so many retrievals."""
+        """Query and id of each of the retrievals of a record; None for what it does not say.
+
+        Args:
+            value: the record.
+            count: how many retrievals it holds: a batch has several queries.
+        """
         query = self._find["query"](value)
         queries: Sequence[object] = [query] * count
-        if is_list(query) and len(query) == count and all(isinstance(q, str) for q in query):
-            queries = query
-        elif query is not None and not isinstance(query, str):
-            raise ValueProblem(
-                f"field '{self.mapping.query}': expected the query as text, found {describe(query)}"
-            )
+        if query is not None and not isinstance(query, str):
+            if not _are_texts(query, count):
+                actual = describe(query)
+                raise ValueProblem(
+                    f"field '{self.mapping.query}': expected the query as text, found {actual}"
+                )
+            queries = cast("Sequence[object]", query)
         written_id = self._find["query_id"](value)
         ids: Sequence[str | None] = [None] * count
         if is_list(written_id) and len(written_id) == count:
             ids = [as_id(item) for item in written_id]
         elif written_id is not None and written_id != "":
             id = as_id(written_id)
-            # One id for several queries: each gets its own.
-            ids = [id] if count == 1 else [f"{id}-{number}" for number in range(1, count + 1)]
-        return [*zip(cast("Sequence[str | None]", queries), ids, strict=True)]
+            ids = [id]
+            if count != 1:  # one id for several queries: each gets its own
+                ids = [f"{id}-{number}" for number in range(1, count + 1)]
+        return list(zip(cast("Sequence[str | None]", queries), ids, strict=True))
 
     def is_empty(self, row: Mapping[str, object]) -> bool:
         """Whether a row says that nothing was found, as an outer join does."""
-        names = (self.mapping.id, self.mapping.text, self.mapping.score)
-        return all(row.get(name) in (None, "") for name in names if name)
+        for name in (self.mapping.id, self.mapping.text, self.mapping.score):
+            if name and row.get(name) not in (None, ""):
+                return False
+        return True
 
     def _chunk(self, hit: object, rank: int, faults: _Faults) -> Chunk | None:
         """A hit as a chunk; its id is empty where it has none."""
         if isinstance(hit, str):
+            # A text alone is a chunk: it gets the field in which its text is looked for.
             hit = {self.mapping.text or "text": hit}
         if not is_object(hit):
             detail = f"expected text or an object, found {describe(hit)}"
@@ -280,14 +303,21 @@ class Decoder:
             if written_score is not None:
                 faults.add(_Fault.NO_SCORE, f"#{rank}", describe(written_score))
             return None
-        return -score if self.mapping.scores is ScoreKind.DISTANCE else score
+        if self.mapping.scores is ScoreKind.DISTANCE:
+            return -score
+        return score
 
     def _metadata(self, hit: Mapping[str, object]) -> Mapping[str, object]:
-        """A chunk's metadata, without its text and without vectors."""
-        metadata: Mapping[str, object] = as_object(self._find["metadata"](hit))
+        """A chunk's metadata, without its text and without vectors.
+
+        The chunk has its text already, and a vector's thousand numbers say nothing to a reader.
+        """
         if self.mapping.metadata is None:
-            metadata = self._names_of_document(hit)
+            metadata: Mapping[str, object] = self._names_of_document(hit)
+        else:
+            metadata = as_object(self._find["metadata"](hit))
         left_out = {self._text_key, *field_names("retrieval")["vectors"]}
+        # Most have none of these: then nothing is copied.
         if left_out.isdisjoint(metadata):
             return metadata
         return {name: value for name, value in metadata.items() if name not in left_out}
@@ -297,13 +327,23 @@ class Decoder:
         fields_of_chunk = (self.mapping.id, self.mapping.text, self.mapping.score)
         names: dict[str, object] = {}
         for key in SOURCE_FIELDS:
+            if key in fields_of_chunk:
+                continue
             name = hit.get(key)
-            if key not in fields_of_chunk and type(name) in (str, int) and name != "":
+            if type(name) in (str, int) and name != "":
                 names[key] = name
         return names
 
     def _label(self, value: object, name: str) -> bool | None:
-        """A label of a chunk or a query; None where it has none."""
+        """A label of a chunk or a query; None where it has none.
+
+        Args:
+            value: the chunk, or the record of the query.
+            name: the field of the mapping: ``relevant`` or ``answer_present``.
+
+        Raises:
+            ValueProblem: something else stands in its place: the mapping names a wrong field.
+        """
         written = self._find[name](value)
         label = as_label(written)
         if label is None and written is not None and written != "":
@@ -321,28 +361,45 @@ def _own_decoder() -> Decoder:
 
 
 def from_own(hits: Hits, query_id: str = "", query: str = "") -> RetrievalDump:
-    """The retrieval of chunks that ragbench itself made of another form."""
+    """The retrieval of chunks that ragbench itself made of another form, such as spans."""
     return from_form(_own_decoder(), hits, query_id, query)
 
 
 def from_form(decoder: Decoder, hits: Hits, query_id: str = "", query: str = "") -> RetrievalDump:
-    """The retrieval of hits that are in the form of a decoder."""
+    """The retrieval of hits that are in the form of a decoder, and in no file."""
     raw = RawRetrieval(record=DumpRecord("", None, {}), query=None, query_id=None, hits=hits)
     return decoder.retrieval(raw, query_id, query)
 
 
+def _find_nothing(_: object) -> None:
+    """In place of a path, where the mapping has none for a field."""
+
+
+def _are_texts(value: object, count: int) -> bool:
+    """Whether a value is a list of so many texts: a batch has one for each of its queries."""
+    if not is_list(value) or len(value) != count:
+        return False
+    return all(isinstance(text, str) for text in value)
+
+
 def _id_of(value: object) -> str:
-    """An id as text; empty where there is none."""
+    """A chunk's id as text; empty where there is none, or what stands there is no id.
+
+    A chunk without an id is still a chunk: it goes by its place.
+    """
+    # Nearly all are texts: this saves a call for each chunk of a dump.
     if type(value) is str and "\x00" not in value:
         return value.strip()
+    if value is None:
+        return ""
     try:
-        return "" if value is None else as_id(value).strip()
+        return as_id(value).strip()
     except ValueProblem:
         return ""
 
 
 def _note_names(named_chunks: NamedChunks, chunks: Sequence[Chunk], faults: _Faults) -> None:
-    """Notes which chunks go by another name than the dump's."""
+    """Notes which chunks go by another name than the dump's: reports show them by these names."""
     for chunk in named_chunks.unnamed:
         faults.add(_Fault.NO_ID, chunk.id)
     if named_chunks.renamed:
@@ -360,7 +417,11 @@ def _note_names(named_chunks: NamedChunks, chunks: Sequence[Chunk], faults: _Fau
 
 
 def _labelled_ids(named_chunks: NamedChunks, labels: Sequence[bool | None]) -> frozenset[str]:
-    """The names of chunks that a mention of them says are relevant."""
+    """The names of chunks that a mention of them says are relevant.
+
+    Args:
+        labels: of each chunk as the dump has them, where two may be mentions of one.
+    """
     ids: set[str] = set()
     for place, label in zip(named_chunks.places, labels, strict=True):
         if label:
@@ -369,7 +430,7 @@ def _labelled_ids(named_chunks: NamedChunks, labels: Sequence[bool | None]) -> f
 
 
 def _relevant_ids(value: Mapping[str, object]) -> frozenset[str] | None:
-    """The ids of relevant chunks; None where they are not known."""
+    """The ids of relevant chunks that a record names; None where they are not known."""
     for name in field_names("retrieval")["relevant_ids"]:
         ids = value.get(name)
         if is_list(ids):

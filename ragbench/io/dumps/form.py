@@ -28,7 +28,7 @@ _SHOWN_FIELDS = 12
 
 
 class DumpRecord(NamedTuple):
-    """A `Row` that may be any value."""
+    """A `Row` that may be any value: a line of a dump may be a list of hits."""
 
     path: str
     line: int | None
@@ -89,7 +89,10 @@ class DumpForm(Record):
         return None
 
     def batch(self, responses: Sequence[object]) -> Sequence[Hits] | None:
-        """The hits of each response; None when one of them has none that are recognised."""
+        """The hits of each response; None when one of them has none that are recognised.
+
+        Some tools answer several searches at once: a batch has a response per query.
+        """
         hits_by_query: list[Hits] = []
         for response in responses:
             hits: Hits | None = [] if response == [] else self.hits(response)
@@ -103,18 +106,20 @@ class DumpForm(Record):
         if self.is_bare and is_list(response) and response and self.is_hit(response[0]):
             return self._adapted(response)
         for place in self.at:
-            find = getter(place) if isinstance(place, str) else place
-            hits = find(response)
+            if isinstance(place, str):
+                hits = getter(place)(response)
+            else:
+                hits = place(response)
             if not is_list(hits):
                 continue
-            if not hits and self.empty:
+            if not hits and self.empty:  # a response in which nothing was found
                 return hits
             if hits and self.is_hit(hits[0]):
                 return self._adapted(hits)
         return None
 
     def _adapted(self, hits: Hits) -> Hits:
-        """The hits with plain fields."""
+        """The hits with plain fields, where the tool's own are too deep or varied for paths."""
         adapt = self.adapt
         if adapt is None:
             return hits
@@ -129,7 +134,11 @@ class DumpForm(Record):
 
 
 def _has_signs(value: Mapping[str, object], signs: str) -> bool:
-    """Whether an object shows all signs of one of the alternatives of `DumpForm.hit`."""
+    """Whether an object shows all signs of one of the alternatives of `DumpForm.hit`.
+
+    Args:
+        signs: the alternative, such as ``"id score"``: signs with blanks between them.
+    """
     return all(_has_sign(value, sign) for sign in signs.split())
 
 
@@ -196,7 +205,10 @@ class DumpMapping(Record):
     """None for a dump without scores."""
 
     def described(self) -> str:
-        """The mapping in one line, such as ``query=query text=payload.text``."""
+        """The mapping in one line, such as ``query=query text=payload.text``.
+
+        By it a user sees whether the guess is right, and how to name another path.
+        """
         parts: list[str] = []
         if self.chunks == "":
             parts.append("the record is a response")
@@ -238,6 +250,7 @@ def getter(path: str) -> Getter:
     parts = path.split(".")
 
     def find(value: object) -> object:
+        """What stands at the path in a value; None where there is nothing."""
         if is_object(value) and path in value:
             return value[path]
         for part in parts:
@@ -257,7 +270,12 @@ def getter(path: str) -> Getter:
 def chunks_getter(path: str) -> Getter:
     """As `getter`, and what stands there as JSON in a text is opened: some tools log it so."""
     find = getter(path)
-    return lambda value: opened_json(find(value))
+
+    def find_opened(value: object) -> object:
+        """What stands at the path; JSON in a text is opened."""
+        return opened_json(find(value))
+
+    return find_opened
 
 
 def opened_json(value: object, begins: Container[str] = ("{", "[")) -> object:
@@ -273,24 +291,37 @@ def opened_json(value: object, begins: Container[str] = ("{", "[")) -> object:
 
 
 def constructed(value: Mapping[str, object]) -> Mapping[str, object]:
-    """An object of LangChain's as its fields, where it is written as a call."""
-    kwargs = value.get("kwargs") if value.get("type") == "constructor" else None
+    """An object of LangChain's as its fields, where it is written as a call.
+
+    LangChain serialises objects as the arguments of their constructor, under ``kwargs``.
+    """
+    if value.get("type") != "constructor":
+        return value
+    kwargs = value.get("kwargs")
     return kwargs if is_object(kwargs) else value
 
 
 def numbered(fields: Mapping[str, object], prefix: str) -> list[dict[str, object]]:
-    """What stands under ``prefix.0.name``, ``prefix.1.name`` and so on, as objects in order."""
+    """What stands under ``prefix.0.name``, ``prefix.1.name`` and so on, as objects in order.
+
+    Attributes of OpenTelemetry hold no lists of objects, and so spell them out in their names.
+    """
     objects: dict[int, dict[str, object]] = {}
     for key, value in fields.items():
-        if key.startswith(prefix):
-            number, _, name = key[len(prefix) + 1 :].partition(".")
-            if name and number.isdecimal():
-                objects.setdefault(int(number), {})[name] = value
+        if not key.startswith(prefix):
+            continue
+        key_in_list = key[len(prefix) + 1 :]  # behind the dot, such as ``0.name``
+        number, _, name = key_in_list.partition(".")
+        if name and number.isdecimal():
+            objects.setdefault(int(number), {})[name] = value
     return [objects[number] for number in sorted(objects)]
 
 
 def without_path(value: Mapping[str, object], path: str) -> Mapping[str, object]:
-    """The object without what stands at a path in it, and without objects that are then empty."""
+    """The object without what stands at a path in it, and without objects that are then empty.
+
+    What a mapping takes from there is a field of its own, and no metadata any more.
+    """
     name, dot, inner_path = path.partition(".")
     remaining = {key: item for key, item in value.items() if key != name}
     inner = value.get(name)
@@ -302,7 +333,10 @@ def without_path(value: Mapping[str, object], path: str) -> Mapping[str, object]
 
 
 def text_paths(value: object, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """The path and the text of each text in an object, in the order in which they stand there."""
+    """The path and the text of each text in an object, in the order in which they stand there.
+
+    Where no field has a known name, the text of a chunk is looked for among these.
+    """
     if not is_object(value) or prefix.count(".") >= _DEEPEST_TEXT:
         return
     for key, item in value.items():
@@ -325,13 +359,18 @@ def text_of(value: object) -> str | None:
         if isinstance(text, str):
             texts.append(text)
     # Among objects some may hold no text, such as an image; beside plain texts nothing else may be.
-    has_no_other = len(texts) == len(value)
-    has_parts = bool(texts) and all(map(is_object, value))
-    return "\n".join(texts) if has_no_other or has_parts else None
+    are_all_texts = len(texts) == len(value)
+    are_parts = bool(texts) and all(map(is_object, value))
+    if not are_all_texts and not are_parts:
+        return None
+    return "\n".join(texts)
 
 
 def fields_shown(value: Mapping[str, object], indent: str = "  ") -> Iterator[str]:
-    """The fields of an object, those in them indented; of a list the first element."""
+    """The fields of an object, those in them indented; of a list the first element.
+
+    An error shows them where nothing is recognised: the user looks up the name for ``--field``.
+    """
     for name, field_value in islice(value.items(), _SHOWN_FIELDS):
         opened = opened_json(field_value)
         example = opened

@@ -43,7 +43,9 @@ def plain(form: DumpForm, value: object) -> Sequence[Hits] | None:
     if isinstance(value[0], str):
         has_numbers = any(type(item) in (int, float) for item in value)
         return None if has_numbers else [value]
-    return [value] if form.is_hit(value[0]) else None
+    if not form.is_hit(value[0]):
+        return None
+    return [value]
 
 
 def chroma(_: DumpForm, value: object) -> Sequence[Hits] | None:
@@ -67,7 +69,9 @@ def chroma(_: DumpForm, value: object) -> Sequence[Hits] | None:
     for query_number in range(len(ids)):
         columns_of_query: dict[str, Sequence[object]] = {}
         for field, lists in columns.items():
-            column = lists[query_number] if query_number < len(lists) else None
+            if query_number >= len(lists):
+                continue
+            column = lists[query_number]
             if is_list(column):  # Chroma writes null for a field that was not asked for
                 columns_of_query[field] = column
         hits_by_query.append(_rows_of_columns(columns_of_query))
@@ -76,8 +80,11 @@ def chroma(_: DumpForm, value: object) -> Sequence[Hits] | None:
 
 def _rows_of_columns(columns: Mapping[str, Sequence[object]]) -> list[dict[str, object]]:
     """An object for each row of a table that is given by columns; a short column ends in nulls."""
-    rows = zip_longest(*columns.values())
-    return [dict(zip(columns, row, strict=True)) for row in rows]
+    names = list(columns)
+    rows: list[dict[str, object]] = []
+    for values in zip_longest(*columns.values()):
+        rows.append(dict(zip(names, values, strict=True)))
+    return rows
 
 
 _VERTEX_DATA = ("derivedStructData", "derived_struct_data", "structData", "struct_data")
@@ -161,9 +168,14 @@ def milvus(_: DumpForm, value: object) -> Sequence[Hits] | None:
 
 def qdrant(form: DumpForm, value: object) -> Sequence[Hits] | None:
     """The envelope of REST, and what a client's scroll returns: points and the next offset."""
-    if is_object(value) and "result" in value and ("status" in value or "time" in value):
-        result = value["result"]
-        return [[]] if result == [] else form.unwrap(result)
+    if is_object(value) and "result" in value:
+        is_envelope = "status" in value or "time" in value
+        if not is_envelope:
+            return None
+        if value["result"] == []:  # a search that found nothing
+            return [[]]
+        return form.unwrap(value["result"])
+    # The offset is the id of the next point, a text or a number; null after the last one.
     if is_list(value) and len(value) == 2 and isinstance(value[1], (str, int, type(None))):
         points = form.hits(value[0])
         return None if points is None else [points]
@@ -171,7 +183,7 @@ def qdrant(form: DumpForm, value: object) -> Sequence[Hits] | None:
 
 
 def qdrant_groups(value: object) -> object:
-    """The hits of Qdrant's groups, one group after the other."""
+    """The hits of Qdrant's groups, one group after the other: one list for the one query."""
     groups = as_object(value).get("groups")
     if not is_list(groups):
         return None
@@ -189,15 +201,23 @@ def qdrant_points(value: object) -> object:
     """
     response = as_object(value)
     points = response.get("points")
-    is_record = any(name in response for name in ("query", "question", "chunks"))
-    return None if points == [] and is_record else points
+    if points == []:
+        is_record = any(name in response for name in ("query", "question", "chunks"))
+        if is_record:
+            return None
+    return points
 
 
 def weaviate(_: DumpForm, value: object) -> Sequence[Hits] | None:
-    """The objects of a GraphQL response, under ``data.Get`` and the names of their collections."""
-    collections = as_object(getter("data.Get")(value)).values()
-    lists = [*filter(is_list, collections)]
-    return [list(chain.from_iterable(lists))] if lists else None
+    """The objects of a GraphQL response, under ``data.Get`` and the names of their collections.
+
+    The names are the user's own, so all collections of the response are one list.
+    """
+    objects_of_collection = as_object(getter("data.Get")(value))
+    lists = [*filter(is_list, objects_of_collection.values())]
+    if not lists:
+        return None
+    return [list(chain.from_iterable(lists))]
 
 
 def openai_response(value: object) -> object:
@@ -224,7 +244,9 @@ def langchain(value: object) -> object:
     """A document as a flat object, also when it is serialised or in a pair with its score."""
     if is_list(value) and len(value) == 2 and type(value[1]) in (int, float):
         document = langchain(value[0])
-        return {**document, "score": value[1]} if is_object(document) else None
+        if not is_object(document):
+            return None
+        return {**document, "score": value[1]}
     if not is_object(value):
         return None
     fields = constructed(value)
@@ -239,8 +261,9 @@ def ragas(_: DumpForm, value: object) -> Sequence[Hits] | None:
     """Texts, and beside them a list of their ids, of their scores, or both."""
     if not is_object(value):
         return None
-    eval_sample = value.get("eval_sample")
-    sample = eval_sample if is_object(eval_sample) else value
+    sample = value
+    if is_object(value.get("eval_sample")):  # what RAGAS writes of an experiment
+        sample = as_object(value["eval_sample"])
     if "retrieved_contexts" in sample:
         contexts = sample["retrieved_contexts"]
     elif "contexts" in sample:
@@ -251,24 +274,39 @@ def ragas(_: DumpForm, value: object) -> Sequence[Hits] | None:
         contexts = list[object]()
     if not is_list(contexts) or (contexts and is_object(contexts[0])):
         return None
+    columns_beside = _ragas_columns(sample)
     # Other tools have contexts, too: one more field must say that the record is of RAGAS.
-    is_sample = not contexts or "user_input" in sample or {"question", "contexts"} <= sample.keys()
+    has_question = "user_input" in sample or {"question", "contexts"} <= sample.keys()
+    if contexts and not has_question and not columns_beside:
+        return None
     columns: dict[str, Sequence[object]] = {"text": contexts}
-    for field, names in field_names("ragas_columns").items():
-        column = next(filter(is_list, map(sample.get, names)), None)
-        if column is None:
-            continue
-        is_sample = True
+    for field, column in columns_beside.items():
+        # A list of another length is not the contexts': which of them it speaks of is unknown.
         if len(column) == len(contexts):
             columns[field] = column
-    return [_rows_of_columns(columns)] if is_sample else None
+    return [_rows_of_columns(columns)]
+
+
+def _ragas_columns(sample: Mapping[str, object]) -> dict[str, Sequence[object]]:
+    """The lists of a RAGAS sample that stand beside its texts, by the field of a chunk."""
+    columns: dict[str, Sequence[object]] = {}
+    for field, names in field_names("ragas_columns").items():
+        for name in names:
+            column = sample.get(name)
+            if is_list(column):
+                columns[field] = column
+                break
+    return columns
 
 
 def openinference_flat(value: object) -> object:
-    """``retrieval.documents.0.document.content`` and so on, as objects in their order."""
-    span = as_object(value)
-    attributes = span.get("attributes")
-    fields = attributes if is_object(attributes) else span
+    """``retrieval.documents.0.document.content`` and so on, as objects in their order.
+
+    Attributes of OpenTelemetry hold no objects: Phoenix may export them as flat as they were.
+    """
+    fields = as_object(value)
+    if is_object(fields.get("attributes")):
+        fields = as_object(fields["attributes"])
     for prefix in ("retrieval.documents", "attributes.retrieval.documents"):
         documents = numbered(fields, prefix)
         if documents:
@@ -310,8 +348,10 @@ def _form(name: str, row: dict[str, Any]) -> DumpForm:
             row[field] = _candidate_paths(field, row[field])
     places: list[Any] = []
     for path in row.get("at", "").split():
-        is_function = path.startswith("(")
-        places.append(_FUNCTIONS[path.strip("()")] if is_function else path)
+        if path.startswith("("):  # the name of a function
+            places.append(_FUNCTIONS[path.strip("()")])
+        else:
+            places.append(path)
     row["at"] = tuple(places)
     row["hit"] = tuple(row.get("hit", ()))
     for field in ("special", "adapt"):

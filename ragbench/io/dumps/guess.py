@@ -91,10 +91,8 @@ def guess_mapping(
             paths[name] = path
     values = [record.values for record in records]
     names = field_names("retrieval")
-    query = paths.get("query") or _first_with_value(values, names["query"])
-    answer_present = paths.get("answer_present")
-    if not answer_present:
-        answer_present = _first_with_value(values, names["answer_present"], texts=False)
+    query = _path_of("query", paths, values, names["query"], texts=True)
+    answer_present = _path_of("answer_present", paths, values, names["answer_present"])
 
     is_own = form is None and "chunks" not in paths and all(map(_is_own, values))
     if is_own and not any(map(holds_ranking, values)):
@@ -110,17 +108,17 @@ def guess_mapping(
 
     format_name = place.form.name
     if format_name in _PLAIN:  # ragbench's own unwraps as the plain one does
-        has_own_fields = any(is_object(value) and "query" in value for value in values)
-        format_name = "ragbench" if place.path == "chunks" and has_own_fields else "plain"
+        has_query = any(is_object(value) and "query" in value for value in values)
+        is_ragbench = has_query and place.path == "chunks"
+        format_name = "ragbench" if is_ragbench else "plain"
     if "chunks" not in paths and place.form.name in _WITHOUT_SIGNATURE:
         _refuse_unread_ranking(records, place.path)
-    chunks: Hits = [chunk for chunks_of_query in lists for chunk in chunks_of_query]
+    chunks: list[object] = []
+    for chunks_of_query in lists:
+        chunks += chunks_of_query
     fields = _hit_fields(chunks, place.form, paths, records[0])
     _refuse_blank(chunks, fields["text"], records[0])
-    query_id = paths.get("query_id")
-    if not query_id:
-        id_names = (*names["row_id"], *names["query_id"])
-        query_id = _first_with_value(values, id_names, texts=False)
+    query_id = _path_of("query_id", paths, values, (*names["row_id"], *names["query_id"]))
     mapping = DumpMapping(
         format=format_name,
         query=query,
@@ -134,13 +132,13 @@ def guess_mapping(
 
 
 def _own_chunks(value: object) -> Sequence[object]:
-    """The chunks of a record that ragbench wrote."""
+    """The chunks of a record that ragbench wrote; empty where it has none."""
     chunks = chunks_getter("chunks")(value)
     return chunks if is_list(chunks) else ()
 
 
 def _lists_at(place: _Place, values: Sequence[object]) -> list[Sequence[object]]:
-    """The chunks of all queries of these records, a list a query."""
+    """The chunks of all queries of these records, a list a query: their fields are guessed next."""
     lists: list[Sequence[object]] = []
     find = chunks_getter(place.path)
     for value in values:
@@ -159,32 +157,43 @@ def _guess_rows(
     paths: Mapping[str, str],
     query: str | None,
 ) -> tuple[DumpMapping, DumpForm]:
-    """How records are read that are a chunk each; an error where they are none either."""
+    """How records are read that are a chunk each, as rows of a SQL query are.
+
+    Args:
+        paths: field of a dump to the path where the user says that it is.
+        query: the path of the query's text, where one is recognised.
+
+    Raises:
+        DataError: they are no chunks either.
+    """
     values = [record.values for record in records]
-    query_id = paths.get("query_id")
-    if not query_id:
-        query_id = _first_with_value(values, field_names("retrieval")["row_id"], texts=False)
-    text = paths.get("text") or _first_with_value(values, field_names("hit")["text"])
-    if "chunks" in paths or text is None or (query is None and query_id is None):
+    query_id = _path_of("query_id", paths, values, field_names("retrieval")["row_id"])
+    text = _path_of("text", paths, values, field_names("hit")["text"], texts=True)
+    names_query = query is not None or query_id is not None
+    if "chunks" in paths or text is None or not names_query:
         raise _not_recognised(records[0], form, paths)
-    row_form = form or forms()["pgvector"]
+    row_form = forms()["pgvector"] if form is None else form
     fields = _hit_fields(values, row_form, paths, records[0])
     if fields["id"] == query_id:
         # The query's id is not the chunk's.
-        other_names = [name for name in field_names("hit")["id"] if name != query_id]
-        fields["id"] = paths.get("id") or _first_with_value(values, other_names, texts=False)
+        id_names = [name for name in field_names("hit")["id"] if name != query_id]
+        fields["id"] = _path_of("id", paths, values, id_names)
+    # Whether high scores are good is guessed from the order of the chunks of one query.
     find_key = getter(query_id or query or "")
     rows_of_query: dict[str, list[object]] = {}
     for value in values:
         rows_of_query.setdefault(str(find_key(value)), []).append(value)
+    scores = _score_kind(list(rows_of_query.values()), fields["score"], None)
+    # One field cannot be both: the user may name one as the text that looks like the query.
+    if query == fields["text"]:
+        query = None
     mapping = DumpMapping(
         format=row_form.name,
         layout="rows",
-        # One field cannot be both: the user may name one as the text that looks like the query.
-        query=None if query == fields["text"] else query,
+        query=query,
         query_id=query_id,
         **fields,
-        scores=_score_kind([*rows_of_query.values()], fields["score"], None),
+        scores=scores,
     )
     return mapping, row_form
 
@@ -196,7 +205,7 @@ def _is_own(value: object) -> bool:
     chunks = value.get("chunks")
     if not is_list(chunks):
         return False
-    own_fields = {*field_names("hit")["own"]}
+    own_fields = set(field_names("hit")["own"])
     return all(is_object(chunk) and own_fields.issuperset(chunk) for chunk in chunks)
 
 
@@ -220,25 +229,33 @@ def _likeliest_place(
         except ValueProblem as problem:
             error = Problem(message=str(problem), path=record.path, line=record.line)
             raise DataError([error]) from None
-    return max(counts, key=counts.__getitem__) if counts else None
+    return max(counts, key=counts.__getitem__, default=None)
 
 
 def _candidates(
     value: object, form: DumpForm | None, path: str | None
 ) -> Iterator[tuple[_Place, Sequence[Hits]]]:
-    """The places of a record that may hold chunks, with the lists there, a list a query."""
-    places = [(path, True)] if path is not None else [*_container_paths(value)]
+    """The places of a record that may hold chunks, with the lists there, a list a query.
+
+    Args:
+        form: the only form that may be there, where the user names it.
+        path: the only place that may have them, where the user names it.
+    """
+    places = list(_container_paths(value)) if path is None else [(path, True)]
     candidate_forms = _forms_in_order() if form is None else (form,)
-    for where, is_named in places:
+    for where, is_documented in places:
         response = chunks_getter(where)(value)
+        needs_signature = form is None and not is_documented
         for candidate in candidate_forms:
-            if not is_named and form is None and candidate.name in _WITHOUT_SIGNATURE:
+            if needs_signature and candidate.name in _WITHOUT_SIGNATURE:
                 continue  # anything may be written so: shape alone gives no role
             lists = candidate.unwrap(response)
             if lists is not None:
                 yield _Place(where, candidate), lists
+        # Here a list is one of chunks whatever it begins with: its name, or the user, says so.
         if is_list(response) and (where == "chunks" or path is not None):
-            yield _Place(where, form or forms()["plain"]), [response]
+            list_form = forms()["plain"] if form is None else form
+            yield _Place(where, list_form), [response]
 
 
 def _container_paths(value: object) -> Iterator[tuple[str, bool]]:
@@ -321,12 +338,18 @@ def _refuse_blank(hits: Hits, text: str, record: AnyRow) -> None:
 
 def _has_text(hit: object, path: str) -> bool:
     """Whether a chunk has a visible text at a path; a chunk that is a text has it itself."""
-    text = hit if isinstance(hit, str) else text_of(getter(path)(hit))
-    return bool(text and text.strip())
+    if isinstance(hit, str):
+        text: str | None = hit
+    else:
+        text = text_of(getter(path)(hit))
+    return text is not None and text.strip() != ""
 
 
 def _as_spelled(values: Sequence[object], paths: Sequence[str]) -> tuple[str, ...]:
-    """The paths, and after them the names in the records that differ in case and marks alone."""
+    """The paths, and after them the names in the records that differ in case and marks alone.
+
+    Tools write one name as ``chunkId``, ``chunk_id`` or ``Chunk ID``.
+    """
     spellings: dict[str, str] = {}
     for value in values:
         if is_object(value):
@@ -336,10 +359,35 @@ def _as_spelled(values: Sequence[object], paths: Sequence[str]) -> tuple[str, ..
     return (*paths, *own_spellings)
 
 
+def _path_of(
+    field: str,
+    paths: Mapping[str, str],
+    values: Sequence[object],
+    candidates: Sequence[str],
+    *,
+    texts: bool = False,
+) -> str | None:
+    """The path of a field: the one that the user names, or else the first with a value.
+
+    Args:
+        paths: field of a dump to the path where the user says that it is.
+        candidates: the usual names of the field, the more telling ones first.
+        texts: whether the field holds texts, rather than ids or labels.
+    """
+    named_path = paths.get(field)
+    if named_path:
+        return named_path
+    return _first_with_value(values, candidates, texts=texts)
+
+
 def _first_with_value(
     values: Sequence[object], paths: Sequence[str], *, texts: bool = True
 ) -> str | None:
-    """The first of these paths under which a record has a text, or with ``texts`` off a label."""
+    """The first of these paths under which a record has a text, or with ``texts`` off a label.
+
+    Paths are in the order of how telling they are; one record with a value is enough, as others
+    may lack it.
+    """
     kinds = (str, list) if texts else (str, int, float, bool)
     for path in _as_spelled(values, paths):
         find = getter(path)
@@ -359,9 +407,12 @@ def _hit_fields(
     objects = [hit for hit in hits if is_object(hit)]
     if form.name in _PLAIN:
         form = forms()["plain"]
-    text = paths.get("text") or _text_path(objects, form)
+    text = paths.get("text")
+    if not text:
+        text = _text_path(objects, form)
     if text is None:
         _refuse_unknown_text(objects, record)
+        text = "text"  # chunks of ids alone: the field of a text that they lack
     score = _first_with_value(objects, form.score, texts=False)
     if score is None:  # a score that is null in every chunk is a score, too
         score = _first_where(form.score, lambda path: any(path in hit for hit in objects))
@@ -369,12 +420,13 @@ def _hit_fields(
         form.metadata, lambda path: any(map(is_object, map(getter(path), objects)))
     )
     label_names = _as_spelled(objects, field_names("hit")["relevant"])
+    relevant = _first_where(label_names, lambda path: _holds_labels(objects, path))
     fields: dict[str, Any] = {
         "id": _first_with_value(objects, form.id, texts=False),
-        "text": text or "text",
+        "text": text,
         "score": score,
         "metadata": metadata,
-        "relevant": _first_where(label_names, lambda path: _holds_labels(objects, path)),
+        "relevant": relevant,
     }
     # An empty path of the user's says that chunks have no such field, whatever was recognised.
     for name, path in paths.items():
@@ -390,8 +442,11 @@ def _first_where(paths: Sequence[str], is_met: Callable[[str], bool]) -> str | N
 
 def _holds_labels(hits: Sequence[object], path: str) -> bool:
     """Whether all values at a path are labels. What holds a score may have the name of a label."""
-    values = [value for value in map(getter(path), hits) if value is not None]
-    return bool(values) and None not in map(as_label, values)
+    labels: list[bool | None] = []
+    for value in map(getter(path), hits):
+        if value is not None:
+            labels.append(as_label(value))
+    return bool(labels) and None not in labels
 
 
 def _refuse_unknown_text(objects: Sequence[Mapping[str, object]], record: AnyRow) -> None:
@@ -417,8 +472,7 @@ def _text_path(objects: Sequence[object], form: DumpForm) -> str | None:
     paths = _as_spelled(objects, (*form.text, *field_names("hit")["text"]))
     counts: Counter[str] = Counter()
     for path in paths:
-        texts = map(text_of, map(getter(path), objects))
-        counts[path] = sum(bool(text and text.strip()) for text in texts)
+        counts[path] = sum(_has_text(value, path) for value in objects)
     best = max(paths, key=counts.__getitem__, default=None)
     if best is not None and counts[best] > 0:
         return best
@@ -430,7 +484,9 @@ def _text_path(objects: Sequence[object], form: DumpForm) -> str | None:
             fields = find_parent(hit)
             if is_object(fields) and name in fields:
                 return path
-    return None if form.any_text_in is None else _longest_text(objects, form.any_text_in)
+    if form.any_text_in is None:
+        return None
+    return _longest_text(objects, form.any_text_in)
 
 
 def _longest_text(objects: Sequence[object], below: str) -> str | None:
@@ -444,7 +500,7 @@ def _longest_text(objects: Sequence[object], below: str) -> str | None:
             is_named = path.rpartition(".")[2] in names["text"]
             if is_named or (len(text) >= _SHORTEST_TEXT and " " in text.strip()):
                 letters[path] += len(text)
-    return max(letters, key=letters.__getitem__) if letters else None
+    return max(letters, key=letters.__getitem__, default=None)
 
 
 def _score_kind(
@@ -464,15 +520,17 @@ def _score_kind(
         scores = [score for score in values if score is not None]
         if len(scores) > 1:
             orders.add(scores)
-    if orders.falling != orders.rising:
-        return ScoreKind.DISTANCE if orders.rising > orders.falling else ScoreKind.SIMILARITY
+    if orders.rising > orders.falling:
+        return ScoreKind.DISTANCE
+    if orders.falling > orders.rising:
+        return ScoreKind.SIMILARITY
     if distances is None:
         distances = path.rpartition(".")[2].lower() in field_names("hit")["distance"]
     return ScoreKind.DISTANCE if distances else ScoreKind.SIMILARITY
 
 
 def _not_recognised(record: AnyRow, form: DumpForm | None, paths: Mapping[str, str]) -> DataError:
-    """The error for a record without chunks: what it holds, and the line that reads it."""
+    """The error for a record without chunks: what it holds, and the options that may read it."""
     value = record.values
     longest_list = max(_text_lists(value, ""), default=None)
     if longest_list is not None:
@@ -482,6 +540,7 @@ def _not_recognised(record: AnyRow, form: DumpForm | None, paths: Mapping[str, s
             options += f" --field text={text}"
         proposal = f"Perhaps: {options}, or name the --format"
     else:
+        # Without a list or an object in it, the record can only be a chunk itself.
         values = value.values() if is_object(value) else [value]
         has_inner = any(is_list(inner) or is_object(inner) for inner in values)
         option = "chunks" if has_inner else "query"
@@ -506,25 +565,43 @@ def _plain_name(name: str) -> str:
 
 
 def _text_lists(value: object, path: str) -> Iterator[tuple[int, str, str]]:
-    """Lists that may be the chunks: letters in them, their path, the path of the text in a hit."""
+    """Lists that may be the chunks: letters in them, their path, the path of the text in a hit.
+
+    A message proposes the one with the most letters.
+
+    Args:
+        path: of the value; empty for the record itself.
+    """
     value = opened_json(value)
     if is_list(value) and value and path:
-        no_text = {*field_names("hit")["no_text"]}
-        text = _longest_text(value, "")
-        if text is not None:
-            if not no_text.isdisjoint(map(_plain_name, text.split("."))):
-                return  # what was asked or answered
-            letters = 0
-            for hit in value:
-                letters += sum(len(part) for place, part in text_paths(hit) if place == text)
+        letters, text = _letters_in(value)
+        # The names of what was asked or answered: in hits those of their text, else the list's.
+        names = text.split(".") if text else [path.rpartition(".")[2]]
+        no_text = set(field_names("hit")["no_text"])
+        if letters is not None and no_text.isdisjoint(map(_plain_name, names)):
             yield letters, path, text
-        elif all(isinstance(item, str) for item in value):
-            if _plain_name(path.rpartition(".")[2]) in no_text:
-                return
-            yield sum(len(item) for item in value if isinstance(item, str)), path, ""
     elif is_object(value) and path.count(".") < _DEEPEST:
         for name, inner in value.items():
-            yield from _text_lists(inner, f"{path}.{name}" if path else name)
+            inner_path = f"{path}.{name}" if path else name
+            yield from _text_lists(inner, inner_path)
+
+
+def _letters_in(items: Sequence[object]) -> tuple[int | None, str]:
+    """The letters of the texts in a list, and their path in an item; empty for texts themselves.
+
+    None where the items are neither texts nor objects with one.
+    """
+    text = _longest_text(items, "")
+    letters = 0
+    if text is not None:
+        for item in items:
+            letters += sum(len(part) for place, part in text_paths(item) if place == text)
+        return letters, text
+    for item in items:
+        if not isinstance(item, str):
+            return None, ""
+        letters += len(item)
+    return letters, ""
 
 
 def _described(value: object) -> str:

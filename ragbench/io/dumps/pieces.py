@@ -103,7 +103,7 @@ class SplitDump(Record):
     piece: int = PIECE_BYTES
 
     def pieces(self) -> Iterator[Piece]:
-        """Pieces that hold the whole dump, each byte once."""
+        """Pieces that hold the whole dump, each byte once: a worker reads one at a time."""
         for start in range(0, self.size, self.piece):
             yield Piece(start, min(self.size, start + self.piece))
 
@@ -123,15 +123,20 @@ class SplitDump(Record):
                 yield -1
                 return
             for item in self._of_line(line):
-                problem_count += isinstance(item, Problem)
-                if problem_count <= KEPT or isinstance(item, PlacedRetrieval):
-                    yield item
+                if isinstance(item, Problem):
+                    problem_count += 1
+                    if problem_count > KEPT:
+                        continue  # only counted
+                yield item
         if problem_count > KEPT:
             yield Passed(problem_count - KEPT)
         yield line_count
 
     def at(self, places: Sequence[Place]) -> Iterator[RetrievalDump | None]:
-        """The retrievals at some places, without their ids; None where there is no such one now."""
+        """The retrievals at some places, without their ids; None where there is no such one now.
+
+        So a report shows single cases of a large dump without reading the rest of it again.
+        """
         for start, group in _near(places):
             end = max(place.start + place.size for place in group)
             data = read_range(self.address, start, end)
@@ -150,7 +155,10 @@ class SplitDump(Record):
         return None
 
     def _of_line(self, line: Line) -> Iterator[Problem | PlacedRetrieval]:
-        """The retrievals of a line, and then what is wrong with the line as a whole."""
+        """The retrievals of a line, and then what is wrong with the line as a whole.
+
+        A problem of one retrieval comes with it, and does not hide the others of the line.
+        """
         decoder = _decoder(self.mapping, self.form)
         problems = Problems()
         for value in line_value(line, self.name, problems):
@@ -176,12 +184,15 @@ class SplitDump(Record):
 
 @lru_cache(maxsize=4)
 def _decoder(mapping: DumpMapping, name: str) -> Decoder:
-    """Made anew in each process: forms hold functions that do not travel."""
+    """The decoder of a dump, made anew in each process: forms hold functions that do not travel."""
     return Decoder(mapping, find_form(name))
 
 
 def _near(places: Sequence[Place]) -> Iterator[tuple[int, list[Place]]]:
-    """Groups of places that are worth one reading, each with where it begins."""
+    """Groups of places that are worth one reading, each with where it begins.
+
+    At an address each reading is a request: what lies close together is read at once.
+    """
     group: list[Place] = []
     end = 0
     for place in places:
@@ -211,10 +222,17 @@ def lines_of(address: str, piece: Piece, size: int, longest: int) -> Iterator[Li
         if first_line == 0:
             return  # the whole piece is within a line of an earlier one
     byte_limit = longest + 1 + len(codecs.BOM_UTF8)
+    # The last line may end behind the piece: it is read on up to its end, or to the limit.
     end = piece.end
-    while end < size and not data.endswith(b"\n") and len(data) - data.rfind(b"\n") <= byte_limit:
+    while end < size and not data.endswith(b"\n"):
+        line_bytes = len(data) - data.rfind(b"\n")
+        if line_bytes > byte_limit:
+            break
         tail = read_range(address, end, min(size, end + _TAIL_BYTES))
-        data += tail[: tail.find(b"\n") + 1 or len(tail)]
+        line_end = tail.find(b"\n") + 1
+        if line_end == 0:  # the line goes on behind the tail
+            line_end = len(tail)
+        data += tail[:line_end]
         end += len(tail)
     stream = BytesIO(data)
     stream.seek(first_line)
@@ -222,9 +240,10 @@ def lines_of(address: str, piece: Piece, size: int, longest: int) -> Iterator[Li
         offset = data_start + stream.tell() - len(raw)
         if offset >= piece.end:
             return
-        # A byte order mark may stand before the first line.
-        skipped = len(codecs.BOM_UTF8) if not offset and raw.startswith(codecs.BOM_UTF8) else 0
-        line = Line(number, offset + skipped, raw[skipped : skipped + longest + 1])
+        # A byte order mark may stand before the first line of the file.
+        text = raw.removeprefix(codecs.BOM_UTF8) if offset == 0 else raw
+        skipped_bytes = len(raw) - len(text)
+        line = Line(number, offset + skipped_bytes, text[: longest + 1])
         if line.raw:
             yield line
         if len(line.raw) > longest:
@@ -273,7 +292,9 @@ def read_records(source: Source, container: str, problems: Problems) -> Iterator
         else:
             for row in reader_of(container)(source, kind="cases", problems=problems):
                 if row.cells:
-                    values = {name: _cell_value(name, cell) for name, cell in row.values.items()}
+                    values: dict[str, object] = {}
+                    for name, cell in row.values.items():
+                        values[name] = _cell_value(name, cell)
                     row = row._replace(values=values)
                 yield row
 
@@ -292,17 +313,20 @@ def _json(source: Source, problems: Problems) -> Iterator[DumpRecord]:
     was_list = False
     for line, raw, value in json_elements(source, key, problems, is_one=is_one):
         # Behind the points of a client's scroll stands the offset of the next page.
-        is_record = is_object(value) or is_list(value) or not was_list
-        if is_record and is_unambiguous(raw, value, source.name, line, problems):
+        is_offset = was_list and not is_object(value) and not is_list(value)
+        if not is_offset and is_unambiguous(raw, value, source.name, line, problems):
             yield DumpRecord(source.name, line, value)
         was_list = is_list(value)
 
 
 def _is_one_response(hits: Sequence[object]) -> bool:
-    """Whether an array's elements are hits of one query, rather than records of their own."""
-    hit = next(iter(hits), None)
-    if hit is None:
+    """Whether an array's elements are hits of one query, rather than records of their own.
+
+    By its first element: in both cases the elements are all alike.
+    """
+    if not hits:
         return False
+    hit = hits[0]
     if isinstance(hit, str):
         return True  # texts alone
     if is_list(hit):  # a document in a pair with its score, or else the hits of a query

@@ -65,12 +65,21 @@ def dump_row(
         score_kind: what the scores are, such as ``"cosine"`` or ``"fused_rank"``; None where that
             is not known, and is not written.
     """
-    rows: list[dict[str, Any]] = []
+    chunk_rows: list[dict[str, Any]] = []
     for chunk in chunks:
-        row = {"id": chunk.id, "text": chunk.text, "score": chunk.score}
-        rows.append({**row, "metadata": dict(chunk.metadata), **origin_of(chunk)})
-    kind = {} if score_kind is None else {"score_kind": score_kind}
-    return {"query_id": query_id, "query": query, **kind, "chunks": rows}
+        chunk_row: dict[str, Any] = {
+            "id": chunk.id,
+            "text": chunk.text,
+            "score": chunk.score,
+            "metadata": dict(chunk.metadata),
+        }
+        chunk_row.update(origin_of(chunk))
+        chunk_rows.append(chunk_row)
+    row: dict[str, Any] = {"query_id": query_id, "query": query}
+    if score_kind is not None:
+        row["score_kind"] = score_kind
+    row["chunks"] = chunk_rows
+    return row
 
 
 def write_retrieval_dump(path: Path, rows: Iterable[dict[str, Any]]) -> int:
@@ -188,7 +197,11 @@ def open_responses(
 def _read_ahead(
     records: Iterator[AnyRow], problems: Problems
 ) -> tuple[list[AnyRow], Iterator[AnyRow]]:
-    """The first records; and all, with the problems where they belong: among those of decoding."""
+    """The first records; and all, with the problems where they belong: among those of decoding.
+
+    The form is guessed from the first records, before any is decoded. So their problems are taken
+    out of the list, and noted again when each record is decoded: errors stay in the file's order.
+    """
     sample: list[AnyRow] = []
     counts: list[int] = []
     for record in islice(records, _SAMPLE):
@@ -199,6 +212,7 @@ def _read_ahead(
         return sample, chain(sample, records)
 
     def all_records() -> Iterator[AnyRow]:
+        """Gives each record after the problems that were noted before it."""
         problems.items.clear()
         problems.count -= len(noted)
         noted_before = 0
@@ -220,7 +234,9 @@ def _query_texts(
         raise ConfigError("--query and --queries exclude one another")
     if query is not None:
         return {derived_id("q", query): query}
-    return None if queries is None else read_queries(queries, encoding, notes)
+    if queries is None:
+        return None
+    return read_queries(queries, encoding, notes)
 
 
 def _reason_against_ranges(
@@ -231,7 +247,13 @@ def _reason_against_ranges(
     has_texts: bool,
     only: Only | None,
 ) -> str:
-    """Why a dump with an address cannot be read by ranges; empty where it may be."""
+    """Why a dump with an address cannot be read by ranges; empty where it may be.
+
+    By ranges, several workers read it at once, each a piece of it.
+
+    Args:
+        has_texts: whether the user names the queries.
+    """
     if source.is_packed:
         return "it is compressed"
     if container != "jsonl":

@@ -67,18 +67,25 @@ def reranked(_: DumpForm, value: object) -> Sequence[Hits] | None:
 
 
 def request_fields(value: object) -> frozenset[str]:
-    """The fields of a record that hold the documents of a request, and its results."""
+    """The fields of a record that hold the documents of a request, and its results.
+
+    The record's other fields may become a case's; these two are read as its retrieval.
+    """
     for request, _ in _requests_in(value):
-        fields = [path.partition(".")[0] for path in (request.path, request.results_path)]
-        return frozenset(fields)
+        documents_field = request.path.partition(".")[0]
+        results_field = request.results_path.partition(".")[0]
+        return frozenset({documents_field, results_field})
     return frozenset()
 
 
 def own_hits(hits: Hits) -> list[dict[str, object]]:
-    """What `reranked` gives, as chunks of ragbench's own form."""
+    """What `reranked` gives, as chunks of ragbench's own form.
+
+    So a case file that logs a reranker is read on like one with plain chunks.
+    """
     chunks: list[dict[str, object]] = []
     for hit in hits:
-        assert is_object(hit)
+        assert is_object(hit)  # as `_hit` makes it
         document = hit["document"]
         assert is_object(document)
         chunk = {"text": document["text"], "score": hit["relevance_score"]}
@@ -91,7 +98,11 @@ def own_hits(hits: Hits) -> list[dict[str, object]]:
 
 
 def _requests_in(value: object) -> Iterator[tuple[_Request, list[_Result]]]:
-    """The requests of a record, each with its results."""
+    """The requests of a record, each with its results.
+
+    A list is taken for results only beside the one list of documents that they may rank, and if
+    they refer to these or are named as a ranking.
+    """
     lists = dict(_lists_in(value))
     for path, items in lists.items():
         if not _may_be_results(path, items):
@@ -115,9 +126,16 @@ def holds_ranking(value: object) -> bool:
 
 
 def unread_ranking(value: object, chunks: str) -> str | None:
-    """The path of a list that ranks the chunks of a record in a way that is not known."""
+    """The path of a list that ranks the chunks of a record in a way that is not known.
+
+    Whoever reads such a record refuses it: the order of its chunks may be the one before ranking.
+
+    Args:
+        chunks: the path of the chunks.
+    """
     for path, items in _lists_in(value):
-        if not items or path == chunks or path.startswith(f"{chunks}.") or says_gold(path):
+        is_of_chunks = path == chunks or path.startswith(f"{chunks}.")
+        if is_of_chunks or not items or says_gold(path):
             continue
         if _ranks_unread(path, items):
             return path
@@ -125,7 +143,11 @@ def unread_ranking(value: object, chunks: str) -> str | None:
 
 
 def _ranks_unread(path: str, items: Hits) -> bool:
-    """Whether the elements of a list give the chunks beside them an order of their own."""
+    """Whether the elements of a list give the chunks beside them an order of their own.
+
+    Args:
+        path: where the list is; its names say what the elements mean.
+    """
     if all(type(item) is int for item in items):
         return not _words_of(path).isdisjoint(_ORDER_WORDS)
     if _is_ranking(path):
@@ -136,14 +158,18 @@ def _ranks_unread(path: str, items: Hits) -> bool:
 
 
 def _are_falling(items: Hits) -> bool:
-    """Whether elements are scores that agree with the order of the chunks beside them."""
+    """Whether elements are scores that agree with the order of the chunks beside them.
+
+    Such a list changes nothing: read with or without it, the chunks have the same ranks.
+    """
     scores = [item for item in items if isinstance(item, int | float)]
-    in_order = all(before >= after for before, after in pairwise(scores))
-    return len(scores) == len(items) and in_order
+    if len(scores) < len(items):
+        return False
+    return all(before >= after for before, after in pairwise(scores))
 
 
 def _has_place_alone(item: object) -> bool:
-    """Whether an object names a chunk by its place, without a text."""
+    """Whether an object names a chunk by its place, without a text: it ranks a list beside it."""
     if not is_object(item):
         return False
     if any(isinstance(item.get(name), str) for name in field_names("hit")["text"]):
@@ -152,8 +178,10 @@ def _has_place_alone(item: object) -> bool:
 
 
 def _is_score_alone(item: object) -> bool:
-    """Whether an object has a score, and no text of its own or deeper."""
-    if not is_object(item) or _document_of(item).text is not None or _is_stores_hit(item):
+    """Whether an object has a score, and no text of its own or deeper: it scores a chunk beside."""
+    if not is_object(item):
+        return False
+    if _document_of(item).text is not None or _is_stores_hit(item):
         return False
     return any(type(item.get(name)) in (int, float) for name in field_names("reranker")["score"])
 
@@ -165,8 +193,9 @@ def _scores_by_id(value: object) -> str | None:
         if _are_documents(path, items):
             ids.update(_document_of(item).id for item in items)
     for path, fields in _objects_in(value):
-        are_numbers = all(type(number) in (int, float) for number in fields.values())
-        if _is_ranking(path) and are_numbers and not ids.isdisjoint(fields):
+        if not _is_ranking(path) or ids.isdisjoint(fields):
+            continue
+        if all(type(number) in (int, float) for number in fields.values()):
             return path
     return None
 
@@ -175,26 +204,38 @@ def _scores_by_id(value: object) -> str | None:
 
 
 def _lists_in(value: object, path: str = "", depth: int = 0) -> Iterator[tuple[str, Hits]]:
-    """The lists of a record with their paths, those in objects too."""
+    """The lists of a record with their paths, those in objects too.
+
+    Args:
+        path: of the value; empty for the record itself.
+        depth: of the value in its record, from 0.
+    """
     value = opened_json(value)
     if is_list(value) and path:
         yield path, value
     elif is_object(value) and depth <= _DEEPEST:
         for name, inner in value.items():
-            yield from _lists_in(inner, f"{path}.{name}" if path else name, depth + 1)
+            inner_path = f"{path}.{name}" if path else name
+            yield from _lists_in(inner, inner_path, depth + 1)
 
 
 def _objects_in(
     value: object, path: str = "", depth: int = 0
 ) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """The objects of a record with their paths, those in objects too."""
+    """The objects of a record with their paths, those in objects too.
+
+    Args:
+        path: of the value; empty for the record itself.
+        depth: of the value in its record, from 0.
+    """
     value = opened_json(value)
     if not is_object(value) or depth > _DEEPEST:
         return
     if path:
         yield path, value
     for name, inner in value.items():
-        yield from _objects_in(inner, f"{path}.{name}" if path else name, depth + 1)
+        inner_path = f"{path}.{name}" if path else name
+        yield from _objects_in(inner, inner_path, depth + 1)
 
 
 def _name_of(path: str) -> str:
@@ -218,8 +259,9 @@ def _is_ranking(path: str) -> bool:
     name = _name_of(path)
     if not _words_of(name).isdisjoint(_RANKING_WORDS):
         return True
-    is_request = name in field_names("reranker")["documents"]
-    return not is_request and not _words_of(path).isdisjoint(_RANKING_WORDS)
+    if name in field_names("reranker")["documents"]:
+        return False
+    return not _words_of(path).isdisjoint(_RANKING_WORDS)
 
 
 def _may_be_results(path: str, items: Hits) -> bool:
@@ -248,7 +290,10 @@ def _document_paths(lists: Mapping[str, Hits], results: str) -> list[str]:
 
 
 def _are_documents(path: str, items: Hits) -> bool:
-    """Whether a list holds documents with their texts, and is no ranking of them."""
+    """Whether a list holds documents with their texts, as a reranker is asked to rank.
+
+    A list that is named as a ranking, or as gold, is neither.
+    """
     if not items or _is_ranking(path) or says_gold(path):
         return False
     return all(_document_of(item).text is not None for item in items)
@@ -286,22 +331,30 @@ def _written_score(item: Mapping[str, object]) -> float | None:
 
 
 def _document_of(item: object) -> _Document:
-    """The document that an element is, or that is in it under ``document``."""
+    """The document that an element is, or that is in it under ``document``.
+
+    Its id and its text are None where it has none under a known name: then the element may be a
+    result that names its document in another way.
+    """
     if isinstance(item, str):
         return _Document(id=None, text=item, fields={})
     if not is_object(item):
         return _Document(id=None, text=None, fields={})
+    fields = item
     inner = item.get("document")
-    fields = {**item, **inner} if is_object(inner) else item
+    if is_object(inner):
+        fields = {**item, **inner}
     id = None
     for name in field_names("hit")["id"]:
         value = fields.get(name)
         if type(value) in (str, int) and value != "":
             id = as_id(value)
             break
-    texts = map(text_of, map(fields.get, field_names("hit")["text"]))
-    text = next((text for text in texts if text is not None), None)
-    return _Document(id=id, text=text, fields=fields)
+    for name in field_names("hit")["text"]:
+        text = text_of(fields.get(name))
+        if text is not None:
+            return _Document(id=id, text=text, fields=fields)
+    return _Document(id=id, text=None, fields=fields)
 
 
 def _results_in(path: str, items: Hits) -> list[_Result] | None:
@@ -325,7 +378,7 @@ def _results_in(path: str, items: Hits) -> list[_Result] | None:
 
 
 def _is_stores_hit(item: Mapping[str, object]) -> bool:
-    """Whether an element holds its text deeper, as a hit of a store does."""
+    """Whether an element holds its text deeper, as a hit of a store does: it ranks nothing else."""
     if _document_of(item).text is not None:
         return False
     return any(is_object(inner) for name, inner in item.items() if name != "document")
@@ -338,6 +391,7 @@ class _Request:
     """The documents that a reranker was asked to rank."""
 
     def __init__(self, path: str, items: Hits, results_path: str) -> None:
+        """Takes the list of documents, and the paths of both lists, which errors name."""
         self.path = path
         self.results_path = results_path
         self.documents = [_document_of(item) for item in items]
@@ -346,7 +400,10 @@ class _Request:
         """Whether the documents are texts alone, of which each may be an id as well."""
 
     def may_hold(self, result: _Result) -> bool:
-        """Whether a result refers to the documents, rather than being a document of its own."""
+        """Whether a result refers to the documents, rather than being a document of its own.
+
+        Two lists of documents that share none are two retrievals, not a request and its results.
+        """
         own = result.document
         if result.place is not None or own.text is None:
             return True
@@ -366,7 +423,7 @@ class _Request:
         seen: set[object] = set()
         for result in results:
             place = self._place_of(result)
-            if place is None:
+            if place is None:  # the result brings a document along that the request lacks
                 document = result.document
                 identity: object = (document.id, document.text)
             else:
@@ -379,7 +436,11 @@ class _Request:
         return hits
 
     def _place_of(self, result: _Result) -> int | None:
-        """The place of a result's document; None where it brings its own text and id along."""
+        """The place of a result's document; None where it brings its own text and id along.
+
+        Each reranker names documents in its own way: by the place in the request, by id, by text,
+        or with the whole document.
+        """
         if result.place is not None:
             return self._checked_place(result, result.place)
         document = result.document
@@ -418,7 +479,8 @@ class _Request:
             return self._place_by_text(id)  # a list of texts, or of ids
         if not places:
             self._refuse(f"'{id}' is not the id of a document in '{self.path}'")
-        if len({self.documents[place].text for place in places}) > 1:
+        texts = {self.documents[place].text for place in places}
+        if len(texts) > 1:
             self._refuse(
                 f"'{id}' is the id of {len(places)} documents in '{self.path}' with different texts"
             )
@@ -435,7 +497,11 @@ class _Request:
         return None
 
     def _place_by_text(self, text: str) -> int | None:
-        """The place of a text, which may turn out to be an id."""
+        """The place of a text, which may turn out to be an id.
+
+        None for a text that no document has: the result brings it along. Where documents have ids,
+        or the text is one word, it is rather an id that names none, and refused.
+        """
         for place, document in enumerate(self.documents):
             if document.text == text:
                 return place
@@ -446,7 +512,10 @@ class _Request:
         return None
 
     def _merged(self, result: _Result, place: int) -> _Document:
-        """What the request and the result say of a document."""
+        """What the request and the result say of a document; the result is the later of the two.
+
+        Its text may be an id in the place of one: the request then has the text.
+        """
         requested = self.documents[place]
         own = result.document
         text = own.text
@@ -478,8 +547,12 @@ def _shortened(text: str) -> str:
 
 
 def _hit(document: _Document, place: int | None, score: float | None) -> dict[str, object]:
-    """A document as a hit of the form of a reranker's response."""
-    fields = {name: value for name, value in document.fields.items() if name != "document"}
+    """A document as a hit of the form of a reranker's response.
+
+    ``forms.toml`` has this form, so that the hits are decoded like those of any other response.
+    """
+    fields = dict(document.fields)
+    fields.pop("document", None)
     inner: dict[str, object] = {**fields, "text": document.text}
     inner.pop("id", None)
     if document.id is not None:

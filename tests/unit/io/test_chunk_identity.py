@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from ragbench import Chunk, evaluate, join_answers, open_source
 from ragbench.core.validation import RetrievalDump, WarningKind
-from ragbench.io.chunk_identity import DistinctChunks, union
+from ragbench.io.chunk_identity import DistinctChunks
 from ragbench.io.joined import open_dump
 from ragbench.validators.inspect import inspect_chunks
 from tests.unit.io.traces import lines
@@ -24,6 +25,11 @@ OPENS = {"id": "hours.md", "text": "The pool opens at seven."}
 CLOSES = {"id": "hours.md", "text": "The pool closes at nine."}
 
 # --- mentions of chunks in several lists
+
+
+def union(lists: list[Chunks]) -> Chunks:
+    """The chunks of several lists, as mentions that come one after the other."""
+    return DistinctChunks().add(chain.from_iterable(lists))
 
 
 def test_two_chunks_of_a_document_are_two_chunks() -> None:
