@@ -271,7 +271,7 @@ def comparison_blocks(comparison: Comparison, *, named: bool, cases: int) -> Blo
     yield ""
     for run in comparison.runs:
         yield styled((f"{run.mark}  ", "bold"), run_text(run))
-    metrics = comparison.metrics
+    metrics: Sequence[MetricComparison] = comparison.metrics
     if not named:
         metrics = _main_metrics(comparison)
     hidden = len(comparison.metrics) - len(metrics)
