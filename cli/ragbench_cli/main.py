@@ -28,7 +28,7 @@ from ragbench.errors import ConfigError, InterruptedRunError, RagbenchError, Rag
 from ragbench.masking import hide_arguments
 from ragbench_cli import console, renamed
 from ragbench_cli.console import ExitCode, Invocation
-from ragbench_cli.options import RARE, Panel, document, option, takes_records
+from ragbench_cli.options import RARE, Panel, document, long_name, option, takes_records
 
 
 class CommandPanel(StrEnum):
@@ -186,13 +186,9 @@ def _single_value(parameter: Any, values: list[str]) -> str:
         return joined
     if len(set(values)) > 1:
         quoted = " and ".join(f"'{value}'" for value in values)
-        raise ConfigError(f"{_flag(parameter)} takes one value and is given {quoted}: choose one")
+        flag = long_name(parameter)
+        raise ConfigError(f"{flag} takes one value and is given {quoted}: choose one")
     return values[0]
-
-
-def _flag(parameter: Any) -> str:
-    """The long name of an option, for messages."""
-    return str(max(parameter.opts, key=len))
 
 
 class _Group(TyperGroup, _OptionReader):

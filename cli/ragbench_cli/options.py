@@ -275,6 +275,11 @@ def _metavar(kind: Any) -> str | None:
     return None
 
 
+def long_name(parameter: Any) -> str:
+    """The name of an option that says what it is, for messages: ``--metrics``, and not ``-m``."""
+    return str(max(parameter.opts, key=len))
+
+
 def document(command: Any) -> None:
     """Gives the options of a command their help, which stands below the fields of its records."""
     places = getattr(command.callback, _PLACES, {})
