@@ -295,8 +295,8 @@ _FIGURES_OF_REASON = re.compile(
     r"(?:, on \S+ cases? in both \(.*?\))?(?:[,:] |$)"
     r"(?:a loss of more than the tolerated \S+ is )?"
 )
-"""The beginning of a check's reason as `ragbench.gate.words` writes it: "down 0.05 from 0.90 to 0.85
-(95% interval ...), on 40 cases in both (...): a loss of more than the tolerated 0.02 is "."""
+"""The beginning of a check's reason as `ragbench.gate.words` writes it: "down 0.05 from 0.90 to
+0.85 (95% interval ...), on 40 cases in both (...): a loss of more than the tolerated 0.02 is"."""
 
 
 def _drawings(checks: Sequence[GateCheck]) -> Iterator[Markup]:
