@@ -189,6 +189,7 @@ def takes_records(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _is_record(kind: object) -> bool:
+    """Whether a parameter of a command is a record, whose fields are options."""
     return isinstance(kind, type) and issubclass(kind, Record)
 
 
