@@ -1,11 +1,15 @@
-"""What gate and compare show on the screen: runs beside each other."""
+"""What gate and compare show on the screen: runs beside each other.
+
+A screen is one of 24 lines, so each part of it is cut to its first rows; Markdown (``--md``) and
+the page (``--html``) have everything.
+"""
 
 from __future__ import annotations
 
 import shlex
 import textwrap
 from collections.abc import Sequence
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,12 +52,20 @@ _FLOWS = 2
 _NOTES = 1
 """How many notes are shown; --md and the page have all."""
 _LONGEST_NOTE = 150
+"""Letters of a note that are shown: about two lines."""
 _LONGEST_ID = 24
+"""Letters of an id or of a metric's name that are shown at least."""
 _LONGEST_EXPECTATION = 400
-"""Letters of a note, of an id or a metric's name, and of an expectation that are shown."""
+"""Letters of an expectation that are shown: it may list several accepted answers."""
+_LEAST_ROOM = 20
+"""Columns that a text has at least, however narrow the terminal is."""
+_CASE_INDENT = 4
+"""Columns by which the lines of a case are moved to the right."""
 _LABEL_WIDTH = 8
 """Columns of the label that a case's lines begin with."""
 _RAISED = str.maketrans("abcdefghijklmnop", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖ")
+"""Raised letters for the marks of runs. There is none for q in most fonts: a seventeenth run and
+those behind it have the plain letter."""
 _KIND_LABELS = {CaseKind.FAILING: "lost", CaseKind.FIXED: "won"}
 """As the line above the cases counts them."""
 _KIND_WIDTH = 6
@@ -61,10 +73,15 @@ _KIND_WIDTH = 6
 MOST_NAMED = 2
 """How many cases of a kind are named where nobody asked for them: the screen has 24 lines."""
 _STYLES = {CaseKind.FAILING: "red", CaseKind.MIXED: "yellow", CaseKind.FIXED: "green"}
+"""The colours of the kinds of changed cases."""
 
 
 def gate_blocks(verdict: GateResult) -> Blocks:
-    """The screen of ``gate run``: the verdict, its checks, why, and the next step."""
+    """The screen of ``gate run``: the verdict, its checks, why, and the next step.
+
+    The order is that of a reader who decides whether to merge: the verdict first, then what it was
+    reached from, and only for a run that did not pass the cases or the reason to look at.
+    """
     yield styled((verdict.word, f"bold {verdict.colour}"), f": {verdict.headline}")
     yield ""
     yield styled(("run       ", "dim"), run_text(verdict.run))
@@ -104,7 +121,11 @@ def gate_blocks(verdict: GateResult) -> Blocks:
 
 
 def _check_table(checks: Sequence[GateCheck]) -> Blocks:
-    """The checks that speak against the run."""
+    """The checks that speak against the run, each with the figures that it was decided by.
+
+    In a narrow terminal the number of cases goes first, then the interval: the verdict follows
+    from the change and its limit, which stay.
+    """
     columns = ("check", "", "before", "now", "change", "interval", "limit", "n")
     rows: list[Sequence[Cell]] = []
     for check in checks[:_ROWS]:
@@ -117,26 +138,32 @@ def _check_table(checks: Sequence[GateCheck]) -> Blocks:
         rows.append((check.label, outcome, *cells))
     yield ""
     yield fitted_table(columns, rows, missed=("n", "interval", "before"), sparse=True)
-    if len(checks) > _ROWS:
-        yield styled((f"and {len(checks) - _ROWS:,} more: see --md or --json", "dim"))
+    hidden = len(checks) - _ROWS
+    if hidden > 0:
+        yield styled((f"and {hidden:,} more: see --md or --json", "dim"))
 
 
 def _passed_text(checks: Sequence[GateCheck]) -> str:
-    """The first metrics that passed, each once, and how many checks more."""
-    by_metric: dict[str, list[GateCheck]] = {}
+    """The first metrics that passed, each once, and how many checks more.
+
+    A metric has several checks (a limit, a change, slices), of which one line needs one figure.
+    Checks of how many cases failed or were measured have no metric, and are only counted.
+    """
+    checks_by_metric: dict[str, list[GateCheck]] = {}
     for check in checks:
         if check.kind is not CheckKind.COVERAGE:
-            by_metric.setdefault(check.marked, []).append(check)
+            checks_by_metric.setdefault(check.marked, []).append(check)
     texts: list[str] = []
     unnamed = len(checks)
-    for name, checks_of_metric in islice(by_metric.items(), _PASSED):
+    for name, checks_of_metric in islice(checks_by_metric.items(), _PASSED):
         texts.append(f"{name} {_passed_figure(checks_of_metric)}")
         unnamed -= len(checks_of_metric)
-    if not unnamed:
-        return ", ".join(texts)
     if not texts:
         return f"{unnamed:,} checks of how many cases failed or were measured"
-    return f"{', '.join(texts)} and {unnamed:,} more"
+    text = ", ".join(texts)
+    if unnamed:
+        text += f" and {unnamed:,} more"
+    return text
 
 
 def _passed_figure(checks: Sequence[GateCheck]) -> str:
@@ -153,10 +180,14 @@ def _passed_figure(checks: Sequence[GateCheck]) -> str:
 
 
 def _not_judged_text(checks: Sequence[GateCheck]) -> str:
-    """Metrics of which nothing is demanded: the first ones with their changes."""
+    """Metrics of which nothing is demanded: the first ones with their changes.
+
+    They are named so that a reader does not take them for passed.
+    """
     texts: list[str] = []
     for check in checks[:_PASSED]:
-        texts.append(f"{check.marked} {check_cells(check).change}")
+        change = check_cells(check).change
+        texts.append(f"{check.marked} {change}")
     text = ", ".join(texts)
     unnamed = len(checks) - len(texts)
     if unnamed:
@@ -165,14 +196,18 @@ def _not_judged_text(checks: Sequence[GateCheck]) -> str:
 
 
 def _lost(verdict: GateResult) -> Blocks:
-    """What changed in the system since the baseline, and the first cases that lost."""
+    """Where to look for the cause of a failed gate: what changed, and the first lost cases."""
+    # Of runs that cannot be compared, a change of the system explains nothing.
     if verdict.system is not None and not verdict.refusals:
         title = change_title("the baseline", "this run")
         yield from paragraph(title, change_lines(verdict.system, most=_FEW))
-    room = data_console().width - 6
+    # Each case stays on one line: below its title it is indented by 2, and " ..." may end it.
+    room = data_console().width - 2 - len(" ...")
     lines: list[str] = []
     for case in verdict.lost_cases[:_FEW]:
-        name = case_name(case.id, case.query) if case.query else case.id
+        name = case.id
+        if case.query:  # a baseline file holds no questions
+            name = case_name(case.id, case.query)
         text = f"{case.metric} {number_text(case.before)}, now {after_text(case)}: {name}"
         lines.append(shown_line(text, longest=room))
     count = len(verdict.lost_cases)
@@ -181,25 +216,30 @@ def _lost(verdict: GateResult) -> Blocks:
 
 
 def _unfulfilled(verdict: GateResult) -> Blocks:
-    """The first cases with the expectations that do not hold."""
+    """The first cases with the expectations that do not hold; nothing where no case has any."""
     unfulfilled = verdict.unfulfilled
     if unfulfilled is None:
         return
     cases = counted(unfulfilled.total, "case")
     title = f"expectations that do not hold: {cases}{_first_few(unfulfilled.total)}"
-    lines = unfulfilled_lines(unfulfilled)[:_FEW]
-    yield from paragraph(title, [shown_line(line, longest=_LONGEST_EXPECTATION) for line in lines])
+    lines: list[str] = []
+    for line in unfulfilled_lines(unfulfilled)[:_FEW]:
+        lines.append(shown_line(line, longest=_LONGEST_EXPECTATION))
+    yield from paragraph(title, lines)
 
 
 def _first_few(count: int) -> str:
-    """Ends the title of a list that is cut."""
+    """The end of a list's title where the list is cut; empty where all of it is shown."""
     if count > _FEW:
         return f", the first {_FEW}"
     return ""
 
 
 def _next_step(verdict: GateResult) -> str:
-    """The command that shows more of why the gate is not passed; empty for none."""
+    """The command that shows more of why the gate is not passed; empty for none.
+
+    Of runs that cannot be compared there is none: the refusals say what to mend.
+    """
     if verdict.outcome is GateOutcome.PASSED or verdict.refusals:
         return ""
     if verdict.outcome is GateOutcome.INCONCLUSIVE:
@@ -207,10 +247,13 @@ def _next_step(verdict: GateResult) -> str:
             return "the same command with --rerun-inconclusive asks both systems again"
         return ""
     run = shlex.quote(verdict.run.source)
-    # Checks are sorted, those that failed first.
+    # Checks are sorted, those that failed first. A drop is explained by both runs side by side, a
+    # limit by the cases of this one.
     worst = verdict.checks[0]
     if worst.drop is not None and verdict.baseline is not None:
-        return f"ragbench compare {shlex.quote(verdict.baseline.source)} {run} --cases 5"
+        baseline = shlex.quote(verdict.baseline.source)
+        return f"ragbench compare {baseline} {run} --cases 5"
+    # explain reads a run's folder, and not a file of scores.
     if Path(verdict.run.source).is_dir():
         return f"ragbench explain {run}"
     return ""
@@ -228,46 +271,61 @@ def comparison_blocks(comparison: Comparison, *, named: bool, cases: int) -> Blo
     yield ""
     for run in comparison.runs:
         yield styled((f"{run.mark}  ", "bold"), run_text(run))
-    metrics = comparison.metrics if named else _main_metrics(comparison)
+    metrics: Sequence[MetricComparison] = comparison.metrics
+    if not named:
+        metrics = _main_metrics(comparison)
+    hidden = len(comparison.metrics) - len(metrics)
     yield ""
     yield _metric_table(comparison, metrics)
-    yield styled((_legend(metrics, hidden=len(comparison.metrics) - len(metrics)), "dim"))
+    yield styled((_legend(metrics, hidden=hidden), "dim"))
     if comparison.corrections:
         yield from corrected_blocks(comparison.corrections)
     yield from _pairs(comparison, cases)
     yield from _behind(comparison)
     if comparison.changed and not cases:
-        worst = max(comparison.pairs, key=lambda pair: (pair.newly_failing, pair.newly_fixed))
-        sources = {run.mark: run.source for run in comparison.runs}
-        runs = shlex.join([sources[worst.first], sources[worst.second]])
         yield ""
-        yield styled(("next     ", "dim"), f"ragbench compare {runs} --cases 5")
+        yield styled(("next     ", "dim"), _cases_command(comparison))
+
+
+def _cases_command(comparison: Comparison) -> str:
+    """The command that spells out changed cases, of the pair of runs with most lost ones."""
+    worst = max(comparison.pairs, key=lambda pair: (pair.newly_failing, pair.newly_fixed))
+    sources = {run.mark: run.source for run in comparison.runs}
+    runs = shlex.join([sources[worst.first], sources[worst.second]])
+    return f"ragbench compare {runs} --cases 5"
 
 
 def _main_metrics(comparison: Comparison) -> Sequence[MetricComparison]:
-    """The metrics that say whether a case passes, then those that differ beyond chance.
+    """The metrics that a screen shows where the user named none.
 
-    They are as many as a screen shows, in the order of the comparison; without any, its first ones.
+    Those that say whether a case passes come before those that differ beyond chance, and both keep
+    the order of the comparison. Without any, its first metrics are shown.
     """
-    main: list[MetricComparison] = []
+    candidates: list[MetricComparison] = []
     for metric in comparison.metrics:
         is_measured = any(score is not None for score in metric.scores)
         if metric.name in comparison.main and is_measured:
-            main.append(metric)
+            candidates.append(metric)
     for metric in comparison.metrics:
         is_significant = any(difference.is_significant for difference in metric.differences)
-        if is_significant and metric not in main:
-            main.append(metric)
-    if not main:
+        if is_significant and metric not in candidates:
+            candidates.append(metric)
+    if not candidates:
         return comparison.metrics[:_ROWS]
-    return [metric for metric in comparison.metrics if metric in main[:_ROWS]]
+    shown = candidates[:_ROWS]
+    return [metric for metric in comparison.metrics if metric in shown]
 
 
 def _legend(metrics: Sequence[MetricComparison], *, hidden: int) -> str:
-    """What a reader of the table must know, and how many metrics it does not show."""
+    """The line below the table of metrics: how to read it, and how many metrics it leaves out.
+
+    Letters behind scores are explained only where there are any.
+    """
     parts = ["p: two-sided, corrected"]
-    figures = chain.from_iterable(metric.figures for metric in metrics)
-    if any(figure.better_than for figure in figures):
+    has_letters = False
+    for metric in metrics:
+        has_letters = has_letters or any(figure.better_than for figure in metric.figures)
+    if has_letters:
         parts.append("a letter: better than that run")
     if hidden:
         parts.append(f"{hidden:,} more: -m, --md")
@@ -275,62 +333,82 @@ def _legend(metrics: Sequence[MetricComparison], *, hidden: int) -> str:
 
 
 def _pairs(comparison: Comparison, cases: int) -> Blocks:
-    """Each run against the first: how many cases changed, and which."""
+    """Each run against the first: how many cases changed, and which.
+
+    Args:
+        cases: how many cases of each kind are spelled out. For none, the first ones are named in
+            a line each, where there are two runs: of more, the screen has no room.
+    """
+    is_only_pair = len(comparison.pairs) == 1
     yield ""
     for pair in comparison.pairs:
         changed = [case for case in comparison.changed if case.second == pair.second]
-        if not changed and len(comparison.pairs) > 1:
+        if not changed and not is_only_pair:
             continue
-        counts = (
-            counts_text(pair)
-            if cases
-            else f"{kinds_text(pair)} {'case' if pair.cases == 1 else 'cases'}"
-        )
+        if cases:
+            counts = counts_text(pair)
+        else:
+            noun = "case" if pair.cases == 1 else "cases"
+            counts = f"{kinds_text(pair)} {noun}"
         yield styled((f"{pair.second} against {pair.first}", "bold"), f": {counts}")
         for kind in CaseKind:
             cases_of_kind = [case for case in changed if case.kind is kind]
             if cases:
                 yield from _spelled_out(kind, cases_of_kind, cases)
-            elif cases_of_kind and kind is not CaseKind.MIXED and len(comparison.pairs) == 1:
+            elif is_only_pair and kind in _KIND_LABELS:
                 yield from _named_cases(kind, cases_of_kind)
 
 
 def _named_cases(kind: CaseKind, cases: Sequence[CaseDifference]) -> Blocks:
-    """The first cases of a kind, a line each: the question, and what became of it."""
+    """The first cases of a kind, a line each: the question, and what became of it.
+
+    The question is cut to what the line has room for, so that its cause stays in view.
+    """
     label = f"  {_KIND_LABELS[kind]:<{_KIND_WIDTH}}"
     for case in cases[:MOST_NAMED]:
         cause = f": {cause_text(case)}"
         room = data_console().width - len(label) - len(cause) - len(" ...")
         # A baseline file holds no questions.
-        question = shown_line(case.query or case.id, longest=max(room, _LONGEST_ID))
+        name = case.query or case.id
+        question = shown_line(name, longest=max(room, _LONGEST_ID))
         yield styled((label, _STYLES[kind]), question, cause)
+        # The label is written once, before the first case.
         label = " " * len(label)
 
 
 def _behind(comparison: Comparison) -> Blocks:
-    """Causes; what changed in the systems, together where it is the same; what to mind."""
+    """What may lie behind the changed cases: causes, changes of the systems, and the first note.
+
+    A change that several runs have in common is printed once, with the marks of these runs.
+    """
     moved = [flow for flow in comparison.flows if flow.before is not flow.after]
     if moved and len(comparison.pairs) == 1:
-        flows = "; ".join(flow_text(flow) for flow in moved[:_FLOWS])
-        yield styled(("causes   ", "dim"), flows)
+        flows = [flow_text(flow) for flow in moved[:_FLOWS]]
+        yield styled(("causes   ", "dim"), "; ".join(flows))
     marks_by_change: dict[str, list[str]] = {}
     for pair, change in zip(comparison.pairs, comparison.systems, strict=True):
         line = "; ".join(change_lines(change, most=_FEW))
         marks_by_change.setdefault(line, []).append(pair.second)
     for line, marks in marks_by_change.items():
-        prefix = f"{', '.join(marks)}: " if len(marks_by_change) > 1 else ""
-        yield styled(("changed  ", "dim"), f"{prefix}{line}")
+        if len(marks_by_change) > 1:
+            line = f"{', '.join(marks)}: {line}"
+        yield styled(("changed  ", "dim"), line)
     for note in comparison.notes[:_NOTES]:
         yield styled(("note     ", "dim"), shown_line(note, longest=_LONGEST_NOTE))
 
 
 def _metric_table(comparison: Comparison, metrics: Sequence[MetricComparison]) -> Table:
-    """Two runs next to each other; more of them a line each, so that however many, none is cut."""
+    """The scores of runs on metrics: two runs as columns, with their difference.
+
+    Of three runs or more each has a line instead: a table grows downwards without end, but to the
+    right only as far as the terminal is wide.
+    """
     marks = [run.mark for run in comparison.runs]
     names = [shown_line(metric.name) for metric in metrics]
     scores = _scores(metrics, raised=can_show("ᵃ"))
     if len(marks) > 2:
         wide_table = table(("run", *names), zip(marks, *scores, strict=True))
+        # Scores of many metrics are folded rather than cut.
         for column in wide_table.columns[1:]:
             column.no_wrap = False
         return wide_table
@@ -345,9 +423,10 @@ def _metric_table(comparison: Comparison, metrics: Sequence[MetricComparison]) -
             difference.cases, difference.cases_only_first, difference.cases_only_second
         )
         rows.append((name, *figures, cells.difference, cells.interval, cells.p_value, cases))
+    mark, other_mark = marks
     longest_name = max(len(name) for name in names)
     metric_table = fitted_table(
-        ("metric", *marks, f"{marks[1]} - {marks[0]}", "interval", "p", "in both"),
+        ("metric", mark, other_mark, f"{other_mark} - {mark}", "interval", "p", "in both"),
         rows,
         missed=("in both", "interval", "p"),
         spare=max(0, longest_name - _LONGEST_ID),
@@ -364,21 +443,26 @@ def _scores(metrics: Sequence[MetricComparison], *, raised: bool) -> list[list[s
     marks: list[list[str]] = []
     for metric in metrics:
         marks.append([_marks_text(figure, raised=raised) for figure in metric.figures])
-    columns = list(zip(*marks, strict=True))
-    widths = [0] * len(columns)
-    if len(columns) == 2:
-        widths = [max(map(len, column)) for column in columns]
+    marks_by_run = list(zip(*marks, strict=True))
+    widths = [0] * len(marks_by_run)
+    if len(marks_by_run) == 2:
+        widths = [max(map(len, marks_of_run)) for marks_of_run in marks_by_run]
     rows: list[list[str]] = []
-    for metric, metric_marks in zip(metrics, marks, strict=True):
+    for metric, marks_of_metric in zip(metrics, marks, strict=True):
         row: list[str] = []
-        for score, mark, width in zip(_score_texts(metric), metric_marks, widths, strict=True):
+        scores = _score_texts(metric)
+        for score, mark, width in zip(scores, marks_of_metric, widths, strict=True):
             row.append(f"{score}{mark:<{width}}")
         rows.append(row)
     return rows
 
 
 def _score_texts(metric: MetricComparison) -> list[str]:
-    """The figures of a metric; those of two runs are of the cases that both measured."""
+    """The figures of a metric, one for each run.
+
+    Those of two runs are of the cases that both measured, so that their difference is the one in
+    the same line of the table. Of more runs each has the figure of all its cases.
+    """
     if len(metric.figures) == 2 and metric.differences:
         cells = difference_cells(metric, metric.differences[0])
         return [cells.first, cells.second]
@@ -386,14 +470,22 @@ def _score_texts(metric: MetricComparison) -> list[str]:
 
 
 def _marks_text(figure: RunFigure, *, raised: bool) -> str:
-    """The marks of the runs that a run is better than, as raised letters or each behind a ^."""
+    """The marks of the runs that a run is better than, which follow its score.
+
+    Args:
+        raised: as raised letters; else, for a terminal whose encoding lacks them, each behind a ^.
+    """
     if raised:
         return "".join(figure.better_than).translate(_RAISED)
     return "".join(f"^{mark}" for mark in figure.better_than)
 
 
 def _spelled_out(kind: CaseKind, cases: Sequence[CaseDifference], most: int) -> Blocks:
-    """Changed cases of a kind, each with what was before and what is now."""
+    """Changed cases of a kind, each with its question, scores, cause and answers in both runs.
+
+    Args:
+        most: how many cases ``--cases`` asks for.
+    """
     if not cases:
         return
     yield ""
@@ -402,16 +494,20 @@ def _spelled_out(kind: CaseKind, cases: Sequence[CaseDifference], most: int) -> 
         yield styled(f"  {shown_line(case.id)}")
         for label, line in what_changed(case):
             yield styled(_hanging(label, line))
-    if len(cases) > most:
-        yield styled((f"  and {len(cases) - most:,} more: see --cases, --md or --json", "dim"))
+    hidden = len(cases) - most
+    if hidden > 0:
+        yield styled((f"  and {hidden:,} more: see --cases, --md or --json", "dim"))
 
 
 def _hanging(label: str, text: str) -> str:
-    """A label and a text, wrapped beside the label."""
-    head = "    "
+    """A label and a text that is wrapped beside it, its further lines below the first.
+
+    Rich would fold the text below the label, and the labels could not be read down the page.
+    """
+    head = " " * _CASE_INDENT
     if label:
         head += f"{label:<{_LABEL_WIDTH}}"
-    room = max(20, data_console().width - _LABEL_WIDTH - 4)
-    lines = textwrap.wrap(text, room, break_on_hyphens=False) or [""]
+    room = max(_LEAST_ROOM, data_console().width - _CASE_INDENT - _LABEL_WIDTH)
+    lines = textwrap.wrap(text, room, break_on_hyphens=False)
     indent = " " * len(head)
-    return f"\n{indent}".join([f"{head}{lines[0]}", *lines[1:]])
+    return head + f"\n{indent}".join(lines)

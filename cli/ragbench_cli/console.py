@@ -309,11 +309,15 @@ def progress(*, shown: bool) -> Generator[StageAdvance | None]:
 
 
 _WORDS = {"failed": "failed", "reused": "from before", "recorded": "recorded"}
+"""Counts of a stage that are shown beside its bar, with their words there."""
 
 
 def _note(counts: Counter[str]) -> str:
-    """The numbers of cases that are not as expected in a stage."""
-    parts = [f"{counts[name]:,} {word}" for name, word in _WORDS.items() if counts[name]]
+    """The numbers of cases that are not as expected in a stage; empty for none."""
+    parts: list[str] = []
+    for name, word in _WORDS.items():
+        if counts[name]:
+            parts.append(f"{counts[name]:,} {word}")
     return ", ".join(parts)
 
 
@@ -329,6 +333,7 @@ class Lines:
     _last: float | None = None
 
     def advance(self, event: StageProgress) -> None:
+        """Counts the cases of an event, and prints a line if half a minute has passed."""
         counts = self._counts[event.stage]
         counts.update(done=event.done, **{name: getattr(event, name) for name in _WORDS})
         now = self.now()
@@ -410,6 +415,7 @@ class _Bars:
         self._counts: dict[str, Counter[str]] = defaultdict(Counter)
 
     def advance(self, event: StageProgress) -> None:
+        """Moves the bar of a stage, which is added with its first event."""
         stage = event.stage
         if stage not in self._tasks:
             self._tasks[stage] = self._bars.add_task(stage, total=event.cases, rate="", note="")
@@ -423,7 +429,11 @@ class _Bars:
 
 @dataclass(eq=False, slots=True)
 class _Stream:
-    """A text stream that shows what is written to it in its own way."""
+    """A text stream that shows what is written to it in its own way.
+
+    Standard output and standard error are such: what a RAG or a model writes can neither steer the
+    terminal nor show a key.
+    """
 
     plain: TextIO
     shown: Callable[[str], str]
@@ -432,12 +442,14 @@ class _Stream:
         return getattr(self.plain, name)
 
     def write(self, text: str) -> int:
+        """Writes a text as it may be shown; its own length counts as written."""
         if not isinstance(cast("object", text), str):
             raise TypeError(f"write() takes a text, not {type(text).__name__}")
         self.plain.write(self.shown(text))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
+        """Writes each line as `write` does: the stream's own method would go past it."""
         for line in lines:
             self.write(line)
 
@@ -446,6 +458,7 @@ class _Stream:
 
     @property
     def buffer(self) -> _Bytes:
+        """The stream of bytes, guarded too: JSON is written to it."""
         return _Bytes(self.plain)
 
 
@@ -463,6 +476,7 @@ class _Bytes:
         return getattr(self.plain.buffer, name)
 
     def write(self, block: bytes) -> int:
+        """Writes a block as it may be shown; its own length counts as written."""
         data = hidden_bytes(bytes(block))
         if self.plain.isatty():
             text = data.decode("utf-8", "surrogateescape")
@@ -487,6 +501,7 @@ def guarded_streams() -> Generator[None]:
 
 
 def _masked_and_escaped(text: str) -> str:
+    """A text without keys and passwords, in which no letter acts on a terminal."""
     return shown_text(hidden_in_document(text))
 
 

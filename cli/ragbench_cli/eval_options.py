@@ -1,4 +1,8 @@
-"""The options of ``ragbench eval``, each a field of the record that its values become."""
+"""The options of ``ragbench eval``, each a field of the record that its values become.
+
+The string below a field is the option's help, `PANEL` the heading under which the help lists it.
+Options with ``rare=True`` are listed by ``--help-all`` alone: a first user needs few of them.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +26,16 @@ from ragbench_cli.options import (
 from ragbench_cli.services import ServiceChoice
 
 
-def _formats(typed: str) -> list[str]:
-    """Completes the name of a format, of a dataset or of a dump."""
+def complete_format(typed: str) -> list[str]:
+    """The formats that begin with what the user typed, for the shell's completion.
+
+    ``--format`` takes those of datasets and those of dumps of queries.
+    """
+    # Late: a shell waits for the answer, and every command imports this module.
     from ragbench.io.detect import readers
     from ragbench.io.dumps.forms import form_names
 
+    # Some names are of both; a dictionary keeps the order.
     names = dict.fromkeys((*readers().targets(), *form_names()))
     return [name for name in names if name.startswith(typed)]
 
@@ -52,10 +61,10 @@ class SourceChoice(Record):
     --outputs: outputs.response=text."""
     ask_again: Annotated[bool, option(rare=True)] = False
     """Ignore recorded answers and ask the RAG for all."""
-    format: Annotated[str | None, option("FORMAT", complete=_formats, rare=True)] = None
+    format: Annotated[str | None, option("FORMAT", complete=complete_format, rare=True)] = None
     """Format of the dataset; detected if omitted."""
     answers_format: Annotated[
-        str | None, option("FORMAT", "--outputs-format", complete=_formats, rare=True)
+        str | None, option("FORMAT", "--outputs-format", complete=complete_format, rare=True)
     ] = None
     """Format of --outputs; detected if omitted."""
     split: Annotated[str | None, option(rare=True)] = None
@@ -162,7 +171,7 @@ class Keeping(Record):
 
 
 class EvalOptions(Record):
-    """All options of the command."""
+    """All options of the command, in groups: a stage of the evaluation takes the group it needs."""
 
     system: SystemChoice
     cases: SourceChoice

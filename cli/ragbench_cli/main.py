@@ -28,7 +28,7 @@ from ragbench.errors import ConfigError, InterruptedRunError, RagbenchError, Rag
 from ragbench.masking import hide_arguments
 from ragbench_cli import console, renamed
 from ragbench_cli.console import ExitCode, Invocation
-from ragbench_cli.options import RARE, Panel, document, option, takes_records
+from ragbench_cli.options import RARE, Panel, document, long_name, option, takes_records
 
 
 class CommandPanel(StrEnum):
@@ -110,10 +110,11 @@ class _OptionReader(TyperCommand):
             raise
 
     def _own_part(self, args: list[str]) -> list[str]:
-        """The arguments that may be options of this command."""
+        """The arguments that may be options of this command: all of them, if it is no group."""
         return args
 
     def make_parser(self, ctx: Any) -> Any:
+        """Typer's parser, which is made to keep repeated values and to read plain ones itself."""
         parser: Any = super().make_parser(ctx)
         for option_parser in (*parser._long_opt.values(), *parser._short_opt.values()):
             # "store" keeps the last value only.
@@ -127,7 +128,12 @@ class _OptionReader(TyperCommand):
 
 
 def _read_value(parameter: Any, typers_reader: Callable[..., Any], context: Any, value: Any) -> Any:
-    """Gives an option's value in its type; Typer reads whatever is not plain, and its errors."""
+    """Gives an option's value in its type; Typer reads whatever is not plain, and its errors.
+
+    Args:
+        typers_reader: the method of the parameter that this function takes the place of.
+        value: a text, a list of texts for an option that is on the command line, or the default.
+    """
     takes_many = parameter.multiple or parameter.nargs == -1
     source = context.get_parameter_source(parameter.name)
     if source is not None and source.name == "DEFAULT" and not parameter.required:
@@ -186,13 +192,9 @@ def _single_value(parameter: Any, values: list[str]) -> str:
         return joined
     if len(set(values)) > 1:
         quoted = " and ".join(f"'{value}'" for value in values)
-        raise ConfigError(f"{_flag(parameter)} takes one value and is given {quoted}: choose one")
+        flag = long_name(parameter)
+        raise ConfigError(f"{flag} takes one value and is given {quoted}: choose one")
     return values[0]
-
-
-def _flag(parameter: Any) -> str:
-    """The long name of an option, for messages."""
-    return str(max(parameter.opts, key=len))
 
 
 class _Group(TyperGroup, _OptionReader):
@@ -203,6 +205,7 @@ class _Group(TyperGroup, _OptionReader):
         return list(takewhile(lambda argument: argument.startswith("-"), args))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command of a name; an unknown one is an error that names the nearest."""
         if self.get_command(ctx, args[0]) is None:
             from ragbench_cli.usage import unknown_command_text
 
@@ -210,6 +213,7 @@ class _Group(TyperGroup, _OptionReader):
         return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Writes options, commands, and at the very end that there are more options."""
         hidden_options = _write_options(self, ctx, formatter)
         self.format_commands(ctx, formatter)
         _write_count(hidden_options, ctx, formatter)
@@ -239,29 +243,40 @@ class _Command(_OptionReader):
     """A command whose help shows its options in panels; those rarely needed with --help-all."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Reads the command line, in which options may have the names of earlier releases."""
         for old_flag, new_flag in renamed.OPTIONS.get(str(self.name), {}).items():
             args = [_respelled(argument, old_flag, new_flag) for argument in args]
             self._take_old_variable(ctx, old_flag, new_flag)
         return super().parse_args(ctx, args)
 
     def _take_old_variable(self, ctx: Any, old_flag: str, new_flag: str) -> None:
-        """Makes the environment variable of an option's old name the default of the option."""
+        """Makes the environment variable of an option's old name the default of the option.
+
+        The variable of the new name, and the option itself, go before a default.
+        """
         suffix = old_flag.removeprefix("--").replace("-", "_").upper()
         value = os.environ.get(f"{ctx.auto_envvar_prefix}_{suffix}")
         if value is None:
             return
         parameter = next(parameter for parameter in self.params if new_flag in parameter.opts)
         defaults: dict[str, Any] = dict(ctx.default_map or {})
-        defaults[str(parameter.name)] = value.split() if parameter.multiple else value
+        if parameter.multiple:
+            defaults[str(parameter.name)] = value.split()
+        else:
+            defaults[str(parameter.name)] = value
         ctx.default_map = defaults
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Writes the options in panels, and at the end that there are more of them."""
         hidden_options = _write_options(self, ctx, formatter)
         _write_count(hidden_options, ctx, formatter)
 
 
 def _write_options(command: Any, ctx: Any, formatter: Any) -> int:
-    """Writes the options in panels; gives how many are left for --help-all."""
+    """Writes the options in panels; gives how many are left for --help-all.
+
+    A first user of ``eval`` needs a dozen of its many options, and would not find them among all.
+    """
     document(command)
     panels: dict[str, list[tuple[str, str]]] = {}
     for parameter in command.get_params(ctx):
@@ -311,11 +326,15 @@ def _panel_position(panel: str) -> tuple[int, str]:
 
 
 class _LazyCommand(TyperCommand):
-    """Stands for a command in lists, and becomes it when it is called."""
+    """Stands for a command in lists, and becomes it when it is called.
+
+    The modules of all commands together take longer to import than most commands to run.
+    """
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
     ) -> Any:
+        """Typer's call when the command is on the command line: the loaded one answers it."""
         return self.loaded().make_context(info_name, args, parent, **extra)
 
     def loaded(self) -> Any:
@@ -360,7 +379,11 @@ for _old_name in renamed.COMMANDS:
 
 
 def _set_limit(context: typer.Context, variable: str, size: str) -> None:
-    """Limits the size of inputs, for this command and the processes that it starts."""
+    """Limits the size of inputs, for this command and the processes that it starts.
+
+    Workers read the limit from the environment. It is put back afterwards, for programs that run
+    several commands in one process, as tests do.
+    """
     from ragbench.core.sizes import size_of
 
     size_of(size)  # refuses a text that is no size
@@ -368,6 +391,7 @@ def _set_limit(context: typer.Context, variable: str, size: str) -> None:
     os.environ[variable] = size
 
     def restore() -> None:
+        """Puts the variable back as it was before the command."""
         if before is None:
             del os.environ[variable]
         else:
@@ -475,7 +499,9 @@ def _show_warning(
 def _exit_code_of(error: BaseException, invocation: Invocation) -> ExitCode:
     """Reports what went wrong, in one line where the user can fix it."""
     # Typer makes a SystemExit of a broken pipe.
-    cause = error.__context__ if isinstance(error, SystemExit) else error
+    cause: BaseException | None = error
+    if isinstance(error, SystemExit):
+        cause = error.__context__
     if isinstance(cause, BrokenPipeError):
         _drop_output()
         return ExitCode.NOT_READ
@@ -515,8 +541,10 @@ def _drop_output() -> None:
 def _error_text(error: BaseException) -> str:
     """The message of an error, without what only the code knows."""
     if isinstance(error, OSError) and error.strerror:
-        place = f"{error.filename}: " if error.filename else ""
-        return f"{place}{error.strerror}"
+        # Its own text begins with the number of the error.
+        if error.filename:
+            return f"{error.filename}: {error.strerror}"
+        return error.strerror
     if isinstance(error, MemoryError):
         return "there is not enough memory for this"
     return str(error) or type(error).__name__
@@ -537,9 +565,11 @@ def _is_of_the_user(cause: BaseException | None) -> bool:
 
 
 def _print_traceback(error: BaseException) -> None:
+    """Prints where in the code an error came from, on standard error."""
     import traceback
 
-    console.say("".join(traceback.format_exception(error)).rstrip())
+    lines = traceback.format_exception(error)
+    console.say("".join(lines).rstrip())
 
 
 def run() -> None:
@@ -572,6 +602,7 @@ def _end_in_time(code: int) -> None:
     """
 
     def end() -> None:
+        """Kills the processes that are left, and ends this one."""
         multiprocessing = sys.modules.get("multiprocessing")
         if multiprocessing is not None:
             # They hold the pipes of this process open, so that its reader would wait for them.
@@ -599,7 +630,10 @@ def _end_with(code: int) -> NoReturn:
     exit_at_once = os._exit
 
     def exit_with_code(status: int) -> NoReturn:
-        exit_at_once(code if os.getpid() == process else status)
+        """Takes the place of ``os._exit``; a process that was forked keeps its own exit code."""
+        if os.getpid() == process:
+            status = code
+        exit_at_once(status)
 
     os._exit = exit_with_code
     raise SystemExit(code)  # sys.exit may be replaced, too

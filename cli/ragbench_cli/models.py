@@ -59,7 +59,11 @@ class LLMChoice(NamedModel):
     """YAML file with sections llm and embeddings. By default ragbench.yaml, where there is one."""
 
     def settings(self) -> LLMSettings:
-        """The model that is asked."""
+        """The model that is asked: options go before the file, the file before the environment.
+
+        Raises:
+            NoModelError: none of them names one.
+        """
         from ragbench.llm.settings import resolve
 
         section, file = config_section(self.config)
@@ -67,7 +71,12 @@ class LLMChoice(NamedModel):
         return resolve(options, os.environ, section=section, file=file)
 
     def panel(self, models: str | None) -> tuple[LLMSettings, ...]:
-        """The further judges, by their models' names."""
+        """The further judges.
+
+        Args:
+            models: their names with commas between them, as ``--panel`` has them; None for those
+                of the file.
+        """
         from ragbench.llm.settings import resolve_panel
 
         section, file = config_section(self.config)
@@ -101,15 +110,25 @@ class EvaluationLLM(LLMChoice):
 
 
 def budget_of(max_cost: str | None, run_limit: str | None = None) -> Budget:
-    """What models may cost, in this command and in all commands of a run."""
+    """The budget of a command's models: what they may cost in it, and in all commands of a run.
+
+    Args:
+        max_cost: as ``--max-cost`` has it; None for no limit.
+        run_limit: as ``--max-cost-run`` has it.
+    """
     from ragbench.llm.budget import Budget, amount_of
 
-    limit = None if max_cost is None else amount_of(max_cost, "--max-cost")
-    limit_of_run = None if run_limit is None else amount_of(run_limit, "--max-cost-run")
+    limit: Decimal | None = None
+    if max_cost is not None:
+        limit = amount_of(max_cost, "--max-cost")
+    limit_of_run: Decimal | None = None
+    if run_limit is not None:
+        limit_of_run = amount_of(run_limit, "--max-cost-run")
     return Budget(limit, run_limit=limit_of_run)
 
 
 _DEFAULT_CONFIG = Path("ragbench.yaml")
+"""The configuration file that is read without being named, from the folder of the command."""
 
 
 def config_section(
@@ -217,7 +236,8 @@ def with_judge(choice: ModelChoice) -> ModelChoice:
             f"--judge {judge} and --llm-model {choice.llm.model} name two models, and a command "
             "asks one: leave one of them out. Further judges are named with --panel"
         )
-    return structs.replace(choice, judge=judge, llm=structs.replace(choice.llm, model=judge))
+    llm = structs.replace(choice.llm, model=judge)
+    return structs.replace(choice, judge=judge, llm=llm)
 
 
 def _configured_judge(config: Path | None) -> str | None:
@@ -226,9 +246,11 @@ def _configured_judge(config: Path | None) -> str | None:
     if file is None:
         return None
     judge = file.value.get("judge")
+    if judge is None:
+        return None
     if judge is False:  # YAML reads off so
         return NO_JUDGE
-    if judge is not None and not (isinstance(judge, str) and judge.strip()):
+    if not isinstance(judge, str) or not judge.strip():
         message = "must be the name of a model, such as 'judge: qwen3'; its address goes under llm"
         raise DataError([file.problem(("judge",), message)])
     return judge
@@ -241,8 +263,10 @@ def configured_rubrics(config: Path | None) -> dict[str, str]:
         DataError: one has no words.
     """
     file = config_file(config)
-    section = None if file is None else file.value.get("rubrics")
-    if file is None or section is None:
+    if file is None:
+        return {}
+    section = file.value.get("rubrics")
+    if section is None:
         return {}
     if not isinstance(section, dict):
         message = "must hold criteria such as 'polite: The answer is polite.'"
@@ -284,9 +308,11 @@ class ModelsInUse:
             embeddings = _if_named(partial(choice.llm.embeddings, judge))
 
         def opening() -> AbstractAsyncContextManager[ModelClients]:
+            """Opens the models, when the first of them is asked."""
             jurors = panel if Need.LLM in needs else ()
             # A stage may ask a model where no metric does.
-            return open_models(_if_named(read_settings), embeddings, panel=jurors, budget=budget)
+            chat = _if_named(read_settings)
+            return open_models(chat, embeddings, panel=jurors, budget=budget)
 
         self.session = stack.enter_context(LLMSession(opening))
         self.dry_run: DryRun | None = None
@@ -299,6 +325,9 @@ class ModelsInUse:
         if any(metric.is_judged for metric in metrics):
             from ragbench.stages.judge import Judging
 
+            rehearsal = None
+            if self.dry_run is not None:
+                rehearsal = self.dry_run.all
             self.judging = Judging(
                 session=self.session,
                 chat=judge,
@@ -306,7 +335,7 @@ class ModelsInUse:
                 panel=panel,
                 repeats=choice.repeats,
                 preflight=not choice.no_preflight,
-                rehearsal=None if self.dry_run is None else self.dry_run.all,
+                rehearsal=rehearsal,
             )
 
     def chat(self, purpose: str) -> Chat:
@@ -314,6 +343,7 @@ class ModelsInUse:
         from ragbench.llm.session import Chat
 
         def settings() -> LLMSettings:
+            """The model's settings, which are read when it is asked."""
             chat_settings = self._settings()
             if self.dry_run is not None:
                 raise ConfigError(
@@ -377,7 +407,11 @@ def booked_run(
 
 
 def say_receipt(receipt: Receipt, not_sent: Mapping[str, str] | None = None) -> None:
-    """Reports on standard error what a command spent; nothing if no model was asked."""
+    """Reports on standard error what a command spent; nothing if no model was asked.
+
+    Args:
+        not_sent: parameters that the endpoint refuses, each with its words.
+    """
     if not receipt.lines:
         return
     calls = sum(line.calls for line in receipt.lines)
@@ -387,29 +421,34 @@ def say_receipt(receipt: Receipt, not_sent: Mapping[str, str] | None = None) -> 
     prompt_tokens = sum(line.prompt_tokens for line in receipt.lines)
     completion_tokens = sum(line.completion_tokens for line in receipt.lines)
     reasoning_tokens = sum(line.reasoning_tokens for line in receipt.lines)
-    hidden = ""
+    tokens = f"{prompt_tokens:,} tokens in, {completion_tokens:,} out"
     if reasoning_tokens:
-        hidden = f" ({reasoning_tokens:,} of them hidden reasoning)"
+        tokens += f" ({reasoning_tokens:,} of them hidden reasoning)"
     cost = "not known"
     # What may have been billed at an unknown price is no cost of 0.
     if receipt.cost is not None and receipt.unconfirmed is not None:
         cost = f"{receipt.cost:.4f} {receipt.currency or ''}".rstrip()
     console.say(
         f"asked   {counted(calls, 'call')} ({cached:,} kept from before, {failed:,} failed) in "
-        f"{counted(requests, 'request')}; {prompt_tokens:,} tokens in, "
-        f"{completion_tokens:,} out{hidden}; cost {cost}"
+        f"{counted(requests, 'request')}; {tokens}; cost {cost}"
     )
     if receipt.unconfirmed:
+        amount = f"up to {receipt.unconfirmed:.4f}"
         likely = receipt.unconfirmed_estimate
-        about = "" if likely is None else f"about {likely:.4f}, "
-        most = f"up to {receipt.unconfirmed:.4f} for requests whose answer never came"
-        console.say(f"        and {about}{most}")
-    for name, text in (not_sent or {}).items():
-        console.say(f"        {name} is not sent: the endpoint says: {text}")
+        if likely is not None:
+            amount = f"about {likely:.4f}, {amount}"
+        console.say(f"        and {amount} for requests whose answer never came")
+    if not_sent is not None:
+        for name, text in not_sent.items():
+            console.say(f"        {name} is not sent: the endpoint says: {text}")
 
 
 def show_estimate(estimate: JudgingEstimate, judgements: int, *, as_json: bool) -> None:
-    """Prints an estimate: calls, those kept already, tokens, price, each from and to."""
+    """Prints the estimate of a dry run: calls, those kept already, tokens, price, each from and to.
+
+    Args:
+        judgements: how many would be made.
+    """
     cost: list[str] | None = None
     if estimate.cost is not None:
         cost = [f"{amount:f}" for amount in estimate.cost]
@@ -418,7 +457,11 @@ def show_estimate(estimate: JudgingEstimate, judgements: int, *, as_json: bool) 
 
 
 def _estimate_blocks(estimate: JudgingEstimate, judgements: int) -> Blocks:
-    """The screen of an estimate: a row per metric, the total, and what it rests on."""
+    """The screen of an estimate: a row per metric, the total, and what it rests on.
+
+    Where a price is not known or tokens are counted for another model, a line says so: a user
+    would take the total for a bill.
+    """
     from ragbench.stages.dry_run import ASSUMPTIONS
 
     yield styled((f"{judgements:,} judgements would be made", "bold"))
@@ -429,36 +472,47 @@ def _estimate_blocks(estimate: JudgingEstimate, judgements: int) -> Blocks:
         total = f"{_amounts(*estimate.cost)} {estimate.least.currency or ''}".rstrip()
     yield styled("all together: ", (total, "bold"))
     for receipt in (estimate.least, estimate.embeddings):
-        for model in dict.fromkeys(line.model for line in receipt.lines):
-            unknown = (
-                f"of {model} is not known: give price_input and price_output, per million tokens"
-            )
-            yield styled(f"price: {receipt.price_origin or unknown}")
+        models = dict.fromkeys(line.model for line in receipt.lines)  # each once, in order
+        for model in models:
+            price = receipt.price_origin
+            if not price:
+                price = (
+                    f"of {model} is not known: give price_input and price_output, per million "
+                    "tokens"
+                )
+            yield styled(f"price: {price}")
     if estimate.counter:
-        about = ", about" if estimate.approximate else ""
-        yield styled(f"{estimate.counter} counts tokens{about}")
+        line = f"{estimate.counter} counts tokens"
+        if estimate.approximate:
+            line += ", about"
+        yield styled(line)
     if estimate.guessed:
+        # Prompts of later steps, which hold what the judge says in earlier ones.
         count = f"{estimate.guessed:,} prompts hold answers that are not there yet"
         yield styled(f"{count}. Assumed: {ASSUMPTIONS}")
     yield styled("Calls that are made again after errors come on top; --max-cost caps the whole.")
 
 
 def _estimate_rows(estimate: JudgingEstimate) -> Iterator[Sequence[str]]:
-    """A row for each metric and model: calls, those kept, tokens in and out, cost."""
+    """A row for each metric and model: calls, those kept, tokens in and out, cost.
+
+    Tokens and cost are from the least to the most that they may be.
+    """
     is_panel = len({line.model for line in estimate.least.lines}) > 1
     for least, most in zip(estimate.least.lines, estimate.most.lines, strict=True):
         name = f"  {least.purpose}"
         if is_panel:
             name += f", {least.model}"
-        # Answers that are kept cost nothing, whatever the price.
-        is_kept = least.calls == least.cached
+        cost = _amounts(least.cost, most.cost)
+        if least.calls == least.cached:
+            cost = "0"  # answers that are kept cost nothing, whatever the price
         yield (
             name,
             f"{least.calls:,}",
             f"{least.cached:,}",
             _range(least.prompt_tokens, most.prompt_tokens),
             _range(least.completion_tokens, most.completion_tokens),
-            "0" if is_kept else _amounts(least.cost, most.cost),
+            cost,
         )
     for line in estimate.embeddings.lines:
         yield (
@@ -472,13 +526,15 @@ def _estimate_rows(estimate: JudgingEstimate) -> Iterator[Sequence[str]]:
 
 
 def _range(least: int, most: int) -> str:
+    """A number of tokens from the least to the most; once where both are the same."""
     if least == most:
         return f"{least:,}"
     return f"{least:,} .. {most:,}"
 
 
 def _amounts(least: Decimal | None, most: Decimal | None) -> str:
-    if least is None or most is None:
+    """A cost from the least to the most; once where both are the same."""
+    if least is None or most is None:  # a price is missing
         return "not known"
     if least == most:
         return f"{least:.4f}"

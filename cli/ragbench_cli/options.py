@@ -189,6 +189,7 @@ def takes_records(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _is_record(kind: object) -> bool:
+    """Whether a parameter of a command is a record, whose fields are options."""
     return isinstance(kind, type) and issubclass(kind, Record)
 
 
@@ -273,6 +274,11 @@ def _metavar(kind: Any) -> str | None:
             if inner in _METAVARS:
                 return _METAVARS[inner]
     return None
+
+
+def long_name(parameter: Any) -> str:
+    """The name of an option that says what it is, for messages: ``--metrics``, and not ``-m``."""
+    return str(max(parameter.opts, key=len))
 
 
 def document(command: Any) -> None:

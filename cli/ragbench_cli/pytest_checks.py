@@ -78,8 +78,11 @@ def _check_tests(run: str, config: pytest.Config, parent: _TestsOfRuns) -> Itera
 
 
 def _text_option(config: pytest.Config, name: str) -> str | None:
+    """The value of an option of pytest as text; None where it is not on the command line."""
     value = config.getoption(name)
-    return None if value is None else str(value)
+    if value is None:
+        return None
+    return str(value)
 
 
 def _outcomes(verdict: GateResult, undecided: Undecided) -> Iterator[tuple[str, GateOutcome, str]]:
@@ -134,7 +137,9 @@ class _CheckItem(pytest.Item):
 _UNDECIDED = (Cause.UNCHECKED, Cause.SHOWN)
 """Causes of cases whose answer was compared with nothing: neither passed nor failed."""
 _LONGEST_ID = 100
+"""Letters of a case's id in the name of its test."""
 _LONGEST_TEXT = 1000
+"""Letters of a line of what a failed test shows."""
 
 
 class _Case(NamedTuple):
@@ -147,11 +152,15 @@ class _Case(NamedTuple):
 
 
 def _case_of(row: CaseRow) -> _Case:
+    """A case of a run as its test needs it: the row itself would hold the texts of all chunks."""
     cause = row.attribution.cause
+    answer = "none"
+    if row.response is not None:
+        answer = row.response
     lines = [
         f"{cause.label}: {row.attribution.explanation}",
         f"question: {row.query}",
-        f"answer: {'none' if row.response is None else row.response}",
+        f"answer: {answer}",
     ]
     if row.reference is not None:
         lines.append(f"reference: {row.reference}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from ragbench.core.attribution import LOSSES
@@ -20,9 +21,11 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ragbench.core.attribution import CauseCount
+    from ragbench.core.biography import OperatorTable
     from ragbench.core.comparison import ComparedRun
     from ragbench.core.gate_result import JudgedRun
     from ragbench.core.report import Correction, FailureGroup, Latency, Report, Summary
+    from ragbench.core.validation import ValidationTable
 
 _STYLES = {"failed": "red", "unproved": "red", "reused": "dim", "recorded": "dim"}
 """The styles of counts, by how cases ended; in the table of metrics, of the columns of counts."""
@@ -31,21 +34,32 @@ _EXPECTED = {"retrieve": {"done", "recorded"}, "generate": {"answered", "abstain
 answers counts the rest."""
 _NAME_WIDTH = 24
 """Columns that the names of metrics are not folded below."""
-_ERROR_TYPES = 8
+_MOST_ERROR_TYPES = 8
 """Types of errors that are named."""
-_LONGEST = 200
+_MOST_EXAMPLES = 3
+"""Cases that are named for each type of error."""
+_LONGEST_MESSAGE = 200
 """Letters of an error's message that are shown; report.json has the rest."""
 _LONGEST_QUESTION = 60
 """Letters of the question of a case that failed."""
 
 
 def print_report(report: Report, *, is_full: bool) -> None:
-    """Prints a run's report; unless in full, what was asked for and what went wrong."""
+    """Prints a run's report on standard output.
+
+    Args:
+        is_full: all of it, for ``ragbench report``. Else one screen, for the end of an
+            evaluation: what was asked for, and what went wrong.
+    """
     draw(_blocks(report, is_full=is_full))
 
 
 def _blocks(report: Report, *, is_full: bool) -> Blocks:
-    """The report from top to bottom: stages, metrics, causes, failures; in full the notes, too."""
+    """The report from top to bottom: stages, metrics, causes, failures; in full the notes, too.
+
+    Notes explain figures and ask for nothing, so that a short screen does without them. All that
+    a user must act on (failures, a judge that is not to be relied on) is in both forms.
+    """
     notes = list(report.notes)
     yield from _head(report, notes, is_full=is_full)
     yield from _metric_blocks(report, is_full=is_full)
@@ -69,12 +83,17 @@ def _blocks(report: Report, *, is_full: bool) -> Blocks:
 
 
 def _metric_blocks(report: Report, *, is_full: bool) -> Blocks:
-    """The table of metrics; in short with the times, which else have a table of their own."""
+    """The table of metrics; in short with the times, which else have a table of their own.
+
+    A time per case that was measured over a call of several cases gets a remark in either form:
+    it is no latency of a single question.
+    """
     if is_full:
         summaries = [summary for summary in report.summaries if summary.measured]
     else:
         summaries = list(run_document.headline_metrics(report))
     times = [summary for summary in summaries if summary.metric.definition.unit == "s"]
+    # In full, _latency_blocks has them.
     if is_full and report.latencies:
         summaries = [summary for summary in summaries if summary not in times]
     if not summaries:
@@ -89,7 +108,7 @@ def _metric_blocks(report: Report, *, is_full: bool) -> Blocks:
 
 
 def _latency_blocks(report: Report) -> Blocks:
-    """The times of the stages, where any were measured."""
+    """The table of the times of the stages, where any were measured."""
     if not report.latencies:
         return
     yield ""
@@ -100,17 +119,15 @@ def _latency_blocks(report: Report) -> Blocks:
 
 
 def _middle(report: Report, *, is_full: bool) -> Blocks:
-    """What people, operators, causes and a validator say, where there are any."""
+    """What people, operators, causes and a validator say of the cases, where there are any.
+
+    Together they are the answer to "where were the answers lost?", between the figures of a
+    report, which say how many, and its failures.
+    """
     if report.corrections:
         yield from corrected_blocks(report.corrections)
     if report.operators is not None:
-        operators: list[list[str]] = []
-        for name, *cells in run_document.operator_rows(report.operators):
-            operators.append([f"  {name}", *cells])
-        missed = ("moved", "added", "rewrote", "up", "down", "chunks")
-        yield ""
-        yield fitted_table(run_document.OPERATOR_COLUMNS, operators, missed=missed)
-        yield from paragraph("operators", run_document.operator_remarks(report.operators))
+        yield from _operator_blocks(report.operators)
     if report.causes:
         yield ""
         hint = share_hint(report, with_command=is_full)
@@ -119,21 +136,39 @@ def _middle(report: Report, *, is_full: bool) -> Blocks:
             sentence.append((f" {hint}.", "dim"))
         yield styled(*sentence)
         yield causes_table(report.causes)
-    validation = report.validation
-    if validation is not None:
-        verdicts: list[list[str]] = []
-        # The last column is a drawing, for the page.
-        for name, *cells, _ in run_document.verdict_rows(validation):
-            verdicts.append([f"  {name}", *cells])
-        yield ""
-        yield table(run_document.VERDICT_COLUMNS[:-1], verdicts)
-        yield f"  by {validation.validator}"
-        for line in words_lines(validation.words, of_run=True):
-            yield f"  {line}"
-        yield f"  {run_document.quality_text(validation)}"
-        if validation.unmatched:
-            cases = counted(validation.unmatched, "case")
-            yield f"  neither an answer nor an abstention, but a verdict: {cases}"
+    if report.validation is not None:
+        yield from _validation_blocks(report.validation)
+
+
+def _operator_blocks(operators: OperatorTable) -> Blocks:
+    """What each operator between retrieval and generation did to the chunks, and to the gold.
+
+    In a narrow terminal the columns on chunks go first: what became of the gold is the result.
+    """
+    rows: list[list[str]] = []
+    for name, *cells in run_document.operator_rows(operators):
+        rows.append([f"  {name}", *cells])
+    missed = ("moved", "added", "rewrote", "up", "down", "chunks")
+    yield ""
+    yield fitted_table(run_document.OPERATOR_COLUMNS, rows, missed=missed)
+    yield from paragraph("operators", run_document.operator_remarks(operators))
+
+
+def _validation_blocks(validation: ValidationTable) -> Blocks:
+    """How often the system answered with and without evidence, as a validator finds it."""
+    rows: list[list[str]] = []
+    # The last column is a drawing, for the page.
+    for name, *cells, _ in run_document.verdict_rows(validation):
+        rows.append([f"  {name}", *cells])
+    yield ""
+    yield table(run_document.VERDICT_COLUMNS[:-1], rows)
+    yield f"  by {validation.validator}"
+    for line in words_lines(validation.words, of_run=True):
+        yield f"  {line}"
+    yield f"  {run_document.quality_text(validation)}"
+    if validation.unmatched:
+        cases = counted(validation.unmatched, "case")
+        yield f"  neither an answer nor an abstention, but a verdict: {cases}"
 
 
 def _head(report: Report, notes: list[str], *, is_full: bool) -> Blocks:
@@ -144,34 +179,43 @@ def _head(report: Report, notes: list[str], *, is_full: bool) -> Blocks:
             first says why, and is taken out.
     """
     if not report.is_comparable:
-        yield styled((f"not comparable: {notes.pop(0)}", "red"))
+        reason = notes.pop(0)
+        yield styled((f"not comparable: {reason}", "red"))
         yield ""
     dataset = report.manifest["dataset"]
     rag = report.manifest["rag"]
     cases = counted(dataset["cases"], "case")
     yield styled((rag["name"], "bold"), " on ", (dataset["name"], "bold"), f": {cases}")
 
-    counts_by_stage = {stage.stage: run_document.stage_counts(stage) for stage in report.stages}
-    if not is_full:
-        for name, expected in _EXPECTED.items():
-            words = {word for _, word in counts_by_stage.get(name, ())}
-            if words and words <= expected:
-                del counts_by_stage[name]
+    counts_by_stage: dict[str, list[tuple[int, str]]] = {}
+    for stage in report.stages:
+        counts = run_document.stage_counts(stage)
+        expected = _EXPECTED.get(stage.stage, set[str]())
+        words = {word for _, word in counts}
+        if is_full or not words or not words <= expected:
+            counts_by_stage[stage.stage] = counts
+    # The counts of all stages begin in one column.
     width = max((len(name) for name in counts_by_stage), default=0) + 2
     for name, counts in counts_by_stage.items():
         parts: list[Cell] = [f"{name:<{width}}"]
         for count, word in counts:
             if len(parts) > 1:
                 parts.append(", ")
-            parts.append((f"{count:,} {word}", _STYLES.get(word, "")))
+            style = _STYLES.get(word, "")
+            parts.append((f"{count:,} {word}", style))
         yield styled(*parts)
 
 
 def run_text(run: JudgedRun | ComparedRun) -> str:
-    """A run's place, and what was run on what, in a line."""
-    description = f"{run.rag} on {run.dataset}, {counted(run.cases, 'case')}"
+    """A run's place, and what was run on what, in a line.
+
+    A gate and a comparison begin with it, so that a reader sees which runs the figures are of.
+    """
+    cases = counted(run.cases, "case")
+    description = f"{run.rag} on {run.dataset}, {cases}"
     if run.version:
         description += f", commit {run.version}"
+    # A compared run is always a single one, and has no such field.
     averaged_runs = getattr(run, "runs", 1)
     if averaged_runs > 1:
         description += f", mean of {averaged_runs} runs"
@@ -179,27 +223,39 @@ def run_text(run: JudgedRun | ComparedRun) -> str:
 
 
 def causes_table(causes: Sequence[CauseCount]) -> Table:
-    """Where cases were lost, in the order of the stages."""
+    """Where cases were lost, in the order of the stages: the first large number is where to begin.
+
+    ``ragbench explain`` prints it, too.
+    """
     rows: list[list[Cell]] = []
     for fall in run_document.waterfall(causes):
-        style = "red" if fall.cause in LOSSES else ""
-        rows.append(
-            [f"  {fall.cause.label}", (f"{fall.cases:,}", style), f"{fall.share:.0%}", fall.note]
-        )
+        style = ""
+        if fall.cause in LOSSES:
+            style = "red"
+        count: Cell = (f"{fall.cases:,}", style)
+        rows.append([f"  {fall.cause.label}", count, f"{fall.share:.0%}", fall.note])
     drawn = table(("what became of the cases", "cases", "share", ""), rows)
     drawn.columns[-1].justify = "left"  # a remark, and no number
     return drawn
 
 
 def corrected_blocks(corrections: Sequence[Correction]) -> Blocks:
-    """A metric's figures beside what people make of them, where they are labelled."""
+    """A metric's figures beside what people make of them, where they are labelled.
+
+    Reports, gates and comparisons have this block: where it is, its figures are the ones to quote.
+    """
+    rows = list(corrected_rows(corrections))
     yield ""
     yield "corrected by labels of people"
-    yield fitted_table(CORRECTED_COLUMNS, [*corrected_rows(corrections)], missed=("r",))
+    # r, how well metric and labels agree, goes first where room is short.
+    yield fitted_table(CORRECTED_COLUMNS, rows, missed=("r",))
 
 
 def _metric_table(summaries: Sequence[Summary]) -> Table:
-    """The metrics that have a figure; names stay readable in a narrow terminal."""
+    """A row for each metric that has a figure; its name stays readable in a narrow terminal.
+
+    How many cases there are is the same in all rows, and goes into the heading of the column.
+    """
     columns = metric_columns("terminal", summaries)
     headings: list[str] = []
     for column in columns:
@@ -231,31 +287,39 @@ def _metric_table(summaries: Sequence[Summary]) -> Table:
 
 
 def _failures(failures: Sequence[FailureGroup]) -> Iterator[tuple[str, str]]:
-    """A line for each type of error at each stage; the message of the most frequent kind."""
+    """A red line for each type of error at each stage, with the message of most of its cases.
+
+    A report groups failures by their messages too, and these may differ in each case (an id, a
+    time): a line for each message would hide the second type of error below the first.
+    """
     groups_by_type: dict[tuple[str, str], list[FailureGroup]] = {}
     for group in failures:
         groups_by_type.setdefault((group.stage, group.type), []).append(group)
-    for (stage, error), groups in list(groups_by_type.items())[:_ERROR_TYPES]:
-        most_frequent = groups[0]
+    for (stage, error), groups in islice(groups_by_type.items(), _MOST_ERROR_TYPES):
+        most_frequent = groups[0]  # the groups of a report are sorted by their cases
         count = sum(group.count for group in groups)
-        message = shown_line(f"{error}: {most_frequent.message}", longest=_LONGEST)
-        examples = f"as in {', '.join(most_frequent.examples[:3])}"
+        message = shown_line(f"{error}: {most_frequent.message}", longest=_LONGEST_MESSAGE)
         if most_frequent.questions:
             question = shown_line(most_frequent.questions[0], longest=_LONGEST_QUESTION)
             examples = f"as in: {question}"
-        if count > most_frequent.count:
-            examples += f"; {count - most_frequent.count:,} of them with another message"
-        yield f"{stage}, {counted(count, 'case')}: {message} ({examples})", "red"
-    hidden_types = len(groups_by_type) - _ERROR_TYPES
+        else:
+            examples = f"as in {', '.join(most_frequent.examples[:_MOST_EXAMPLES])}"
+        with_another_message = count - most_frequent.count
+        if with_another_message:
+            examples += f"; {with_another_message:,} of them with another message"
+        cases = counted(count, "case")
+        yield f"{stage}, {cases}: {message} ({examples})", "red"
+    hidden_types = len(groups_by_type) - _MOST_ERROR_TYPES
     if hidden_types > 0:
         yield f"and {hidden_types:,} more types of error: see report.json", "red"
 
 
 def _latency_table(latencies: Sequence[Latency]) -> Table:
-    """A row for each stage that was timed."""
+    """A row for each stage that was timed, with its mean and quantiles in seconds per case."""
+    figures: Sequence[str] = ("mean", "p50", "p95", "longest")
     # Of cases that share a call only the mean is known.
-    is_any_alone = any(latency.sharing == 1 for latency in latencies)
-    figures = ("mean", "p50", "p95", "longest") if is_any_alone else ("mean",)
+    if all(latency.sharing > 1 for latency in latencies):
+        figures = ("mean",)
     rows: list[list[str]] = []
     for latency in latencies:
         row = [f"  {latency.stage}", f"{latency.count:,}"]

@@ -8,12 +8,14 @@ from typing import Any
 
 
 def _pipeline() -> dict[str, Any]:
+    """The schema of a pipeline file."""
     from ragbench.search.pipeline.schema import pipeline_schema
 
     return pipeline_schema()
 
 
 def _post_retrieval() -> dict[str, Any]:
+    """The schema of a file of operators."""
     from ragbench.post.schema import post_retrieval_schema
 
     return post_retrieval_schema()

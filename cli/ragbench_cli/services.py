@@ -1,4 +1,8 @@
-"""Options of a RAG that is any HTTP service, and the section ``rag`` of ragbench.yaml."""
+"""Options of a RAG that is any HTTP service, and the section ``rag`` of ragbench.yaml.
+
+Both describe the same: which requests the service is sent, and where its response has the answer.
+They become arguments in JSON, as ``--rag-args`` has them, so that a run stores one form of all.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +34,7 @@ class ServiceChoice(Record):
 
 
 class NamedRag(NamedTuple):
-    """A RAG by its name, with its arguments as JSON."""
+    """A RAG by its name, with its arguments as JSON: the values of ``--rag`` and ``--rag-args``."""
 
     spec: str | None
     arguments: str | None
@@ -55,7 +59,9 @@ def with_mapping(rag: str | None, rag_args: str | None, service: ServiceChoice) 
             f"{' and '.join(flags)} are for a service: name its address with --rag, such as "
             "--rag POST:https://host/ask"
         )
-    arguments = json_object(rag_args, "--rag-args") if rag_args else {}
+    arguments: dict[str, Any] = {}
+    if rag_args:
+        arguments = json_object(rag_args, "--rag-args")
     if service.send:
         arguments["send"] = read_send(service.send)
     if service.take:
@@ -65,7 +71,10 @@ def with_mapping(rag: str | None, rag_args: str | None, service: ServiceChoice) 
     return NamedRag(rag, json.dumps(arguments))
 
 
-_KEYS = ("url", "method", "send", "take", "headers", "timeout", "retries")
+_ADDRESS_KEYS = ("url", "method")
+"""The settings that become the name of the RAG: ``POST:https://host/ask``."""
+_ARGUMENT_KEYS = ("send", "take", "headers", "timeout", "retries")
+"""The settings that become its arguments."""
 
 
 def configured_rag(config: Path | None) -> NamedRag:
@@ -80,10 +89,12 @@ def configured_rag(config: Path | None) -> NamedRag:
     from ragbench_cli.models import config_file
 
     file = config_file(config)
-    section = None if file is None else file.value.get("rag")
-    if file is None or section is None:
+    if file is None:
         return NamedRag(None, None)
-    if isinstance(section, str):
+    section = file.value.get("rag")
+    if section is None:
+        return NamedRag(None, None)
+    if isinstance(section, str):  # any RAG, such as package.module:attr
         return NamedRag(section, None)
     if not isinstance(section, Mapping):
         message = "must be the name of a RAG, or hold 'url' with 'send' and 'take'"
@@ -92,13 +103,18 @@ def configured_rag(config: Path | None) -> NamedRag:
 
 
 def _read_section(file: YamlFile, section: Mapping[str, Any]) -> NamedRag:
-    """The service of a section; its mapping is tried, so that a mistake is reported with a line."""
+    """The service of a section of the file.
+
+    Its mapping is tried, and thrown away: a mistake is reported with the file's line here, and
+    could not be when the RAG is built from its arguments.
+    """
     from ragbench.rag.service_mapping import read_mapping, read_service
     from ragbench.safe_text import listed_names
 
+    all_keys = (*_ADDRESS_KEYS, *_ARGUMENT_KEYS)
     for key in section:
-        if key not in _KEYS:
-            message = f"is no setting of a service.{listed_names(key, _KEYS)}"
+        if key not in all_keys:
+            message = f"is no setting of a service.{listed_names(key, all_keys)}"
             raise DataError([file.problem(("rag", key), message)])
     spec = section.get("url")
     if not isinstance(spec, str):
@@ -106,29 +122,39 @@ def _read_section(file: YamlFile, section: Mapping[str, Any]) -> NamedRag:
     method = section.get("method")
     if method is not None:
         spec = f"{method}:{spec}"
-    arguments = {key: _quoted(section[key]) for key in _KEYS[2:] if key in section}
-    mapping = {key: arguments.get(key) for key in ("send", "take", "headers")}
+    names = [key for key in _ARGUMENT_KEYS if key in section]
+    arguments = {name: _with_placeholders(section[name]) for name in names}
+    send = arguments.get("send")
+    take = arguments.get("take")
     try:
         service = read_service(spec)
         if service is None:
             raise ConfigError(f"'{spec}' is not an address such as https://host/ask")
-        if service.method or service.preset or mapping["send"] or mapping["take"]:
-            read_mapping(service, **mapping)
+        # A bare address is a service of ragbench's own form, which needs no mapping.
+        if service.method or service.preset or send or take:
+            read_mapping(service, send=send, take=take, headers=arguments.get("headers"))
     except ConfigError as error:
         raise DataError([file.problem(("rag",), str(error))]) from error
-    return NamedRag(spec, json.dumps(arguments) if arguments else None)
+    if not arguments:
+        return NamedRag(spec, None)
+    return NamedRag(spec, json.dumps(arguments))
 
 
-def _quoted(value: object) -> Any:
-    """A setting with placeholders as texts: without quotes, YAML reads {query} as an object."""
+def _with_placeholders(value: object) -> Any:
+    """A setting, of any depth, in which each placeholder is a text.
+
+    ``question: {query}`` without quotes is what users write, and YAML reads it as an object with
+    the single key "query" and no value.
+    """
     from ragbench.rag.service_request import PLACEHOLDERS
 
     if isinstance(value, Mapping):
         fields = cast("Mapping[str, object]", value)
-        names = list(fields)
-        if len(names) == 1 and names[0] in PLACEHOLDERS and fields[names[0]] is None:
-            return f"{{{names[0]}}}"
-        return {str(name): _quoted(entry) for name, entry in fields.items()}
+        if len(fields) == 1:
+            ((name, field_value),) = fields.items()
+            if name in PLACEHOLDERS and field_value is None:
+                return f"{{{name}}}"
+        return {str(name): _with_placeholders(entry) for name, entry in fields.items()}
     if isinstance(value, list):
-        return [_quoted(entry) for entry in cast("list[object]", value)]
+        return [_with_placeholders(entry) for entry in cast("list[object]", value)]
     return value

@@ -60,6 +60,7 @@ class Opened(NamedTuple):
     has_vectors: bool
 
     def searcher(self) -> Searcher:
+        """The collection to be searched in the way that the options ask for."""
         return Searcher(self.strategy(self.name), self.search)
 
     def tuned(self, effort: Effort, threshold: float | None) -> TunedCollection:
@@ -128,7 +129,10 @@ class SearchChoice(Record):
 
     @property
     def _named_strategy(self) -> StrategyName | None:
-        return self.settings.strategy if self.names_strategy else None
+        """The strategy, where the user named it; the default one may not be possible here."""
+        if not self.names_strategy:
+            return None
+        return self.settings.strategy
 
     @contextmanager
     def opened_to_tune(self) -> Generator[TunedCollection]:
@@ -200,6 +204,7 @@ class SearchChoice(Record):
 
 
 def _warn(problem: str | None) -> None:
+    """Reports a problem with which a search can go on; None is no problem."""
     if problem is not None:
         console.say(f"Warning: {problem}")
 

@@ -1,6 +1,8 @@
 """What a wrong command line is answered with: the problem, the nearest option, an example.
 
-Typer's own texts name the problem alone. This module is imported when there is one.
+Typer's own texts name the problem alone. This module is imported when there is one. Errors,
+contexts and parameters are ``Any`` in it: Typer brings its own classes for them, and gives them no
+public names.
 """
 
 from __future__ import annotations
@@ -11,72 +13,95 @@ from difflib import get_close_matches
 from typing import Any
 
 from ragbench.safe_text import did_you_mean
-from ragbench_cli.options import document
+from ragbench_cli.options import document, long_name
 
 _EXAMPLE = re.compile(r"^ *(ragbench .+)$", re.MULTILINE)
 """A line of the examples in a command's help."""
-_LEAST_LETTERS = 3
-"""With more letters than that, the dashes of an option included, a name that begins another one is
-meant to be it."""
+_LONGEST_CHANCE = 3
+"""Letters in which two names begin alike by chance, the dashes of an option included: a name that
+is longer, and begins another one, is meant to be it."""
 
 
 def usage_text(error: Any) -> str:
-    """An error of usage, of any of Typer's classes, in two or three lines."""
+    """An error of usage, of any of Typer's classes, in two or three lines.
+
+    The problem comes first, then an example with the option in question, then where all are shown.
+    """
     context = error.ctx
     if context is None:  # raised where no command is known
         return str(error.format_message())
     flag = _flag_of(error)
-    return _with_example(_problem(error, context, flag), context, flag)
+    problem = _problem(error, context, flag)
+    return _with_example(problem, context, flag)
 
 
 def choice_text(parameter: Any, context: Any, value: str, choices: Sequence[str]) -> str:
-    """The error of a value that is none of an option's choices."""
-    flag = _long_name(parameter)
+    """The error of a value that is none of an option's choices.
+
+    Its example has the nearest choice, or the first one where none is near.
+    """
+    flag = long_name(parameter)
     meant = did_you_mean(value, choices)
     problem = f"{flag} must be one of {', '.join(choices)}, not '{value}'.{meant}"
-    nearest = get_close_matches(value, choices, n=1) or choices
-    return _with_example(problem, context, flag, nearest[0])
+    similar = get_close_matches(value, choices, n=1)
+    example_value = choices[0]
+    if similar:
+        example_value = similar[0]
+    return _with_example(problem, context, flag, example_value)
 
 
 def number_text(parameter: Any, context: Any, value: str, minimum: float | None) -> str:
     """The error of a value that is no number, or a smaller one than an option takes."""
-    flag = _long_name(parameter)
-    kind = "a whole number" if parameter.type_descriptor.annotation is int else "a number"
-    least = "" if minimum is None else f" from {minimum:g} on"
-    problem = f"{flag} must be {kind}{least}, not '{value}'."
-    return _with_example(problem, context, flag, "0.5" if parameter.metavar == "SHARE" else "10")
+    flag = long_name(parameter)
+    kind = "a number"
+    if parameter.type_descriptor.annotation is int:
+        kind = "a whole number"
+    if minimum is not None:
+        kind += f" from {minimum:g} on"
+    problem = f"{flag} must be {kind}, not '{value}'."
+    example_value = "10"
+    if parameter.metavar == "SHARE":  # from 0 to 1
+        example_value = "0.5"
+    return _with_example(problem, context, flag, example_value)
 
 
 def unknown_command_text(name: str, group: Any, context: Any) -> str:
-    """The error of a name that is none of a group's commands."""
+    """The error of a name that is none of a group's commands, with the nearest one.
+
+    Hidden commands are old names of others, and are never what is advised.
+    """
     commands: dict[str, Any] = {}
-    for known_name in group.list_commands(context):
-        command = group.get_command(context, known_name)
+    for command_name in group.list_commands(context):
+        command = group.get_command(context, command_name)
         if not command.hidden:
-            commands[known_name] = command
+            commands[command_name] = command
     problem = f"{context.command_path} has no command '{name}'."
     all_commands = f"All commands: {context.command_path} --help"
     nearest = _nearest(name, commands)
     if nearest is None:
         return f"{problem}\n{all_commands}"
     command = commands[nearest]
-    loaded = command.loaded() if hasattr(command, "loaded") else command
-    example = _example(loaded, None)
+    if hasattr(command, "loaded"):  # its module, with its help, is imported when it is needed
+        command = command.loaded()
+    example = _example(command, None)
     return f"{problem} Did you mean '{nearest}'?\nExample: {example}\n{all_commands}"
 
 
-def _nearest(name: str, known_names: Iterable[str]) -> str | None:
-    """The known name that was meant: one that begins it or that it begins, else the most similar.
+def _nearest(name: str, candidates: Iterable[str]) -> str | None:
+    """The command or option that was meant by a name that is none; None where none is near.
 
+    One that begins the name, or that the name begins, goes before the most similar one:
     "evaluate" has more letters in common with "validate" than with "eval", which it begins with.
     """
-    names = list(known_names)
-    for known_name in names:
-        is_longer = len(known_name) > _LEAST_LETTERS and name.startswith(known_name)
-        if is_longer or (len(name) > _LEAST_LETTERS and known_name.startswith(name)):
-            return known_name
-    similar = get_close_matches(name, names, n=1)
-    return similar[0] if similar else None
+    candidates = list(candidates)
+    for candidate in candidates:
+        begins_name = name.startswith(candidate) and len(candidate) > _LONGEST_CHANCE
+        is_begun_by_name = candidate.startswith(name) and len(name) > _LONGEST_CHANCE
+        if begins_name or is_begun_by_name:
+            return candidate
+    for candidate in get_close_matches(name, candidates, n=1):
+        return candidate
+    return None
 
 
 def _with_example(problem: str, context: Any, flag: str | None, value: str = "") -> str:
@@ -97,71 +122,90 @@ def _with_example(problem: str, context: Any, flag: str | None, value: str = "")
 
 
 def _flag_of(error: Any) -> str | None:
-    """The option that an error is about, or the nearest one to it; None for an argument."""
+    """The option that an error is about, or the nearest one to it; None for an argument.
+
+    The error's example shows this option. An error of Typer has the parameter that it is about, or
+    the option's name as the user wrote it, or neither.
+    """
     parameter = getattr(error, "param", None)
     if parameter is not None:
-        return None if parameter.param_type_name == "argument" else _long_name(parameter)
+        if parameter.param_type_name == "argument":
+            return None
+        return long_name(parameter)
     name = getattr(error, "option_name", None)
     if name is None:
         return None
-    parameters = _options(error.ctx)
-    if name in parameters:
+    options = _options(error.ctx)
+    if name in options:
         return str(name)
-    return _nearest(name, parameters)
+    return _nearest(name, options)
 
 
 def _problem(error: Any, context: Any, flag: str | None) -> str:
-    """What is wrong with the command line."""
-    parameters = _options(context)
+    """What is wrong with the command line, in a sentence that says what to write instead.
+
+    Args:
+        flag: the nearest option, where the one of the error does not exist.
+    """
+    options = _options(context)
     name = getattr(error, "option_name", None)
-    if name is not None and name not in parameters:
-        meant = f" Did you mean {_spelled(parameters[flag])}?" if flag else ""
-        return f"{context.command_path} has no option {name}.{meant}"
+    if name is not None and name not in options:
+        problem = f"{context.command_path} has no option {name}."
+        if flag:
+            problem += f" Did you mean {_spelled(options[flag])}?"
+        return problem
     if name is not None:
-        parameter = parameters[name]
-        if parameter.is_flag:
+        option = options[name]
+        if option.is_flag:
             return f"{name} takes no value."
-        return f"{name} needs a value: {_spelled(parameter)}."
+        return f"{name} needs a value: {_spelled(option)}."
     parameter = getattr(error, "param", None)
+    # By its name: the class itself cannot be imported from Typer.
     if parameter is not None and type(error).__name__ == "MissingParameter":
+        # Help texts are put on parameters when they are needed, as they are here.
         document(context.command)
         return f"{context.command_path} needs {_spelled(parameter)}: {_first_sentence(parameter)}."
-    return f"{str(error.format_message()).rstrip('.')}."
+    message = str(error.format_message())
+    return f"{message.rstrip('.')}."
 
 
 def _options(context: Any) -> dict[str, Any]:
-    """The options of a command by each of their names."""
-    parameters: dict[str, Any] = {}
+    """The options of a command by each of their names, short and long."""
+    options: dict[str, Any] = {}
     for parameter in context.command.get_params(context):
         if parameter.param_type_name == "option":
-            parameters |= dict.fromkeys(parameter.opts, parameter)
-    return parameters
-
-
-def _long_name(parameter: Any) -> str:
-    return str(max(parameter.opts, key=len))
+            for name in parameter.opts:
+                options[name] = parameter
+    return options
 
 
 def _spelled(parameter: Any) -> str:
-    """An argument or an option as it is given, with the word for its value."""
+    """An argument or an option as the user has to write it: ``DATASET``, ``--top-k K``."""
     if parameter.param_type_name == "argument":
         return str(parameter.metavar or parameter.name.upper())
+    name = long_name(parameter)
     if parameter.is_flag or not parameter.metavar:
-        return _long_name(parameter)
-    return f"{_long_name(parameter)} {parameter.metavar}"
+        return name
+    return f"{name} {parameter.metavar}"
 
 
 def _first_sentence(parameter: Any) -> str:
-    """The beginning of a parameter's help."""
+    """The first sentence of a parameter's help, without its full stop: an error is short."""
     text = " ".join((parameter.help or "").split())
     sentence, _, _ = text.partition(". ")
     return sentence.rstrip(".")
 
 
 def _example(command: Any, flag: str | None) -> str:
-    """A line from the examples of a command, with the option if one has it; empty for none."""
-    examples = _EXAMPLE.findall(command.help or "")
+    """A line from the examples in a command's help; empty where it has none.
+
+    Args:
+        flag: an option that the example should have, if any of them does.
+    """
+    examples: list[str] = _EXAMPLE.findall(command.help or "")
     for example in examples:
         if flag is not None and flag in example.split():
-            return str(example)
-    return str(examples[0]) if examples else ""
+            return example
+    for example in examples:
+        return example
+    return ""

@@ -1,4 +1,8 @@
-"""Ablations: JSON, and the document that terminal, Markdown and page draw."""
+"""Ablations: JSON, and the document that terminal, Markdown and page draw.
+
+An ablation runs variants of post-retrieval on the stored retrieval of a run, and compares each
+with the first one.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ from ragbench.views.run_document import operator_remarks
 
 
 def ablation_object(ablation: Ablation) -> dict[str, Any]:
-    """An ablation as a JSON object."""
+    """An ablation as the JSON object that ``ragbench ablate --json`` prints."""
     metrics = [metric.name for metric in ablation.metrics]
     return {
         "schema_version": 1,
@@ -44,9 +48,10 @@ def _variant_object(variant: VariantReport) -> dict[str, Any]:
             "significant": change.is_significant,
             **values_of(change, "compared gained lost losses"),
         }
-    seconds = None
+    seconds: dict[str, float] | None = None
     if not variant.reused_scores:  # whose times were not measured again
         seconds = {"p50": variant.seconds_p50, "p95": variant.seconds_p95}
+    failures = [{"failure": text, "count": count} for text, count in variant.failures]
     return {
         "name": variant.name,
         "metrics": metrics,
@@ -54,7 +59,7 @@ def _variant_object(variant: VariantReport) -> dict[str, Any]:
         "tokens": {"mean": variant.tokens, "p95": variant.tokens_p95},
         "seconds": seconds,
         **values_of(variant, "reused_scores failed passed_over"),
-        "failures": [{"failure": text, "count": count} for text, count in variant.failures],
+        "failures": failures,
         **values_of(variant, "acted answers"),
         "post_retrieval": variant.operators,
         "settings": variant.settings,
@@ -62,25 +67,35 @@ def _variant_object(variant: VariantReport) -> dict[str, Any]:
 
 
 def _metric_table(ablation: Ablation, position: int) -> Section:
-    """One metric: a row per variant, and one for the best order of the same chunks."""
+    """One metric: a row per variant, and one for the best order of the same chunks.
+
+    The best order shows how much any reranker could gain.
+
+    Args:
+        position: of the metric among those of the ablation.
+    """
     changes = [variant.changes[position] for variant in ablation.variants]
-    drawings = charts.differences(
-        [(change.difference, change.low, change.high) for change in changes]
-    )
+    intervals = [(change.difference, change.low, change.high) for change in changes]
+    drawings = charts.differences(intervals)
     level = f"{ablation.confidence:.0%} of all"
     columns = ["variant", "score", "difference", "", level, "p", "better", "worse", "n"]
     rows: list[list[object]] = []
     for variant, change, drawing in zip(ablation.variants, changes, drawings, strict=True):
         cells = _effect_cells(change, drawing, acted=variant.acted != 0)
         rows.append([variant.name, *cells])
-    ceiling = ablation.ceiling[position] if ablation.ceiling else None
+    ceiling: float | None = None
+    if ablation.ceiling:  # of a run without gold no best order is known
+        ceiling = ablation.ceiling[position]
     if ceiling is not None:
-        rows.append(["best order of the same chunks", f"{ceiling:.3f}", *[""] * 7])
-    # The first variant's mean over fewer cases is another one than in its own row.
+        empty_cells = [""] * (len(columns) - 2)
+        rows.append(["best order of the same chunks", f"{ceiling:.3f}", *empty_cells])
+    # The first variant's mean over fewer cases is another one than in its own row: then it has a
+    # column, so that score and difference add up in each row.
     if any(change.compared < changes[0].measured for change in changes[1:]):
         columns.insert(1, "first")
         for row in rows:
             row.insert(1, "")
+        # Not strict: the row of the best order has no change.
         for row, change in zip(rows[1:], changes[1:], strict=False):
             row[1] = number_text(change.before)
     return Section(title=ablation.metrics[position].name, columns=columns, rows=rows)
@@ -102,7 +117,7 @@ def _effect_cells(change: VariantEffect, drawing: Markup, *, acted: bool) -> tup
     if not acted:
         return (score, "did not act", drawing, "", "", "", "", compared)
     p_value = number_text(change.p_corrected)
-    if change.p_corrected is not None and change.p_corrected < 0.001:
+    if change.p_corrected is not None and change.p_corrected < 0.001:  # would be printed as 0
         p_value = "<0.001"
     return (
         score,
@@ -117,7 +132,10 @@ def _effect_cells(change: VariantEffect, drawing: Markup, *, acted: bool) -> tup
 
 
 def _cost_table(ablation: Ablation) -> Section:
-    """What post-retrieval takes and leaves for generation, per case."""
+    """What post-retrieval costs per case: its own time, and the tokens that generation then reads.
+
+    A variant that reuses scores of an earlier one was not timed.
+    """
     rows: list[Sequence[object]] = []
     for variant in ablation.variants:
         times = ("reused", "reused")
@@ -134,18 +152,20 @@ def _cost_table(ablation: Ablation) -> Section:
             )
         )
     columns = ("variant", "chunks", "tokens", "tokens p95", "time p50", "time p95", "failed")
-    estimate = ", an estimate" if ablation.is_estimate else ""
-    hint = f"Tokens counted by {ablation.counter}{estimate}."
-    return Section(title="cost per case", columns=columns, rows=rows, hint=hint)
+    hint = f"Tokens counted by {ablation.counter}"
+    if ablation.is_estimate:
+        hint += ", an estimate"
+    return Section(title="cost per case", columns=columns, rows=rows, hint=f"{hint}.")
 
 
 def _answer_table(ablation: Ablation) -> Section:
-    """What generation gave and took; empty where it was not asked."""
+    """How generation answered with each variant, and its cost; empty where it was not asked."""
     columns = ["variant", "answered", "declined", "failed", "time p50", "time p95"]
     answers = [variant.answers for variant in ablation.variants if variant.answers is not None]
     has_cost = any(answer.cost is not None for answer in answers)
     if has_cost:
-        columns.append(f"{ablation.currency or 'cost'} / 1,000")
+        unit = ablation.currency or "cost"
+        columns.append(f"{unit} / 1,000")
     rows: list[Sequence[object]] = []
     for variant in ablation.variants:
         answer = variant.answers
@@ -160,7 +180,11 @@ def _answer_table(ablation: Ablation) -> Section:
             _seconds(answer.seconds_p95),
         ]
         if has_cost:
-            row.append("-" if answer.cost is None else f"{answer.cost * 1000:.3g}")
+            cost = "-"
+            if answer.cost is not None:
+                # Of 1,000 answers: that of one has too many zeros to be read.
+                cost = f"{answer.cost * 1000:.3g}"
+            row.append(cost)
         rows.append(row)
     return Section(title=f"answers of {ablation.generator}", columns=columns, rows=rows)
 
@@ -168,39 +192,45 @@ def _answer_table(ablation: Ablation) -> Section:
 _MOST_REMARKS = 4
 """Remarks on operators that are shown for each variant."""
 _MOST_FAILURES = 3
+"""Kinds of failures of each variant."""
 _MOST_LOST_CASES = 3
+"""Cases that each variant lost most on."""
+_LONGEST_FAILURE = 200
+"""Letters of a failure's message."""
 
 
 def _remarks(ablation: Ablation) -> Iterator[Section]:
-    """Variants that did nothing, remarks on operators, lost cases, failures."""
-    first, *others = ablation.variants
+    """Sections below the tables: variants that did nothing, operators, lost cases, failures."""
+    base, *other_variants = ablation.variants
     idle: list[str] = []
-    for variant in others:
+    for variant in other_variants:
         if not variant.acted:
-            idle.append(f"{variant.name} left the same as {first.name} in every case.")
+            idle.append(f"{variant.name} left the same as {base.name} in every case.")
     yield Section(title="Not acted", lines=idle)
 
     operators: list[str] = []
     failures: list[str] = []
     for variant in ablation.variants:
-        operators.extend(f"{variant.name}: {remark}" for remark in _operator_remarks(variant))
+        for remark in _operator_remarks(variant):
+            operators.append(f"{variant.name}: {remark}")
         for text, count in variant.failures[:_MOST_FAILURES]:
-            message = shown_line(text, longest=200)
+            message = shown_line(text, longest=_LONGEST_FAILURE)
             failures.append(f"{variant.name}, {counted(count, 'time')}: {message}")
     yield Section(title="Operators", lines=operators)
-    yield Section(title="Lost cases", lines=[*_lost_cases(ablation)])
+    yield Section(title="Lost cases", lines=list(_lost_cases(ablation)))
     yield Section(title="Failed", lines=failures)
 
 
 def _operator_remarks(variant: VariantReport) -> Iterator[str]:
-    """What the operators of a variant lost, and what they said."""
+    """The gold that the operators of a variant lost, then their own notes, each once."""
     table = variant.operators
     if table is None:
         return
     if variant.acted != 0:
         # The first remarks are the losses, one for each loser.
-        yield from islice(operator_remarks(table), len(table.losers[:_MOST_REMARKS]))
-    notes: dict[str, None] = {}
+        losers = table.losers[:_MOST_REMARKS]
+        yield from islice(operator_remarks(table), len(losers))
+    notes: dict[str, None] = {}  # a set that keeps the order
     for operator in table.operators:
         for note, _ in operator.notes[:_MOST_REMARKS]:
             notes[note] = None
@@ -209,23 +239,28 @@ def _operator_remarks(variant: VariantReport) -> Iterator[str]:
 
 
 def _lost_cases(ablation: Ablation) -> Iterator[str]:
-    """By the first metric, the cases that lost most; --json lists all."""
+    """Of each variant the cases that lost most by the first metric; --json lists all."""
     metric = ablation.metrics[0].name
     for variant in ablation.variants[1:]:
         losses = variant.changes[0].losses
-        if losses:
-            cases: list[str] = []
-            for loss in losses[:_MOST_LOST_CASES]:
-                cases.append(f"{loss.case} ({loss.before:.2f} to {loss.after:.2f})")
-            yield f"{variant.name}, {len(losses):,} by {metric}: {', '.join(cases)}"
+        if not losses:
+            continue
+        cases: list[str] = []
+        for loss in losses[:_MOST_LOST_CASES]:
+            cases.append(f"{loss.case} ({loss.before:.2f} to {loss.after:.2f})")
+        yield f"{variant.name}, {len(losses):,} by {metric}: {', '.join(cases)}"
 
 
 def _seconds(value: float) -> str:
-    return f"{value * 1e3:.2f} ms" if value < 1 else f"{value:.2f} s"
+    """A time with two places: operators take less time than `number_text` has places for."""
+    if value < 1:
+        milliseconds = value * 1e3
+        return f"{milliseconds:.2f} ms"
+    return f"{value:.2f} s"
 
 
 def ablation_document(ablation: Ablation) -> Document:
-    """Variants of post-retrieval: what each gives, and what it costs."""
+    """Variants of post-retrieval side by side: what each gains, and what it costs."""
     notes = list(ablation.notes)
     if ablation.family > 1:
         notes.insert(
@@ -237,14 +272,15 @@ def ablation_document(ablation: Ablation) -> Document:
     metric_tables: list[Section] = []
     for position in range(len(ablation.metrics)):
         metric_tables.append(_metric_table(ablation, position))
-    replayed = f"{ablation.replayed:,} of {counted(ablation.cases, 'case')} replayed"
-    variants = f"{counted(len(ablation.variants), 'variant')} of post-retrieval"
+    cases = counted(ablation.cases, "case")
+    chunks = counted(ablation.depth, "chunk")
+    variants = counted(len(ablation.variants), "variant")
     return Document(
         kind="ragbench ablation",
         title=f"{ablation.rag} on {ablation.dataset}",
         headline=(
-            f"{replayed}, {counted(ablation.depth, 'chunk')} each; {variants}, compared with "
-            f"{ablation.variants[0].name}. {ablation.keep}"
+            f"{ablation.replayed:,} of {cases} replayed, {chunks} each; {variants} of "
+            f"post-retrieval, compared with {ablation.variants[0].name}. {ablation.keep}"
         ),
         sections=(
             *metric_tables,

@@ -22,12 +22,12 @@ _LONGEST_NAME = 80
 
 
 def answers_text(report: Report) -> str:
-    """The answers of a report, in one or two sentences."""
+    """The answers of a report, in one or two sentences: they head a report in each of its forms."""
     if report.answers is None:
         return "No answer was compared."
-    return answer_counts_text(
-        report.answers, judge=_judge_name(report), share=corrected_share(report.corrections)
-    )
+    judge = _judge_name(report)
+    share = corrected_share(report.corrections)
+    return answer_counts_text(report.answers, judge=judge, share=share)
 
 
 def answer_counts_text(
@@ -49,9 +49,13 @@ def answer_counts_text(
     if share is not None:
         sentences.append(_share_sentence(share))
     is_by_words = answers.by_words == answers.answers
-    parts = _word_parts(answers) if is_by_words else _verdict_parts(answers)
-    counts = ", ".join([*parts, *_other_parts(answers)])
-    sentences.append(f"Of {counted(answers.cases, 'case')}: {counts}.")
+    if is_by_words:
+        counts = list(_word_parts(answers))
+    else:
+        counts = list(_verdict_parts(answers))
+    counts += _other_parts(answers)
+    cases = counted(answers.cases, "case")
+    sentences.append(f"Of {cases}: {', '.join(counts)}.")
     if not is_by_words:
         sentences.append(_decider_sentence(answers, judge))
     return " ".join(sentences)
@@ -62,22 +66,27 @@ def _share_sentence(share: Correction) -> str:
     text = f"Right: {share.corrected:.0%}"
     if share.interval is not None:
         text += f" ({share.interval.low:.0%} to {share.interval.high:.0%})"
-    cases = counted(share.cases, "answer")
-    return f"{text} of {cases}, corrected by {counted(share.labels, 'label')}."
+    answers = counted(share.cases, "answer")
+    labels = counted(share.labels, "label")
+    return f"{text} of {answers}, corrected by {labels}."
 
 
 def _word_parts(answers: AnswerCounts) -> Iterator[str]:
-    """What words alone say of the answers."""
+    """How many answers agree with the reference or contradict it, as words alone show it.
+
+    It does not say "right": words that agree are a sign of that, and no verdict.
+    """
     if answers.right:
         verb = "agrees" if answers.right == 1 else "agree"
         yield f"{answers.right:,} {verb} with the reference"
     if answers.wrong:
         verb = "contradicts" if answers.wrong == 1 else "contradict"
-        yield f"{answers.wrong:,} {verb} {'it' if answers.right else 'the reference'}"
+        reference = "it" if answers.right else "the reference"
+        yield f"{answers.wrong:,} {verb} {reference}"
 
 
 def _verdict_parts(answers: AnswerCounts) -> Iterator[str]:
-    """What people and judges say of the answers."""
+    """How many answers are right, partly right and wrong, as people and judges say."""
     yield f"{answers.right:,} right"
     if answers.partly:
         yield f"{answers.partly:,} partly right"
@@ -85,13 +94,15 @@ def _verdict_parts(answers: AnswerCounts) -> Iterator[str]:
 
 
 def _other_parts(answers: AnswerCounts) -> Iterator[str]:
-    """The cases of which nothing had to be judged, or nothing can be."""
+    """The cases that are neither right nor wrong, so that all counts add up to all cases."""
     if answers.undecided:
         yield f"{answers.undecided:,} cannot be told by words"
     declined = answers.declined + answers.declined_rightly
     if declined:
-        rightly = f" ({answers.declined_rightly:,} rightly)" if answers.declined_rightly else ""
-        yield f"{declined:,} declined{rightly}"
+        text = f"{declined:,} declined"
+        if answers.declined_rightly:
+            text += f" ({answers.declined_rightly:,} rightly)"
+        yield text
     if answers.answered_without_evidence:
         yield f"{answers.answered_without_evidence:,} answered without evidence"
     if answers.unchecked:
@@ -104,8 +115,14 @@ def _other_parts(answers: AnswerCounts) -> Iterator[str]:
 
 
 def _decider_sentence(answers: AnswerCounts, judge: str) -> str:
-    """What decided how many of the answers."""
-    name = f"the judge {shown_line(judge, longest=_LONGEST_NAME)}" if judge else "the judge"
+    """What decided how many of the answers: a reader trusts people more than a judge.
+
+    Args:
+        judge: the model that judged; empty where it is not known.
+    """
+    name = "the judge"
+    if judge:
+        name += f" {shown_line(judge, longest=_LONGEST_NAME)}"
     if not answers.by_label:
         name += " (not checked by labels)"
     if answers.by_judge == answers.answers:
@@ -116,7 +133,9 @@ def _decider_sentence(answers: AnswerCounts, judge: str) -> str:
     if answers.by_label:
         parts.append(f"{answers.by_label:,} by label")
     if answers.by_judge:
-        parts.append(f"{answers.by_judge:,} by {'judge' if answers.by_label else name}")
+        # Beside labels the judge goes without its name, for a short sentence.
+        decider = "judge" if answers.by_label else name
+        parts.append(f"{answers.by_judge:,} by {decider}")
     if answers.by_words:
         parts.append(f"{answers.by_words:,} by words")
     return f"Decided: {', '.join(parts)}."
@@ -149,32 +168,51 @@ def share_hint(report: Report, *, with_command: bool = True) -> str:
         return ""
     if not answers.by_judge + answers.by_words:  # none was compared, or people decided about all
         return ""
-    measured = {metric.name for metric in report.metrics}
-    metric = next((name for name in (*JUDGED_RIGHT, WORDS_RIGHT) if name in measured), None)
     ways: list[str] = []
-    if metric is not None and answers.answers >= FEWEST_LABELS:
-        number = min(_ENOUGH, answers.answers)
-        way = f"label {number} for the share of right ones"
-        if number == _ENOUGH:  # of fewer answers nothing is known beforehand
-            way += " (about ±10 points)"
-        if with_command:
-            way += f", with: ragbench label RUN -m {metric} -n {number}"
-        ways.append(way)
+    label_advice = _label_advice(report, answers, with_command=with_command)
+    if label_advice:
+        ways.append(label_advice)
     # A judge helps where words leave answers undecided, and may help where labels are advised. Else
     # words have decided about the few answers that there are, and there is nothing to advise.
-    if not answers.by_judge and (ways or answers.undecided):
+    if not answers.by_judge and (label_advice or answers.undecided):
         ways.append("add --judge MODEL")
-    # A way that names its command has a comma inside.
-    sentence = ("; or " if with_command else ", or ").join(ways)
+    separator = ", or "
+    if with_command:
+        separator = "; or "  # the command is behind a comma
+    sentence = separator.join(ways)
     return sentence[:1].upper() + sentence[1:]
 
 
+def _label_advice(report: Report, answers: AnswerCounts, *, with_command: bool) -> str:
+    """How many answers to label for the share of right ones.
+
+    Empty where the run measures no metric of right answers that labels could correct, or has fewer
+    answers than a correction needs labels.
+    """
+    measured = {metric.name for metric in report.metrics}
+    correctable = [name for name in (*JUDGED_RIGHT, WORDS_RIGHT) if name in measured]
+    if not correctable or answers.answers < FEWEST_LABELS:
+        return ""
+    number = min(_ENOUGH, answers.answers)
+    advice = f"label {number} for the share of right ones"
+    if number == _ENOUGH:  # of fewer answers nothing is known beforehand
+        advice += " (about ±10 points)"
+    if with_command:
+        advice += f", with: ragbench label RUN -m {correctable[0]} -n {number}"
+    return advice
+
+
 def deciders_text(count: CauseCount) -> str:
-    """What decided about the answers of a cause; with numbers where it is not one for all."""
-    if [cases for _, cases in count.deciders] == [count.cases]:
-        ((decider, _),) = count.deciders
-        return f"by {decider.value}"
-    return ", ".join(f"{cases:,} by {decider.value}" for decider, cases in count.deciders)
+    """What decided about the answers of a cause: "by label", or "3 by label, 9 by judge".
+
+    Numbers are left out where one decider decided about all cases of the cause.
+    """
+    if len(count.deciders) == 1:
+        decider, cases = count.deciders[0]
+        if cases == count.cases:
+            return f"by {decider.value}"
+    parts = [f"{cases:,} by {decider.value}" for decider, cases in count.deciders]
+    return ", ".join(parts)
 
 
 def _judge_name(report: Report) -> str:
@@ -182,4 +220,6 @@ def _judge_name(report: Report) -> str:
     if report.judging is None:
         return ""
     chat = report.judging.judge.get("chat")
-    return str(chat["model"]) if chat else ""
+    if not chat:  # judged by embeddings alone
+        return ""
+    return str(chat["model"])

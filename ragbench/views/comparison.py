@@ -33,10 +33,16 @@ _MOST_METRICS = 4
 _MOST_CHANGES = 8
 """How many changes of a system are named."""
 _LONGEST = 200
+"""Letters of a change of a system that are shown."""
+_LEAST_P = 0.001
+"""Smaller p-values are printed as "<0.001"."""
 
 
 def kinds_text(pair: RunPair) -> str:
-    """How many cases pass in one of the runs and fail in the other."""
+    """How many cases pass in one of the runs and fail in the other: ``3 lost, 5 won of 40``.
+
+    "both" are cases that fail by one metric newly, and by another no longer.
+    """
     kinds = [f"{pair.newly_failing:,} lost", f"{pair.newly_fixed:,} won"]
     if pair.mixed:
         kinds.append(f"{pair.mixed:,} both")
@@ -44,6 +50,10 @@ def kinds_text(pair: RunPair) -> str:
 
 
 def counts_text(pair: RunPair) -> str:
+    """How many cases changed between two runs: by result, by retrieved ids, by response.
+
+    A run that holds no ids or no texts has no such count.
+    """
     parts = [kinds_text(pair)]
     if pair.other_ids is not None:
         parts.append(f"{pair.other_ids:,} with other retrieved ids")
@@ -58,7 +68,7 @@ def p_text(difference: Difference) -> str:
         return "-"
     p_value = difference.p_corrected
     # A test by drawing signs resolves no smaller p-value than its draws allow.
-    least = max(difference.resolution, 0.001)
+    least = max(difference.resolution, _LEAST_P)
     if p_value < least or p_value <= difference.resolution:
         return f"<{least:.3f}"
     return f"{p_value:.3f}"
@@ -80,11 +90,14 @@ def difference_cells(metric: MetricComparison, difference: Difference) -> Differ
 
     Where the runs measured no case in common, the means are each run's own.
     """
-    before, after = difference.before, difference.after
+    before = difference.before
+    after = difference.after
     if not difference.cases:
         before = metric.figure_of(difference.first).score
         after = metric.figure_of(difference.second).score
     first, second, change = movement_cells(before, after, metric.unit)
+    if not difference.cases:
+        change = "-"  # of means over other cases there is none
     cases = paired_cases_text(
         difference.cases,
         difference.cases_only_first,
@@ -94,7 +107,7 @@ def difference_cells(metric: MetricComparison, difference: Difference) -> Differ
     return DifferenceCells(
         first=first,
         second=second,
-        difference=change if difference.cases else "-",
+        difference=change,
         interval=range_text(difference, metric.unit, sign=True),
         p_value=p_text(difference),
         cases=cases,
@@ -102,7 +115,11 @@ def difference_cells(metric: MetricComparison, difference: Difference) -> Differ
 
 
 def result_lines(comparison: Comparison) -> Iterator[str]:
-    """What is beyond chance of each run against the first one."""
+    """The result of a comparison: on which metrics each run is better or worse than the first one.
+
+    Only differences beyond chance are named. Runs without any share a line, which says of how many
+    metrics nothing could be shown.
+    """
     first = comparison.runs[0].mark
     # Labels of people decide the differences that they correct.
     corrections: dict[tuple[str, ...], Correction] = {}
@@ -137,35 +154,49 @@ def _significant_metrics(
         corrections: metric and runs of the differences that labels decide instead.
     """
     pair = (comparison.runs[0].mark, mark)
-    ways: dict[str, list[str]] = {"worse": [], "better": [], "different": []}
+    # The worse ones are read first.
+    names_by_way: dict[str, list[str]] = {"worse": [], "better": [], "different": []}
     for metric in comparison.metrics:
         if (metric.name, *pair) in corrections:
             continue
         for difference in metric.differences:
-            if (difference.first, difference.second) == pair and difference.is_significant:
+            is_of_pair = (difference.first, difference.second) == pair
+            if is_of_pair and difference.is_significant:
+                way = _way(metric.direction, difference)
                 change = difference_cells(metric, difference).difference
-                name = f"{shown_line(metric.name)} ({change})"
-                ways[_way(metric.direction, difference)].append(name)
-    return ways
+                names_by_way[way].append(f"{shown_line(metric.name)} ({change})")
+    return names_by_way
 
 
 def _way(direction: Direction, difference: Difference) -> str:
-    """Whether a run with this difference is better or worse, where one side is better."""
+    """Whether a run with this difference is better or worse, where one side is better.
+
+    Of a metric such as the length of an answer neither is: its runs are "different".
+    """
     if direction is Direction.NEITHER:
         return "different"
     is_up = (difference.difference or 0.0) > 0.0
-    return "better" if is_up is (direction is Direction.HIGHER) else "worse"
+    up_is_better = direction is Direction.HIGHER
+    if is_up is up_is_better:
+        return "better"
+    return "worse"
 
 
 def family_text(comparison: Comparison) -> str:
-    """How the p-values and the marks are to be read."""
+    """How the p-values, the marks and the intervals are to be read: the table's last line.
+
+    The more metrics and runs are tested, the more often one differs by chance: the p-values are
+    corrected for that, the intervals are not.
+    """
     settings = comparison.settings
     directions = {metric.direction for metric in comparison.metrics if metric.differences}
     or_larger = ""
     if Direction.NEITHER in directions:
         or_larger = " (or larger, where neither side is better)"
     tests = settings["family"]
-    corrected = "" if tests in (0, 1) else f", corrected (jointly) for {tests} tests"
+    corrected = ""
+    if tests not in (0, 1):  # of a single test there is nothing to correct
+        corrected = f", corrected (jointly) for {tests} tests"
     return (
         f"p: two-sided, by flipping signs of clusters{corrected}. ^ names a run "
         f"that this one is better than{or_larger} at level {settings['alpha']:g}. Intervals: "
@@ -174,11 +205,20 @@ def family_text(comparison: Comparison) -> str:
 
 
 def change_title(before: str, now: str) -> str:
+    """The title above `change_lines`, on the screen and in documents."""
     return f"what changed between {before} and {now}"
 
 
 def change_lines(change: SystemChange, *, most: int = _MOST_CHANGES) -> Iterator[str]:
-    """A line for each thing that differs, or one that says that nothing does, or is unknown."""
+    """What differs between the systems of two runs, as the reason of other scores.
+
+    A line for each thing (code, model, prompt, package), or one that says that nothing does, or
+    that it is unknown. Where ragbench cannot see into a part, the last line says so: "nothing
+    changed" would be more than it knows.
+
+    Args:
+        most: changes that are named.
+    """
     if change.unknown:
         yield f"unknown: {shown_line(change.unknown, longest=_LONGEST)}"
         return
@@ -189,26 +229,37 @@ def change_lines(change: SystemChange, *, most: int = _MOST_CHANGES) -> Iterator
         )
     for sentence in change.changes[:most]:
         yield shown_line(sentence, longest=_LONGEST)
-    if len(change.changes) > most:
-        yield f"and {len(change.changes) - most:,} more: see --json"
+    unnamed = len(change.changes) - most
+    if unnamed > 0:
+        yield f"and {unnamed:,} more: see --json"
     if change.unseen:
-        first, *others = change.unseen
-        further = f" (and {len(others):,} more)" if others else ""
-        begin = "" if change.changes else "nothing that ragbench can see; "
-        yield f"{begin}it cannot see into all: {shown_line(first, longest=_LONGEST)}{further}"
+        part, *further_parts = change.unseen
+        line = f"it cannot see into all: {shown_line(part, longest=_LONGEST)}"
+        if further_parts:
+            line += f" (and {len(further_parts):,} more)"
+        if not change.changes:
+            line = f"nothing that ragbench can see; {line}"
+        yield line
 
 
 def source_text(run: JudgedRun | ComparedRun) -> str:
-    return f"{run.source} at {run.version}" if run.version else run.source
+    """Where a run was read from, and the version of the system that made it, if it is known."""
+    if not run.version:
+        return run.source
+    return f"{run.source} at {run.version}"
 
 
 def system_section(before: str, now: str, change: SystemChange | None) -> Section:
-    lines = [] if change is None else list(change_lines(change))
-    return Section(title=change_title(before, now).capitalize(), lines=lines)
+    """What differs between the systems of two runs; empty where they cannot be compared."""
+    lines: list[str] = []
+    if change is not None:
+        lines += change_lines(change)
+    title = change_title(before, now)
+    return Section(title=title.capitalize(), lines=lines)
 
 
 def comparison_document(comparison: Comparison, *, cases: int = _MOST_CASES) -> Document:
-    """Runs side by side.
+    """Runs side by side: their metrics, what changed in the systems, and the cases that changed.
 
     Args:
         cases: how many cases of each kind Markdown shows.
@@ -231,6 +282,7 @@ def comparison_document(comparison: Comparison, *, cases: int = _MOST_CASES) -> 
 
 
 def _runs_section(comparison: Comparison) -> Section:
+    """What the marks of the other tables are short for."""
     rows: list[Sequence[object]] = []
     for run in comparison.runs:
         rows.append((run.mark, run.rag, run.dataset, source_text(run), f"{run.cases:,}"))
@@ -263,22 +315,23 @@ def _metric_rows(metric: MetricComparison) -> Iterator[Sequence[object]]:
     drawings = charts.differences(ends)
     for difference, drawing in zip(metric.differences, drawings, strict=True):
         cells = difference_cells(metric, difference)
-        first, second = difference.first, difference.second
-        means = dict.fromkeys((figure.run for figure in metric.figures), "")
-        means[first] = cells.first
-        means[second] = cells.second
-        if second in metric.figure_of(first).better_than:
-            means[first] += f" ^{second}"
-        if first in metric.figure_of(second).better_than:
-            means[second] += f" ^{first}"
-        pair = f"{second} - {first}"
+        mark = difference.first
+        other_mark = difference.second
+        # A column for each run, empty for those that are not of this pair.
+        means = {figure.run: "" for figure in metric.figures}
+        means[mark] = cells.first
+        means[other_mark] = cells.second
+        if other_mark in metric.figure_of(mark).better_than:
+            means[mark] += f" ^{other_mark}"
+        if mark in metric.figure_of(other_mark).better_than:
+            means[other_mark] += f" ^{mark}"
         p_value = cells.p_value
         if difference.is_significant:
             p_value += " *"
         yield (
             metric.name,
             *means.values(),
-            pair,
+            f"{other_mark} - {mark}",
             cells.difference,
             drawing,
             cells.interval,
@@ -288,11 +341,17 @@ def _metric_rows(metric: MetricComparison) -> Iterator[Sequence[object]]:
 
 
 def _system_sections(comparison: Comparison) -> Iterator[Section]:
+    """What differs in the system of each run from that of the first one."""
     for pair, change in zip(comparison.pairs, comparison.systems, strict=True):
         yield system_section(pair.first, pair.second, change)
 
 
 def _cases_section(comparison: Comparison, *, most: int) -> Section:
+    """How many cases changed between each run and the first one, and which these are.
+
+    Args:
+        most: cases of each kind that Markdown spells out.
+    """
     lines: list[str] = []
     for pair in comparison.pairs:
         lines.append(f"{pair.second} against {pair.first}: {counts_text(pair)}")
@@ -302,10 +361,12 @@ def _cases_section(comparison: Comparison, *, most: int) -> Section:
 
 
 def _readings(comparison: Comparison) -> Iterator[str]:
-    """How the numbers are to be read."""
+    """Notes on how the numbers are to be read: metrics without a test, and when a case fails."""
     for metric in comparison.metrics:
         if metric.untested is not None:
             yield f"{metric.name} is not tested: {metric.untested}"
-    main = ", ".join(comparison.main)
-    is_low = f", or when {main} lies in the lower half of its scale" if main else ""
-    yield f"A case fails when a stage failed{is_low}"
+    rule = "A case fails when a stage failed"
+    if comparison.main:
+        metrics = ", ".join(comparison.main)
+        rule += f", or when {metrics} lies in the lower half of its scale"
+    yield rule

@@ -30,6 +30,9 @@ _MOST_IDS = 5
 _LONGEST_TEXT = 200
 """Letters of a response, a question or a reason that are shown."""
 _LONGEST_ID = 60
+"""Letters of an id that are shown."""
+_MOST_FLOWS = 10
+"""Flows from cause to cause that Markdown shows."""
 
 
 class Changes(Record):
@@ -70,6 +73,10 @@ class Section(Record):
 
     @property
     def is_empty(self) -> bool:
+        """Whether there is nothing below the heading: documents leave such sections out.
+
+        So a document lists all its sections, and each of them may turn out to be empty.
+        """
         return not (self.lines or self.rows or self.changes or self.charts or self.details)
 
 
@@ -98,9 +105,10 @@ class Document(Record):
 def changes_of(
     pairs: Sequence[RunPair], differences: Sequence[CaseDifference], places: Mapping[str, str]
 ) -> tuple[Changes, ...]:
-    """The cases by pair of runs and kind, newly failing ones first.
+    """The cases that went another way, grouped by pair of runs and kind, newly failing ones first.
 
     Args:
+        differences: of all pairs together.
         places: the folders of the runs, by their marks.
     """
     from ragbench.core.comparison import CaseKind
@@ -117,17 +125,28 @@ def changes_of(
 
 
 def flows_section(flows: Sequence[CauseFlow]) -> Section:
-    """From which cause to which, how many cases, of which run, and some of them."""
+    """How many cases went from which cause to which between two runs, with some of them.
+
+    It shows what a change of the system did: fewer cases "not retrieved", but more "not used".
+    """
     rows: list[Sequence[object]] = []
     for flow in flows:
-        if flow.before is flow.after:
+        if flow.before is flow.after:  # these cases did not change
             continue
+        # The questions say more than ids do; a run without texts has none.
         names = flow.questions or flow.examples
-        examples = "; ".join(shown_line(name, longest=_LONGEST_ID) for name in names)
-        cases = f"{flow.cases:,}"
-        rows.append([flow.before.label, flow.after.label, cases, flow.second, examples])
+        examples = [shown_line(name, longest=_LONGEST_ID) for name in names]
+        rows.append(
+            [
+                flow.before.label,
+                flow.after.label,
+                f"{flow.cases:,}",
+                flow.second,
+                "; ".join(examples),
+            ]
+        )
     columns = ("before", "after", "cases", "run", "for example")
-    return Section(title="How causes changed", columns=columns, rows=rows, most=10)
+    return Section(title="How causes changed", columns=columns, rows=rows, most=_MOST_FLOWS)
 
 
 def markdown(document: Document, *, level: int = 3) -> str:
@@ -137,12 +156,13 @@ def markdown(document: Document, *, level: int = 3) -> str:
         level: of the heading of the document; its sections stand one below.
     """
     document = document.brief or document
+    hashes = "#" * level
     parts = [
-        f"{'#' * level} {document.kind}: {markdown_text(document.title)}",
+        f"{hashes} {document.kind}: {markdown_text(document.title)}",
         f"**{markdown_text(document.headline)}**",
     ]
     for section in document.shown:
-        lines = _section_lines(section, "#" * (level + 1))
+        lines = _section_lines(section, f"{hashes}#")
         parts.append("\n".join(lines))
     if document.foot:
         parts.append(f"*{markdown_text(document.foot)}*")
@@ -150,7 +170,11 @@ def markdown(document: Document, *, level: int = 3) -> str:
 
 
 def _section_lines(section: Section, hashes: str) -> Iterator[str]:
-    """A section as lines of Markdown; charts and details are the page's alone."""
+    """A section as lines of Markdown; charts and details are the page's alone.
+
+    Args:
+        hashes: the sign of its heading, such as ``####``.
+    """
     yield f"{hashes} {markdown_text(section.title)}"
     if section.lines:
         yield ""
@@ -176,9 +200,10 @@ def _table_lines(section: Section) -> Iterator[str]:
         texts = [str(row[position]) for position in positions]
         rows.append([markdown_text(text, longest=_LONGEST) for text in texts])
     yield from markdown_table(headings, rows)
-    if len(section.rows) > len(rows):
+    hidden = len(section.rows) - len(rows)
+    if hidden:
         yield ""
-        yield f"... and {len(section.rows) - len(rows):,} more."
+        yield f"... and {hidden:,} more."
 
 
 def _change_lines(group: Changes, most: int | None) -> Iterator[str]:
@@ -202,7 +227,10 @@ def _change_lines(group: Changes, most: int | None) -> Iterator[str]:
 
 
 def flip_text(flip: Flip) -> str:
-    """One respect in which a case changed: its value before and after, and why."""
+    """One respect in which a case changed: its value before and after, and why.
+
+    ``recall@5 1.000 -> 0.000``, or ``generate measured -> failed (TimeoutError: ...)``.
+    """
     old = _cell_text(flip.before, flip.before_status)
     new = _cell_text(flip.after, flip.after_status)
     text = f"{shown_line(flip.subject)} {old} -> {new}"
@@ -214,6 +242,9 @@ def flip_text(flip: Flip) -> str:
 def ids_text(change: IdChange | None, gold: Collection[str] = ()) -> str:
     """What became of the retrieved ids, in brackets their ranks and which are gold.
 
+    ``lost a.pdf#2 (1, gold); moved b.pdf#7 (3 -> 1)``: a chunk of the gold that was lost, or moved
+    down, explains a lower score.
+
     Args:
         change: None where it is not known.
         gold: the relevant ids, of chunks or of documents.
@@ -222,20 +253,27 @@ def ids_text(change: IdChange | None, gold: Collection[str] = ()) -> str:
         return "unknown"
     if change.is_none:
         return "the same"
-    lost = [_id_text(id, str(rank), gold) for id, rank in change.lost]
-    gained = [_id_text(id, str(rank), gold) for id, rank in change.gained]
-    moved = [_id_text(id, f"{old} -> {new}", gold) for id, old, new in change.moved]
+    ids_by_kind = {
+        "lost": [_id_text(id, str(rank), gold) for id, rank in change.lost],
+        "gained": [_id_text(id, str(rank), gold) for id, rank in change.gained],
+        "moved": [_id_text(id, f"{old} -> {new}", gold) for id, old, new in change.moved],
+    }
     parts: list[str] = []
-    for kind, ids in (("lost", lost), ("gained", gained), ("moved", moved)):
+    for kind, ids in ids_by_kind.items():
         if ids:
             parts.append(f"{kind} {as_line(ids, _MOST_IDS)}")
     return "; ".join(parts)
 
 
 def _id_text(id: str, ranks: str, gold: Collection[str]) -> str:
-    """An id with its ranks, and whether it is gold."""
+    """An id with its ranks, and whether it is gold.
+
+    Args:
+        ranks: the rank, or that of before and that of now.
+        gold: the relevant ids, of chunks or of documents.
+    """
     # A pipeline's chunks are named after their document: "handbook#3-...".
-    document = id.rpartition("#")[0]
+    document, _, _ = id.rpartition("#")
     if id in gold or document in gold:
         ranks += ", gold"
     return f"{shown_line(id, longest=_LONGEST_ID)} ({ranks})"
@@ -247,7 +285,9 @@ def cause_text(case: CaseDifference) -> str:
     for cause in (case.cause_before, case.cause_after):
         if cause is not None and cause.label not in labels:
             labels.append(cause.label)
-    return " -> ".join(labels) or "unknown"
+    if not labels:
+        return "unknown"
+    return " -> ".join(labels)
 
 
 def response_text(response: str | None, generated: Status | None) -> str:
@@ -263,7 +303,11 @@ def response_text(response: str | None, generated: Status | None) -> str:
 
 
 def what_changed(case: CaseDifference) -> Iterator[tuple[str, str]]:
-    """What a reader wants to know of a case: a label and a line each."""
+    """The lines on a case that went another way, each with its label, which may be empty.
+
+    The question comes first, then what changed, then both answers. The screen of a comparison, its
+    Markdown and its page have these same lines.
+    """
     if case.query is not None:
         yield "", shown_line(case.query, longest=_LONGEST_TEXT)
     for flip in case.flips:
@@ -280,6 +324,7 @@ def _responses(case: CaseDifference) -> Iterator[tuple[str, str]]:
     """Both answers, or that they are the same; nothing where neither run gave any."""
     old = response_text(case.response_before, case.stages_before.get("generate"))
     new = response_text(case.response_after, case.stages_after.get("generate"))
+    # The texts are cut: two answers may differ behind that place.
     if old == new and case.response_before == case.response_after:
         if case.response_before is not None:
             yield "answer", f"the same: {old}"
@@ -290,7 +335,7 @@ def _responses(case: CaseDifference) -> Iterator[tuple[str, str]]:
 
 
 def _cell_text(value: float | None, status: Status) -> str:
-    """A value, or how the cell ended that has none."""
+    """The value of a score, or why it has none, such as "skipped"."""
     if value is None:
         return status.value
     return number_text(value)
@@ -307,7 +352,11 @@ class _NumberForm(NamedTuple):
 
     @classmethod
     def of(cls, size: float, unit: str) -> _NumberForm:
-        """The form for numbers up to a size."""
+        """The form for numbers up to a size, with three or four digits that say something.
+
+        Numbers that are read together have one form, that of the largest: 0.9 s beside 1.2 s is in
+        seconds, too.
+        """
         if unit == "share":
             return cls(100.0, 1, "%")
         if unit == "s" and size < 1:
@@ -319,7 +368,12 @@ class _NumberForm(NamedTuple):
         return cls(1.0, 1, "")
 
     def text(self, number: float, *, sign: bool = False) -> str:
-        """A number that the factor is in already."""
+        """A number with its unit.
+
+        Args:
+            number: multiplied by the factor already, because `movement` rounds such numbers.
+            sign: whether a plus stands before a positive number.
+        """
         plus = "+" if sign else ""
         return f"{number:{plus},.{self.places}f}{self.ending}"
 
@@ -338,9 +392,11 @@ def number_text(value: float | None, unit: str = "", *, sign: bool = False) -> s
 
 
 def movement_cells(before: float | None, now: float | None, unit: str = "") -> tuple[str, str, str]:
-    """A figure before and now, and its change: the printed change is that of the printed figures.
+    """A figure before and now, and its change, in one form.
 
-    ``-`` where a figure is unknown, and for the change then.
+    The printed change is the difference of the printed figures. Rounded by itself it could be
+    another one (+0.007 beside 0.124 and 0.130), and a reader would take that for a mistake. ``-``
+    is in the place of an unknown figure, and of the change then.
     """
     if before is None or now is None:
         return number_text(before, unit), number_text(now, unit), "-"
@@ -354,6 +410,8 @@ def paired_cases_text(
 ) -> str:
     """How many cases two means are of, and how many one of the runs measured alone.
 
+    ``40, 3 only before``: these three are in neither mean.
+
     Args:
         names: of the two runs.
     """
@@ -365,14 +423,18 @@ def paired_cases_text(
 
 
 def cases_in_short(both: int, only_first: int, only_second: int) -> str:
-    """The same for a narrow table: ``5 of 10``, those in both of those in either."""
-    if not (only_first or only_second):
+    """How many cases two means are of, for a narrow table: ``5 of 10``.
+
+    The first number is of cases that both runs measured, the second of those that either did.
+    """
+    in_either = both + only_first + only_second
+    if in_either == both:
         return f"{both:,}"
-    return f"{both:,} of {both + only_first + only_second:,}"
+    return f"{both:,} of {in_either:,}"
 
 
 class Ends(Protocol):
-    """What has two ends: an interval, a difference with its interval."""
+    """What `range_text` prints: an interval, or a difference that has the ends of its own."""
 
     @property
     def low(self) -> float | None:

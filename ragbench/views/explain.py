@@ -25,7 +25,13 @@ _LONGEST = 300
 _LONGEST_CHUNK = 160
 """Letters of a chunk that are shown: ragbench report --html shows all."""
 _LONGEST_QUESTION = 160
+"""Letters of a question that names its case: two lines of a terminal."""
 _LONGEST_ID = 60
+"""Letters of the id of a case or a chunk that are shown."""
+_LONGEST_GOLD_ID = 100
+"""Letters of an id of the gold, which has a line of its own."""
+_LONGEST_MOVE = 100
+"""Letters of what one operator did to a chunk."""
 _MOST_STEPS = 6
 """Answers of a judge that are shown for a metric."""
 _MOST_CHUNKS = 4
@@ -38,7 +44,7 @@ LabelledLine = tuple[str, str]
 
 
 def case_name(id: str, question: str) -> str:
-    """What a reader knows a case by: its question, after its id where somebody gave it one.
+    """The text by which a reader knows a case: its question, after its id if the dataset has ids.
 
     An id that was derived from the question tells nothing, and a command takes the question, too.
     """
@@ -50,6 +56,9 @@ def case_name(id: str, question: str) -> str:
 
 def case_story_lines(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[LabelledLine]:
     """A case from its question to its answer, with all that is known of it.
+
+    ``ragbench explain RUN CASE`` prints it. The order is that in which it happened: the question,
+    each stage, the chunks, the answer, and at the end what was measured.
 
     Args:
         row: must hold its story.
@@ -73,7 +82,7 @@ def case_story_lines(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[Labell
     if row.validation is not None:
         yield "verdict", _line(row.validation.message)
         for quote in row.validation.evidence:
-            chunk_id = shown_line(quote.chunk_id, longest=60)
+            chunk_id = shown_line(quote.chunk_id, longest=_LONGEST_ID)
             yield "evidence", f'{chunk_id}: "{_line(quote.text)}"'
     for metric, cell in zip(metrics, row.cells, strict=True):
         yield "score", f"{metric.name} {score_text(cell)}"
@@ -87,14 +96,18 @@ def short_story_lines(
 ) -> Iterator[LabelledLine]:
     """A case on one screen: what lost the answer, the gold, and each chunk on a line.
 
+    ``ragbench explain RUN`` prints several cases so, one below the other.
+
     Args:
         row: must hold its story.
         width: letters of a line of the terminal, without the label.
     """
     story = row.story
     assert story is not None
+    # Letters of texts that take two lines, and of those that take one. A few less than there are:
+    # words are not broken, and " ..." may follow.
     two_lines = max(40, 2 * width - 10)
-    one_line = width - 4
+    one_line = width - len(" ...")
 
     yield from _question_lines(row, story, longest=two_lines, turns=2)
     for hop in story.hops:
@@ -134,7 +147,12 @@ def _score_line(row: CaseRow, metrics: Sequence[Metric], *, longest: int) -> Ite
 def _question_lines(
     row: CaseRow, story: CaseStory, *, longest: int, turns: int
 ) -> Iterator[LabelledLine]:
-    """The last turns, the question, what became of the case, and what was searched for."""
+    """The last turns, the question, what became of the case, and what was searched for.
+
+    Args:
+        longest: letters of a line.
+        turns: how many turns of the conversation before the question are shown.
+    """
     for turn in story.history[-turns:]:
         yield turn.role, shown_line(turn.text, longest=longest)
     yield "question", shown_line(row.query, longest=longest)
@@ -151,7 +169,11 @@ def _question_lines(
 
 
 def search_text(search: SearchStory) -> str:
-    """One of several searches for a question, in a line: its query and what it found."""
+    """One of several searches for a question, in a line: its query and what it found.
+
+    Of a RAG that searches several times, it shows which search brought the gold, and which brought
+    nothing new.
+    """
     text = "what it found is not known"
     if search.new is not None:
         text = f"{len(search.ids)} found, {search.new} new"
@@ -169,10 +191,12 @@ def search_text(search: SearchStory) -> str:
 
 
 def _line(text: str) -> str:
+    """A text from a run on one line, which cannot steer the terminal."""
     return shown_line(text, longest=_LONGEST)
 
 
 def _answer_text(row: CaseRow, *, longest: int) -> str:
+    """The answer of a case; ``-`` where it has none."""
     if row.response is None:
         return "-"
     return shown_line(row.response, longest=longest)
@@ -191,29 +215,36 @@ def _expectation_lines(story: CaseStory, *, longest: int) -> Iterator[LabelledLi
 
 
 def _doubtful_sentence_lines(story: CaseStory) -> Iterator[LabelledLine]:
-    """Sentences of the answer that do not hold: by numbers and citations, and by judges."""
+    """Sentences of the answer that do not hold: by numbers and citations, and by judges.
+
+    Claims that a judge drew from several sentences are in none of them, and are left out here.
+    """
     for note in story.notes:
-        sentence = shown_line(note.sentence, longest=_LONGEST_CHUNK)
-        yield "sentence", f'"{sentence}": {_line(note.problem)}'
+        text = shown_line(note.sentence, longest=_LONGEST_CHUNK)
+        yield "sentence", f'"{text}": {_line(note.problem)}'
     for answer in story.supported:
-        for judged in answer.sentences:
-            if judged.text is None or judged.verdict == "supported":
+        for sentence in answer.sentences:
+            if sentence.text is None or sentence.verdict == "supported":
                 continue
-            sentence = shown_line(judged.text, longest=_LONGEST_CHUNK)
-            reason = _line(judged.claims[0].reason)
-            yield "sentence", f'"{sentence}": {judged.verdict} by {answer.metric}: {reason}'
+            text = shown_line(sentence.text, longest=_LONGEST_CHUNK)
+            # Of its claims the first one's reason: a line has no room for all.
+            reason = _line(sentence.claims[0].reason)
+            yield "sentence", f'"{text}": {sentence.verdict} by {answer.metric}: {reason}'
 
 
 def _gold_lines(story: CaseStory) -> Iterator[LabelledLine]:
     """What is relevant to the case: its ids, then its texts."""
     for id in story.gold_ids:
-        yield "gold", shown_line(id, longest=100)
+        yield "gold", shown_line(id, longest=_LONGEST_GOLD_ID)
     for text in story.gold_texts:
         yield "gold", f'"{_line(text)}"'
 
 
 def _gold_texts(story: CaseStory) -> Iterator[str]:
-    """Each gold chunk with its ranks; without any, the gold that was not retrieved."""
+    """Each retrieved gold chunk with its ranks; without any, the gold that was not retrieved.
+
+    A short case has two lines for the gold: a missing part of it is shown in the whole story only.
+    """
     gold_chunks = [chunk for chunk in story.chunks if chunk.is_gold]
     for chunk in gold_chunks:
         yield f"{_chunk_heading(chunk)}: {shown_line(chunk.text)}"
@@ -224,12 +255,16 @@ def _gold_texts(story: CaseStory) -> Iterator[str]:
 
 
 def hop_text(hop: Hop) -> str:
-    """How a stage ended, in a line: its status, how long it took and why."""
+    """How a stage ended, in a line: its status, how long it took and why.
+
+    An outcome that was not asked for in this run (a recorded one, one of an earlier run) says so.
+    """
     parts = [hop.status.value]
     if hop.known is not Known.ASKED:
         parts.append(hop.known.value)
     if hop.seconds is not None:
-        time = f"{hop.seconds * 1e3:,.1f} ms"
+        milliseconds = hop.seconds * 1e3
+        time = f"{milliseconds:,.1f} ms"
         if hop.sharing > 1:
             time += f", the mean of a call of {hop.sharing} cases"
         parts.append(time)
@@ -239,7 +274,11 @@ def hop_text(hop: Hop) -> str:
 
 
 def chunk_ranks(chunk: ChunkStory) -> str:
-    """At which rank a chunk was retrieved, and at which generation was given it."""
+    """At which rank a chunk was retrieved, and at which generation was given it.
+
+    ``3`` where both are the same, ``3 > 1`` where operators moved it up, ``3 > dropped``, and
+    ``- > 2`` for one that they added.
+    """
     retrieved = "-"
     if chunk.retrieved is not None:
         retrieved = str(chunk.retrieved)
@@ -253,12 +292,13 @@ def chunk_ranks(chunk: ChunkStory) -> str:
 
 def chunk_fate(chunk: ChunkStory) -> str:
     """What the operators did to a chunk, in a line; empty when nothing."""
-    return "; ".join(shown_line(move, longest=100) for move in chunk.moves)
+    moves = [shown_line(move, longest=_LONGEST_MOVE) for move in chunk.moves]
+    return "; ".join(moves)
 
 
 def _chunk_heading(chunk: ChunkStory) -> str:
     """A chunk by rank, id and score, with what the operators did to it."""
-    text = f"{chunk_ranks(chunk)}. {shown_line(chunk.id, longest=60)}"
+    text = f"{chunk_ranks(chunk)}. {shown_line(chunk.id, longest=_LONGEST_ID)}"
     if chunk.is_gold:
         text += " GOLD"
     if chunk.score is not None:
@@ -269,14 +309,17 @@ def _chunk_heading(chunk: ChunkStory) -> str:
 
 
 def score_text(cell: Cell) -> str:
-    """The value of a cell, or how it ended that has none."""
+    """The value of a score, or why it has none, such as "skipped"."""
     if cell.value is None:
         return cell.status.value
     return f"{cell.value:.3f}"
 
 
 def _judge_lines(metric: Metric, judgements: Sequence[Judgement]) -> Iterator[LabelledLine]:
-    """The first answers of the judges of a metric, with what they quote."""
+    """The first answers of the judges of a metric, with what they quote.
+
+    A quote that is in no context is shown with "nowhere": the judge made it up.
+    """
     steps: list[JudgeStep] = []
     for judgement in judgements:
         steps += judgement.steps
@@ -285,15 +328,20 @@ def _judge_lines(metric: Metric, judgements: Sequence[Judgement]) -> Iterator[La
         for quote in step.quotes:
             place = "nowhere"
             if quote.context is not None:
-                place = f"context {quote.context + 1}"
+                number = quote.context + 1  # readers count from 1
+                place = f"context {number}"
             yield "quote", f'{place}: "{_line(quote.text)}"'
 
 
 def case_story_object(row: CaseRow, metrics: tuple[Metric, ...]) -> dict[str, Any]:
-    """A case as a JSON object: that of report.json, with its story and its judgements."""
+    """A case as a JSON object: that of report.json, with its story and its judgements.
+
+    ``ragbench explain --json`` prints it.
+    """
     story_object = case_object(row, metrics)
     story_object["story"] = row.story
     judgements_by_metric: dict[str, list[dict[str, Any]]] = {}
+    # A run without judges has no judgements at all.
     for metric, judgements in zip(metrics, row.judgements, strict=False):
         if judgements:
             objects = [judgement_object(judgement) for judgement in judgements]

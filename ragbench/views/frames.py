@@ -18,14 +18,18 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 _FIRST_COLUMNS = ("id", "query", "reference", "answer", "contexts")
+"""The columns of cases before those of their metrics."""
 _LAST_COLUMNS = ("cause", "decided_by", "explanation", "failure")
+"""The columns behind them."""
 _LISTS = ("contexts",)
+"""Columns whose values are lists of texts."""
 
 
 def cases_frame(report: Report) -> DataFrame:
-    """A row per case of a run, with a column per metric."""
+    """A row per case of a run, with a column per metric: ``Report.to_pandas`` gives it."""
     metric_columns = _metric_columns(report)
     rows: list[tuple[object, ...]] = []
+    # Found by their ids, rows hold their stories, with the texts of chunks.
     ids = [case.id for case in report.index(None, None)]
     for row in report.find(ids):
         scores = [cell.value for cell in row.cells]
@@ -35,7 +39,10 @@ def cases_frame(report: Report) -> DataFrame:
 
 
 def _metric_columns(report: Report) -> list[str]:
-    """The column of each metric: its name, marked where another column has that name."""
+    """The column of each metric: its name, marked where another column has that name.
+
+    A metric of the user's own may be called "answer".
+    """
     columns: list[str] = []
     for metric in report.metrics:
         name = metric.name
@@ -52,7 +59,9 @@ def _first_values(row: CaseRow) -> tuple[object, ...]:
 
 def _context_texts(row: CaseRow) -> list[str] | None:
     """The texts that generation was given, best first; None where there was no retrieval."""
-    stage = "post_retrieve" if "post_retrieve" in row.stages else "retrieve"
+    stage = "retrieve"
+    if "post_retrieve" in row.stages:  # whose chunks generation was given
+        stage = "post_retrieve"
     story = row.story
     if story is None or row.stages.get(stage) is not Status.MEASURED:
         return None
@@ -66,7 +75,9 @@ def _context_texts(row: CaseRow) -> list[str] | None:
 def _last_values(row: CaseRow) -> tuple[object, ...]:
     """The values behind the scores: the cause, what decided it, and the first failure."""
     attribution = row.attribution
-    failure = str(row.failures[0]) if row.failures else None
+    failure: str | None = None
+    if row.failures:
+        failure = str(row.failures[0])
     return attribution.cause.value, attribution.decided_by.value, attribution.explanation, failure
 
 
@@ -80,7 +91,11 @@ def summaries_frame(report: Report) -> DataFrame:
     rows: list[tuple[object, ...]] = []
     for summary in report.summaries:
         definition = summary.metric.definition
-        interval = summary.interval
+        low: float | None = None
+        high: float | None = None
+        if summary.interval is not None:
+            low = summary.interval.low
+            high = summary.interval.high
         rows.append(
             (
                 summary.metric.name,
@@ -89,8 +104,8 @@ def summaries_frame(report: Report) -> DataFrame:
                 definition.unit,
                 summary.decided_by or None,
                 summary.score,
-                None if interval is None else interval.low,
-                None if interval is None else interval.high,
+                low,
+                high,
                 *(getattr(summary, count) for count in _SUMMARY_COUNTS),
             )
         )
@@ -115,6 +130,12 @@ def changed_cases_frame(comparison: Comparison) -> DataFrame:
     """A row per case that failed in one run and passed in the other."""
     rows: list[tuple[object, ...]] = []
     for case in comparison.changed:
+        cause_before: str | None = None
+        if case.cause_before is not None:
+            cause_before = case.cause_before.value
+        cause_after: str | None = None
+        if case.cause_after is not None:
+            cause_after = case.cause_after.value
         rows.append(
             (
                 case.id,
@@ -122,8 +143,8 @@ def changed_cases_frame(comparison: Comparison) -> DataFrame:
                 case.first,
                 case.second,
                 case.kind.value,
-                None if case.cause_before is None else case.cause_before.value,
-                None if case.cause_after is None else case.cause_after.value,
+                cause_before,
+                cause_after,
                 case.response_before,
                 case.response_after,
             )
@@ -147,6 +168,7 @@ def differences_frame(comparison: Comparison) -> DataFrame:
         for difference in metric.differences:
             rows.append(_difference_values(metric, difference))
         if not metric.differences:
+            # All columns between the name and the reason.
             missing = [None] * (len(_PAIR_COLUMNS) - 2)
             rows.append((metric.name, *missing, metric.untested))
     return _frame(
@@ -159,8 +181,10 @@ def differences_frame(comparison: Comparison) -> DataFrame:
 
 
 def _difference_values(metric: MetricComparison, difference: Difference) -> tuple[object, ...]:
-    """The row of two runs on one metric."""
-    p_value = difference.p_corrected if difference.cases else None
+    """The row of two runs on one metric, under `_PAIR_COLUMNS`."""
+    p_value: float | None = None
+    if difference.cases:  # without common cases nothing was tested
+        p_value = difference.p_corrected
     return (
         metric.name,
         difference.first,
@@ -187,7 +211,11 @@ def _frame(
     counts: Sequence[str] = (),
     flags: Sequence[str] = (),
 ) -> DataFrame:
-    """A frame whose other columns are texts, each column of a type that has NA."""
+    """A frame of rows, each column of a type that has NA: by itself pandas makes NaN of None.
+
+    Args:
+        columns: their names. Those that are none of the following hold texts, or lists of texts.
+    """
     pandas: Any = require("pandas", extra="pandas")
     series: dict[str, Any] = {}
     for position, name in enumerate(columns):

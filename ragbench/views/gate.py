@@ -46,17 +46,23 @@ _MOST_ANNOTATIONS = 9
 _MOST_CHECKS = 60
 """Checks in Markdown: forges allow a comment 65,536 letters."""
 _MOST_LOST_CASES = 20
+"""Cases with a lower score, or with expectations that do not hold, that are listed."""
+_MOST_LABELS = 20
+"""Tags and languages whose numbers of cases are named."""
 _MOST_CHANGED_CASES = 5
 """Cases of each kind that went another way, in Markdown."""
 _LONGEST = 160
+"""Letters of an id, or of a line of examples."""
 _MOST_EXAMPLES = 5
+"""Examples in such a line."""
 _MOST_MAIN_CHECKS = 3
 """Checks in the comment of a gate that passed."""
 _MOST_RUNS = 30
 """Of how many runs of main there are bars."""
 _TONES = {"green": "passes", "red": "fails", "yellow": "undecided"}
+"""Of the headline of a document, by the verdict's colour."""
 _LEVELS = {"green": "notice", "red": "error", "yellow": "warning"}
-"""Of annotations, by colour."""
+"""Of GitHub's annotations, by the verdict's colour."""
 
 
 def comment_marker(verdict: GateResult) -> str:
@@ -75,11 +81,15 @@ def gate_document(
 ) -> Document:
     """The verdict with all its checks; in Markdown a short form of it where it passed.
 
+    The Markdown is a comment on a pull request: one that passed has nothing to act on, and a long
+    comment on each of them would soon be read by none.
+
     Args:
         causes: what became of the run's cases.
         against: the run's cases beside those of the baseline.
     """
     corrections = [check.corrected for check in verdict.checks if check.corrected]
+    flows = () if against is None else against.flows
     document = Document(
         kind="ragbench gate",
         title=f"{verdict.word} ({verdict.run.rag} on {verdict.run.dataset})",
@@ -93,7 +103,7 @@ def gate_document(
             _trends_section(verdict),
             system_section("the baseline", "this run", verdict.system),
             causes_section(causes),
-            flows_section(() if against is None else against.flows),
+            flows_section(flows),
             unfulfilled_section(verdict.unfulfilled),
             _cases_section(verdict, against),
         ),
@@ -106,6 +116,7 @@ def gate_document(
 
 
 def _foot(verdict: GateResult) -> str:
+    """Which runs were compared, and by which settings: enough to repeat the gate."""
     runs = f"run {source_text(verdict.run)}"
     if verdict.baseline is not None:
         runs += f"; baseline {source_text(verdict.baseline)}"
@@ -114,29 +125,36 @@ def _foot(verdict: GateResult) -> str:
 
 
 def _refusals_section(verdict: GateResult) -> Section:
+    """Why the runs could not be compared as asked, and what to do about each reason."""
     lines = [f"{refusal.what}: {refusal_text(refusal)}" for refusal in verdict.refusals]
     return Section(title="Not compared", lines=lines)
 
 
 def _checks_section(verdict: GateResult) -> Section:
-    """All checks, each with a drawing of its change or figure."""
+    """All checks, each with a drawing of its change or figure.
+
+    Below them is what several lost checks have in common: there is one thing to look for then.
+    """
     rows: list[Sequence[object]] = []
     for check, drawing in zip(verdict.checks, _drawings(verdict.checks), strict=True):
         rows.append(_check_row(check, drawing))
+    hint = ""
+    if verdict.shared is not None:
+        hint = verdict.shared.text
     return Section(
         title="Checks",
         columns=("check", "outcome", "", *CHECK_COLUMNS, "detectable", "why"),
         rows=rows,
         most=_MOST_CHECKS,
-        hint="" if verdict.shared is None else verdict.shared.text,
+        hint=hint,
     )
 
 
 def _trends_section(verdict: GateResult) -> Section:
+    """The metrics that drifted over the runs of main: losses too small to fail a single gate."""
     columns = ("metric", "from", "to", "runs", "since", "p", "course")
-    return Section(
-        title="Main over its merges", columns=columns, rows=list(_trend_rows(verdict.checks))
-    )
+    rows = list(_trend_rows(verdict.checks))
+    return Section(title="Main over its merges", columns=columns, rows=rows)
 
 
 def _cases_section(verdict: GateResult, against: Against | None) -> Section:
@@ -156,14 +174,8 @@ def _cases_section(verdict: GateResult, against: Against | None) -> Section:
         name = shown_line(case.id, longest=_LONGEST)
         if case.query:
             name = case_name(case.id, case.query)
-        rows.append(
-            (
-                name,
-                case.metric,
-                number_text(case.before),
-                shown_line(after_text(case), longest=_LONGEST),
-            )
-        )
+        after = shown_line(after_text(case), longest=_LONGEST)
+        rows.append((name, case.metric, number_text(case.before), after))
     return Section(
         title=f"Cases with a lower score ({len(verdict.lost_cases):,})",
         columns=("case", "metric", "before", "now"),
@@ -173,7 +185,11 @@ def _cases_section(verdict: GateResult, against: Against | None) -> Section:
 
 
 def _calm_document(verdict: GateResult, whole: Document, against: Against | None) -> Document:
-    """What a comment says where there is nothing to look into; it has at most 24 lines."""
+    """What a comment says where there is nothing to look into; it has at most 24 lines.
+
+    Args:
+        whole: the document that the page shows, from which title and headline are taken.
+    """
     rows: list[Sequence[object]] = []
     for check in _telling_checks(verdict):
         rows.append((check.label, check.outcome.value, *check_cells(check)))
@@ -186,9 +202,9 @@ def _calm_document(verdict: GateResult, whole: Document, against: Against | None
     if courses:
         notes.append(f"Main over its merges: {'; '.join(courses)}.")
     if verdict.system is not None and not verdict.system.is_none:
-        changes = as_line([*change_lines(verdict.system)], _MOST_EXAMPLES)
+        changes = list(change_lines(verdict.system))
         if changes:
-            notes.append(f"Changed in the system: {changes}.")
+            notes.append(f"Changed in the system: {as_line(changes, _MOST_EXAMPLES)}.")
     if against is not None and against.changed:
         notes.append(f"{counts_text(against.pair)}.")
     notes.extend(verdict.notes)
@@ -201,9 +217,12 @@ def _calm_document(verdict: GateResult, whole: Document, against: Against | None
 
 
 def _telling_checks(verdict: GateResult) -> list[GateCheck]:
-    """The first checks of the whole run, and the errors that were let through."""
-    small = (CheckKind.SLICE, CheckKind.COVERAGE, CheckKind.DRIFT)
-    main = [check for check in verdict.checks if check.kind not in small]
+    """The checks that the comment of a passed gate has: the first ones of the whole run.
+
+    Errors that the limit let through are shown beside them: cases that failed are in no score.
+    """
+    of_a_part = (CheckKind.SLICE, CheckKind.COVERAGE, CheckKind.DRIFT)
+    main = [check for check in verdict.checks if check.kind not in of_a_part]
     if not main:
         main = list(verdict.checks)
     errors: list[GateCheck] = []
@@ -214,7 +233,11 @@ def _telling_checks(verdict: GateResult) -> list[GateCheck]:
 
 
 def unjudged_document(message: str) -> Document:
-    """Why a gate could not run."""
+    """Why a gate could not run: a pull request needs a comment then, too.
+
+    Args:
+        message: of the error. Its first line becomes the headline, each further one a note.
+    """
     headline, *notes = message.splitlines() or [""]
     return Document(
         kind="ragbench gate", title="could not run", headline=headline, tone="fails", notes=notes
@@ -222,28 +245,30 @@ def unjudged_document(message: str) -> Document:
 
 
 def dataset_section(change: DatasetChange | None) -> Section:
-    """Which cases differ, how many have which label, and how the new ones scored."""
+    """How the dataset changed since the baseline; empty where it did not.
+
+    Scores on new cases beside the others tell whether a metric moved because of the system, or
+    because the new cases are harder.
+    """
     title = "How the dataset changed"
     if change is None:
         return Section(title=title)
     lines = [f"unchanged: {counted(change.common, 'case')}"]
     labels = [f"{label.label} {label.before:,} -> {label.now:,}" for label in change.labels]
     if labels:
-        lines.append(f"Cases by tag and language: {as_line(labels, _MOST_LOST_CASES)}")
+        lines.append(f"Cases by tag and language: {as_line(labels, _MOST_LABELS)}")
     for score in change.scores:
-        lines.append(
-            f"{score.metric}: {number_text(score.new)} on new or edited cases "
-            f"({score.new_cases:,}), {number_text(score.common)} on the others "
-            f"({score.common_cases:,})"
-        )
-    kinds: dict[str, Sequence[str]] = {
+        new = f"{number_text(score.new)} on new or edited cases ({score.new_cases:,})"
+        common = f"{number_text(score.common)} on the others ({score.common_cases:,})"
+        lines.append(f"{score.metric}: {new}, {common}")
+    ids_by_kind: dict[str, Sequence[str]] = {
         "under another id": [f"{before} -> {now}" for before, now in change.renamed],
         "edited": change.edited,
         "added": change.added,
         "gone": change.gone,
     }
     rows: list[Sequence[object]] = []
-    for kind, ids in kinds.items():
+    for kind, ids in ids_by_kind.items():
         if ids:
             examples = shown_line(as_line(ids, _MOST_EXAMPLES), longest=_LONGEST)
             rows.append((kind, f"{len(ids):,}", examples))
@@ -257,8 +282,10 @@ def _check_row(check: GateCheck, drawing: Markup) -> Sequence[object]:
     detectable = "-"
     if check.drop is not None:
         detectable = number_text(check.drop.detectable_drop, check.unit)
-    # Change and interval are drawn, and have columns of their own.
-    reason = "" if check.outcome is GateOutcome.PASSED else _FIGURES_OF_REASON.sub("", check.reason)
+    reason = ""
+    if check.outcome is not GateOutcome.PASSED:
+        # Change and interval are drawn, and have columns of their own.
+        reason = _FIGURES_OF_REASON.sub("", check.reason)
     outcome = check.outcome.value
     return (check.label, outcome, drawing, *check_cells(check), detectable, reason)
 
@@ -268,19 +295,25 @@ _FIGURES_OF_REASON = re.compile(
     r"(?:, on \S+ cases? in both \(.*?\))?(?:[,:] |$)"
     r"(?:a loss of more than the tolerated \S+ is )?"
 )
+"""The beginning of a check's reason as `ragbench.gate.words` writes it: "down 0.05 from 0.90 to
+0.85 (95% interval ...), on 40 cases in both (...): a loss of more than the tolerated 0.02 is"."""
 
 
 def _drawings(checks: Sequence[GateCheck]) -> Iterator[Markup]:
-    """Each check's change or figure with its interval and limit, on one axis for each unit."""
+    """Each check's change or figure with its interval and limit, on one axis for each unit.
+
+    Drawings below each other are compared by eye, which needs a common axis. Changes lie on both
+    sides of 0, figures without a baseline above it: these two have axes of their own.
+    """
     edges: dict[tuple[str, bool], float] = {}
     for check in checks:
         axis = (check.unit, check.drop is None)
-        for end in (check.limit, *_drawn_figures(check)):
-            if end is not None:
-                edges[axis] = max(edges.get(axis, 0.0), abs(end))
+        for number in (check.limit, *_drawn_figures(check)):
+            if number is not None:
+                edges[axis] = max(edges.get(axis, 0.0), abs(number))
     for check in checks:
         figure, low, high = _drawn_figures(check)
-        edge = edges[check.unit, check.drop is None] or 1.0
+        edge = edges[check.unit, check.drop is None] or 1.0  # an axis needs a length
         if figure is None:
             yield Markup("")
         elif check.drop is None:
@@ -304,20 +337,28 @@ def _trend_rows(checks: Sequence[GateCheck]) -> Iterator[Sequence[str]]:
     """The metrics that drifted on main, each with its course in bars."""
     for check in checks:
         trend = check.trend
-        if trend is not None:
-            yield (
-                check.subject.removeprefix("drift: "),
-                number_text(trend.start),
-                number_text(trend.end),
-                f"{trend.runs:,}",
-                (trend.since or "-")[:10],
-                f"{trend.p_value:.2g}",
-                sparkline(trend.levels, scale=1.0, width=_MOST_RUNS),
-            )
+        if trend is None:
+            continue
+        since = "-"
+        if trend.since:
+            since = trend.since[:10]  # the day of an ISO time
+        yield (
+            check.subject.removeprefix("drift: "),
+            number_text(trend.start),
+            number_text(trend.end),
+            f"{trend.runs:,}",
+            since,
+            f"{trend.p_value:.2g}",
+            sparkline(trend.levels, scale=1.0, width=_MOST_RUNS),
+        )
 
 
 def github_annotations(verdict: GateResult) -> str:
-    """A line for the verdict, then one for each check and refusal that stands against it."""
+    """A line for the verdict, then one for each check and refusal that stands against it.
+
+    GitHub reads such lines from the output of a step, and shows them on the pull request: ten of
+    each level, and no more.
+    """
     title = f"ragbench {verdict.outcome.value}"
     annotations = [annotation(_LEVELS[verdict.colour], title, verdict.headline)]
     for refusal in verdict.refusals[:_MOST_ANNOTATIONS]:
@@ -334,10 +375,12 @@ def github_annotations(verdict: GateResult) -> str:
 
 
 def github_error(message: str) -> str:
+    """The annotation of a gate that could not run."""
     return annotation("error", "ragbench gate could not run", message)
 
 
 def refusal_text(refusal: Refusal) -> str:
+    """Why two runs are not compared, and the way out, in two sentences."""
     return f"{refusal.reason}. To go on, {refusal.remedy}"
 
 
@@ -375,6 +418,7 @@ def check_cells(check: GateCheck) -> CheckCells:
 
 
 def limit_text(check: GateCheck) -> str:
+    """The limit of a check in words: "at least 0.800"; ``-`` where nothing is demanded."""
     if check.outcome is GateOutcome.NOT_JUDGED:
         return "-"
     number = number_text(check.limit, check.unit)
@@ -383,7 +427,7 @@ def limit_text(check: GateCheck) -> str:
 
 
 def after_text(change: CaseChange) -> str:
-    """What a case came to now: a number, or why there is none."""
+    """The score of a case in this run: a number, or why there is none."""
     if change.after is not None:
         return number_text(change.after)
     if change.status == "failed" and change.reason:
@@ -392,7 +436,9 @@ def after_text(change: CaseChange) -> str:
 
 
 def junit_report(verdict: GateResult) -> bytes:
-    """The verdict as a ``testsuites`` document; the same verdict gives the same bytes.
+    """The verdict as a ``testsuites`` document, which servers for continuous integration show.
+
+    The same verdict gives the same bytes.
 
     A check that failed is a failure, one that is inconclusive is skipped, with the reason, and a
     refusal to compare is an error: JUnit knows no "inconclusive".
@@ -401,7 +447,7 @@ def junit_report(verdict: GateResult) -> bytes:
 
 
 def junit_error(message: str) -> bytes:
-    """The document of a gate that could not run."""
+    """The document of a gate that could not run: a server must not take it for one that passed."""
     return _junit("", {}, [_JUnitCase("gate", "error", message, "could not run")])
 
 
@@ -416,7 +462,13 @@ class _JUnitCase(NamedTuple):
 
 
 def _junit(dataset: str, settings: Mapping[str, object], cases: Sequence[_JUnitCase]) -> bytes:
-    """A ``testsuites`` document with one suite."""
+    """A ``testsuites`` document with one suite.
+
+    Args:
+        dataset: names the classes of the test cases, so that servers tell gates on several
+            datasets apart; empty for a gate that could not run.
+        settings: of the gate, which become properties.
+    """
     from xml.etree import ElementTree as Tree
 
     suite = Tree.Element("testsuite")
@@ -443,8 +495,11 @@ def _junit(dataset: str, settings: Mapping[str, object], cases: Sequence[_JUnitC
         "failures": str(outcomes["failure"]),
         "errors": str(outcomes["error"]),
     }
-    name = xml_text(f"ragbench gate: {dataset}" if dataset else "ragbench gate")
+    name = "ragbench gate"
+    if dataset:
+        name = xml_text(f"ragbench gate: {dataset}")
     skipped = str(outcomes["skipped"])
+    # The schema has the number of skipped cases on a suite, and not on the whole.
     suite.attrib.update({"name": name, **counts, "skipped": skipped, "time": "0"})
     root = Tree.Element("testsuites", {"name": "ragbench gate", **counts, "time": "0"})
     root.append(suite)
@@ -459,7 +514,8 @@ def _junit_cases(verdict: GateResult) -> Iterator[_JUnitCase]:
         message = refusal_text(refusal)
         yield _JUnitCase(f"comparable: {refusal.what}", "error", message, refusal.what)
     for check in verdict.checks:
-        name = f"{check.name} ({check.bound})"  # without figures: servers know a test by its name
+        # Without figures: servers know a test by its name, and show its course over the builds.
+        name = f"{check.name} ({check.bound})"
         if check.outcome is GateOutcome.FAILED:
             reason = _reason_in_full(verdict, check)
             yield _JUnitCase(name, "failure", reason, check.kind.value)
@@ -470,7 +526,10 @@ def _junit_cases(verdict: GateResult) -> Iterator[_JUnitCase]:
 
 
 def _reason_in_full(verdict: GateResult, check: GateCheck) -> str:
-    """Why a check failed, and what it shares with others; the expectations that do not hold."""
+    """Why a check failed, and what it shares with others; the expectations that do not hold.
+
+    A server shows the text of a failed test alone: all that explains it must be there.
+    """
     lines = [check.reason]
     if verdict.shared is not None and check.subject in verdict.shared.subjects:
         lines.append(verdict.shared.text)
@@ -480,10 +539,11 @@ def _reason_in_full(verdict: GateResult, check: GateCheck) -> str:
 
 
 def unfulfilled_lines(unfulfilled: Unfulfilled) -> list[str]:
-    """A case with its expectations that do not hold per line."""
+    """A line for each case with expectations that do not hold: its id, then these expectations."""
     lines: list[str] = []
     for case in unfulfilled.cases:
-        lines.append(f"{shown_line(case.id, longest=_LONGEST)}: {'; '.join(case.sentences)}")
+        id = shown_line(case.id, longest=_LONGEST)
+        lines.append(f"{id}: {'; '.join(case.sentences)}")
     return lines
 
 

@@ -15,6 +15,7 @@ from ragbench.views.report import values_of
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _DIGITS = "12345678"
+"""The levels of a sparkline, in a terminal that has block signs, and in one that has none."""
 _LEAST_SPAN = 0.1
 """Share of a metric's scale that a sparkline spans at least: noise is not to look like a cliff."""
 
@@ -51,9 +52,13 @@ def sparkline(
     width: int = 60,
     plain: bool = False,
 ) -> str:
-    """The figures as a row of bars, newest to the right.
+    """The figures of a metric over runs as a row of bars, newest to the right.
 
     Args:
+        figures: None for a run without one, which is a gap.
+        scale: the size of the metric's range, such as 1 for a share; None where it has no ends.
+        breaks: positions of runs that do not compare with those before, each behind a line.
+        width: bars that are shown, the newest ones.
         plain: digits from 1 to 8, where a terminal has no block signs.
     """
     numbers = [figure for figure in figures if figure is not None]
@@ -61,9 +66,14 @@ def sparkline(
         return ""
     low = min(numbers)
     high = max(numbers)
-    span = max(high - low, _LEAST_SPAN * (scale or 0.0))
-    bottom = (low + high) / 2.0 - span / 2.0
+    least_span = 0.0
+    if scale is not None:
+        least_span = _LEAST_SPAN * scale
+    span = max(high - low, least_span)
+    middle = (low + high) / 2.0
+    bottom = middle - span / 2.0
     signs = _DIGITS if plain else _BLOCKS
+    highest_level = len(signs) - 1
     bars: list[str] = []
     for position, figure in enumerate(figures):
         if position in breaks:
@@ -71,15 +81,18 @@ def sparkline(
         if figure is None:
             bars.append(" ")
             continue
-        share = (figure - bottom) / span if span else 0.5
-        level = int(share * 8.0 + 1e-9)  # a share that rounding left just below
-        bars.append(signs[min(7, max(0, level))])
+        share = 0.5  # all figures are the same
+        if span:
+            share = (figure - bottom) / span
+        # The small summand is for a share that rounding left just below a level.
+        level = int(share * len(signs) + 1e-9)
+        bars.append(signs[min(highest_level, max(0, level))])
     return "".join(bars[-width:])
 
 
 def span_text(dates: Sequence[str | None]) -> str:
-    """From which day to which; empty where none is known."""
-    days = [date[:10] for date in dates if date]
+    """From which day to which runs are, to be put behind their number; empty without days."""
+    days = [date[:10] for date in dates if date]  # the day of an ISO time
     if not days:
         return ""
     if days[0] == days[-1]:
@@ -88,38 +101,51 @@ def span_text(dates: Sequence[str | None]) -> str:
 
 
 def fall_line(metric: str, fall: MainTrend) -> str:
-    day = "" if fall.since is None else f" since {fall.since[:10]}"
+    """By how much a metric fell on main, since when, and how sure that is.
+
+    Its p-value is one that holds "however often one looks": a test for a single look would raise
+    an alarm sooner or later, when it is repeated at every merge.
+    """
     runs = counted(fall.runs, "run")
+    if fall.since is not None:
+        runs += f" since {fall.since[:10]}"
     return (
-        f"{metric} went from {fall.start:.3f} to {fall.end:.3f} over {runs}{day} "
+        f"{metric} went from {fall.start:.3f} to {fall.end:.3f} over {runs} "
         f"(p = {fall.p_value:.2g}, however often one looks)"
     )
 
 
 def name_of(history: History, position: int) -> str:
-    """A run, by its commit and its day."""
+    """A run by its commit and its day; by its number where neither is known."""
     run = history.runs[position]
     parts: list[str] = []
     if run.commit:
-        parts.append(run.commit[:12])
+        parts.append(run.commit[:12])  # enough to find it by
     if run.date:
         parts.append(run.date[:10])
-    return ", ".join(parts) or f"run {position + 1}"
+    if not parts:
+        return f"run {position + 1}"
+    return ", ".join(parts)
 
 
 def people_lines(history: History) -> Iterator[str]:
-    """What labels of people made of a run's figures, beside its own."""
+    """The figures of runs that labels of people correct, each beside the uncorrected one."""
     for position, run in enumerate(history.runs):
         for metric, (corrected, low, high, labels) in run.people.items():
-            judged = run.scores.get(metric, 0.0)
+            label_count = counted(round(labels), "label")
+            uncorrected = run.scores.get(metric, 0.0)
             yield (
                 f"{metric} at {name_of(history, position)}: {corrected:.3f} ({low:.3f} .. "
-                f"{high:.3f}), from {counted(round(labels), 'label')}; uncorrected {judged:.3f}"
+                f"{high:.3f}), from {label_count}; uncorrected {uncorrected:.3f}"
             )
 
 
 def remarks(history: History) -> Iterator[str]:
-    """What a reader must know to read the table right."""
+    """The sentences below the table of runs, without which its figures would be misread.
+
+    They say where runs do not compare, where the dataset was edited, which runs were lower, and
+    that there are too few of them to show a fall.
+    """
     for gap in history.breaks:
         yield f"{name_of(history, gap.at)}: {gap.reason}; runs before it are not compared with it"
     edited: list[str] = []
@@ -135,8 +161,10 @@ def remarks(history: History) -> Iterator[str]:
             "before are shown at the level of the newest cases, linked by what neighbours share"
         )
     if lower:
-        later = f", and {len(lower) - 1} later" if len(lower) > 1 else ""
-        yield f"shown to be lower than the runs before: {lower[0]}{later}"
+        line = f"shown to be lower than the runs before: {lower[0]}"
+        if len(lower) > 1:
+            line += f", and {len(lower) - 1} later"
+        yield line
     if history.followed < history.least:
         runs = counted(history.followed, "comparable run is", "comparable runs are")
         yield f"{runs} followed: a fall shows in {history.least} or more"
@@ -145,11 +173,21 @@ def remarks(history: History) -> Iterator[str]:
 def limits_yaml(
     limits: Sequence[FittedLimit], runs: Sequence[RunScores], command: Sequence[str], baseline: str
 ) -> str:
-    """A section ``gate`` that `ragbench.gate.config.read_gate_config` reads."""
+    """The file of limits that ``ragbench baseline`` and ``init`` fit to the noise of runs.
+
+    `ragbench.gate.config.read_gate_config` reads its section ``gate``. Each limit has a comment
+    with what it rests on, because people edit the file.
+
+    Args:
+        runs: of the unchanged system on the same cases.
+        command: that wrote the file, without ``ragbench``.
+        baseline: which baseline the gate compares with.
+    """
     number = len(runs)
     cases = len(runs[0].cases)
+    command_line = shlex.join(["ragbench", *command])
     lines = [
-        f"# Written by: {shown_line(shlex.join(['ragbench', *command]))}",
+        f"# Written by: {shown_line(command_line)}",
         f"# from {number} runs of the unchanged system on {cases:,} cases. Run it again when the",
         "# dataset has changed. max_drop is the noise of one run against their mean, rounded up;",
         "# a larger drop blocks when it is shown. With more cases or more runs it can be smaller.",
@@ -159,6 +197,7 @@ def limits_yaml(
     ]
     for limit in limits:
         key = limit.metric
+        # A name that YAML could read as anything else is quoted.
         if not re.fullmatch(r"[A-Za-z_][\w@.]*", key):
             key = json.dumps(key, ensure_ascii=False)
         lines.append(f"    # {limit_line(limit)}")

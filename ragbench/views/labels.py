@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 
 
 def ask_text(drawn: Drawn) -> str:
-    """What a person decides."""
+    """What a person is asked to decide, and by which keys: in the terminal and on the page."""
     is_paired = any(len(task.answers) > 1 for task in drawn.tasks)
-    order = ", of the left answer first, then of the right one" if is_paired else ""
-    keys = ", ".join(f"{choice.key} = {choice.value:g}" for choice in drawn.choices)
-    return f"Your verdict{order}: {keys}; s if you are not sure."
+    order = ""
+    if is_paired:
+        order = ", of the left answer first, then of the right one"
+    keys = [f"{choice.key} = {choice.value:g}" for choice in drawn.choices]
+    return f"Your verdict{order}: {', '.join(keys)}; s if you are not sure."
 
 
 CORRECTED_COLUMNS = (
@@ -33,16 +35,19 @@ CORRECTED_COLUMNS = (
     "labels",
     "r",
 )
+"""The columns of `corrected_rows`, in terminal, Markdown and page."""
 
 
 def corrected_rows(corrections: Sequence[Correction]) -> Iterator[tuple[str, ...]]:
     """A row for each figure: the metric's own, and what people make of it."""
     for correction in corrections:
         unit = correction.unit
-        sign = len(correction.runs) > 1  # of a difference
+        sign = len(correction.runs) > 1  # a difference has one
         metric = correction.metric
         if correction.runs:
-            metric += f" ({' - '.join(reversed(correction.runs))})"
+            # As a subtraction: the later run less the earlier one.
+            runs = " - ".join(reversed(correction.runs))
+            metric += f" ({runs})"
         interval = "too few labels"
         if correction.interval is not None:
             interval = range_text(correction.interval, unit, sign=sign)
@@ -58,13 +63,14 @@ def corrected_rows(corrections: Sequence[Correction]) -> Iterator[tuple[str, ...
 
 
 def corrected_text(correction: Correction) -> str:
-    """A difference as people see it, and as the metric alone does."""
+    """The difference of two runs as people see it, beside that by the metric alone."""
     metric, judged, judged_ends, corrected, ends, *_ = next(corrected_rows([correction]))
+    result = "not shown to differ"
     interval = correction.interval
-    is_shown = interval is not None and not interval.low <= 0.0 <= interval.high
-    word = "shown to differ" if is_shown else "not shown to differ"
+    if interval is not None and not interval.low <= 0.0 <= interval.high:
+        result = "shown to differ"
     return (
-        f"{metric} by people: {corrected} ({ends}), {word}, from {correction.labels:,} labelled "
+        f"{metric} by people: {corrected} ({ends}), {result}, from {correction.labels:,} labelled "
         f"pairs; uncorrected {judged} ({judged_ends})"
     )
 
@@ -81,12 +87,13 @@ def corrected_section(corrections: Sequence[Correction]) -> Section:
 
 
 def raters_text(raters: Raters) -> str:
-    """How far several people agree."""
+    """How far several people agree on the same answers: a metric cannot agree with them better."""
     kappa = number_text(raters.kappa)
     alpha = number_text(raters.alpha)
+    answers = counted(raters.items, "answer")
     return (
-        f"{raters.metric}: {raters.people:,} people labelled the same "
-        f"{counted(raters.items, 'answer')}: kappa {kappa}, alpha {alpha}. Their mean is used."
+        f"{raters.metric}: {raters.people:,} people labelled the same {answers}: kappa {kappa}, "
+        f"alpha {alpha}. Their mean is used."
     )
 
 
@@ -105,7 +112,9 @@ def label_page(drawn: Drawn, *, by: str = "", shows_judge: bool = False) -> Page
         answers: list[dict[str, object]] = []
         for answer in task.answers:
             answers.append(_answer_values(drawn, task, answer, shows_judge=shows_judge))
-        references = task.references if drawn.reads(Need.REFERENCE) else ()
+        references: Sequence[str] = ()
+        if drawn.reads(Need.REFERENCE):
+            references = task.references
         tasks.append({"question": task.question, "references": references, "answers": answers})
     values = {
         "metric": drawn.metric.name,
@@ -124,11 +133,23 @@ def label_page(drawn: Drawn, *, by: str = "", shows_judge: bool = False) -> Page
 def _answer_values(
     drawn: Drawn, task: LabelTask, answer: Judged, *, shows_judge: bool
 ) -> dict[str, object]:
-    """What ``label.html.jinja`` shows of an answer: only what the metric reads."""
+    """An answer as ``label.html.jinja`` shows it: only what the metric reads.
+
+    ``line`` is the label without its value, as the page's script writes it into a file.
+    """
+    text: str | None = None
+    if drawn.reads(Need.RESPONSE):
+        text = answer.answer
+    contexts: Sequence[str] = ()
+    if drawn.reads(Need.RETRIEVED_CONTEXTS):
+        contexts = answer.contexts
+    judge: float | None = None
+    if shows_judge:
+        judge = answer.value
     return {
         "line": json.dumps(drawn.line(task, answer)),
-        "text": answer.answer if drawn.reads(Need.RESPONSE) else None,
-        "judge": answer.value if shows_judge else None,
+        "text": text,
+        "judge": judge,
         "run": answer.run,
-        "contexts": answer.contexts if drawn.reads(Need.RETRIEVED_CONTEXTS) else (),
+        "contexts": contexts,
     }

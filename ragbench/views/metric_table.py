@@ -12,7 +12,7 @@ from ragbench.views.document import number_text, range_text
 
 
 def metric_columns(form: Form, summaries: Sequence[Summary]) -> list[TableColumn]:
-    """The columns that a form shows of these metrics."""
+    """The columns that a form shows of these metrics; a rare one only where it has a value."""
     columns: list[TableColumn] = []
     for column in METRIC_TABLE:
         if form not in column.forms:
@@ -31,7 +31,9 @@ def metric_cell(column: TableColumn, summary: Summary, *, unit: str = "") -> str
     if isinstance(value, Interval):
         return range_text(value, unit)
     if isinstance(value, int):
-        return f"{value:,}" if value else "-"
+        if value == 0:  # a table of counts is read by what is not 0
+            return "-"
+        return f"{value:,}"
     return number_text(value, unit)
 
 

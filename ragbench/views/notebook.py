@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from ragbench.core.attribution import LOSSES
 from ragbench.core.comparison import Comparison
+from ragbench.core.metric import Metric
 from ragbench.core.record import replace
 from ragbench.core.report import IndexedCase, Report, badness, main_metric
 from ragbench.safe_text import shown_line
@@ -30,13 +31,16 @@ _LONGEST = 200
 def report_html(report: Report) -> str:
     """The headline of a run, its causes, its metrics and its worst cases."""
     notes = list(report.notes)
-    warning = "" if report.is_comparable else f"Not comparable: {notes.pop(0)}"
+    warnings: list[str] = []
+    if not report.is_comparable:
+        reason = notes.pop(0)
+        warnings.append(f"Not comparable: {reason}")
     document = Document(
         kind="ragbench evaluation",
         title=f"{report.manifest['rag']['name']} on {report.manifest['dataset']['name']}",
         headline=headline(report),
         sections=(
-            Section(title="Warning", lines=[warning] if warning else []),
+            Section(title="Warning", lines=warnings),
             causes_section(report.causes),
             _metrics_section(report),
             _worst_cases_section(report),
@@ -55,23 +59,31 @@ def _metrics_section(report: Report) -> Section:
         cells: list[str] = []
         for column in columns:
             cell = metric_cell(column, summary)
-            cells.append(f"{cell} of {summary.total:,}" if column.is_of_total else cell)
+            if column.is_of_total:
+                cell += f" of {summary.total:,}"
+            cells.append(cell)
         rows.append(cells)
+    hint = ""
     unmeasured = unmeasured_text(report)
+    if unmeasured:
+        hint = f"Not measured: {unmeasured}."
     return Section(
         title="Metrics",
         columns=[column.heading for column in columns],
         rows=rows,
-        hint=f"Not measured: {unmeasured}." if unmeasured else "",
+        hint=hint,
     )
 
 
 def _worst_cases_section(report: Report) -> Section:
     """The lost cases with the lowest values of the metric that cases are ordered by."""
     position = main_metric(report.metrics)
-    metric = None if position is None else report.metrics[position]
+    metric: Metric | None = None
+    if position is not None:
+        metric = report.metrics[position]
 
     def case_badness(case: IndexedCase) -> tuple[bool, float]:
+        """Sorts the worst case first."""
         return badness(case.value, metric)
 
     lost = [case for case in report.index(position, None) if case.cause in LOSSES]
@@ -141,10 +153,13 @@ def _changed_section(changes: Changes) -> Section:
 
 def _short(text: str | None) -> str:
     """The beginning of a text on one line; a dash where there is none."""
-    return "-" if text is None else shown_line(text, longest=_LONGEST)
+    if text is None:
+        return "-"
+    return shown_line(text, longest=_LONGEST)
 
 
 def _html(document: Document) -> str:
+    """A document as a part of a page, without drawings and with short tables."""
     sections = [_without_drawings(section) for section in document.sections]
     sections = [_shortened(section) for section in sections]
     return render("notebook.html.jinja", {"document": replace(document, sections=sections)})
@@ -166,5 +181,7 @@ def _shortened(section: Section) -> Section:
     if len(section.rows) <= _MOST_ROWS:
         return section
     count = f"{_MOST_ROWS:,} of {len(section.rows):,} rows are shown."
-    hint = " ".join(filter(None, (section.hint, count)))
+    hint = count
+    if section.hint:
+        hint = f"{section.hint} {count}"
     return replace(section, rows=section.rows[:_MOST_ROWS], hint=hint)

@@ -1,4 +1,8 @@
-"""A report as report.json and timings.json."""
+"""A report as report.json and timings.json.
+
+What is the same in every run on the same inputs is in report.json, so that two runs can be compared
+byte by byte; durations, and metrics made of them, are in timings.json.
+"""
 
 from __future__ import annotations
 
@@ -33,30 +37,37 @@ from ragbench.safe_text import counted
 
 def shown_columns(metrics: Sequence[Metric]) -> tuple[tuple[str, int], ...]:
     """Name and position of each metric that gives the same value in every run."""
-    return tuple(
-        (metric.name, position)
-        for position, metric in enumerate(metrics)
-        if metric.definition.deterministic
-    )
+    columns: list[tuple[str, int]] = []
+    for position, metric in enumerate(metrics):
+        if metric.definition.deterministic:
+            columns.append((metric.name, position))
+    return tuple(columns)
 
 
 def values_of(record: object, names: str) -> dict[str, Any]:
-    """Some fields of a record under their own names."""
+    """Some fields of a record under their own names, for JSON.
+
+    Args:
+        names: of the fields, with spaces between them.
+    """
     return {name: getattr(record, name) for name in names.split()}
 
 
 _CASE = "id query language cluster tags reference reference_ids retrieved_ids response"
+"""The fields of a case that JSON has as they are."""
 
 
 def case_object(row: CaseRow, metrics: Sequence[Metric]) -> dict[str, Any]:
-    """A case as a JSON object, with the metrics that give the same value in every run."""
+    """A case as a JSON object, with the metrics that give the same value in every run.
+
+    ``ragbench cases`` and ``ragbench explain`` print it. Parts that a run does not have, such as a
+    validation, are left out.
+    """
     columns = shown_columns(metrics)
-    case = {
-        **values_of(row, f"{_CASE} stages"),
-        "scores": {name: _cell_object(row.cells[position]) for name, position in columns},
-        # A traceback stays in the journal.
-        "failures": [values_of(failure, "stage type message cause") for failure in row.failures],
-    }
+    scores = {name: _cell_object(row.cells[position]) for name, position in columns}
+    # A traceback stays in the journal.
+    failures = [values_of(failure, "stage type message cause") for failure in row.failures]
+    case = {**values_of(row, f"{_CASE} stages"), "scores": scores, "failures": failures}
     if row.repeats:
         case["repeats"] = _repeats_object(row, columns)
     case["attribution"] = row.attribution
@@ -70,15 +81,19 @@ def case_object(row: CaseRow, metrics: Sequence[Metric]) -> dict[str, Any]:
 
 
 def _repeats_object(row: CaseRow, columns: Sequence[tuple[str, int]]) -> dict[str, Any]:
-    """The cells that each score is the mean of."""
+    """The cells that each score is the mean of, where the RAG was asked several times."""
     objects: dict[str, Any] = {}
     for name, position in columns:
         repeats = row.repeats[position]
-        if repeats is not None:
-            cells: list[dict[str, Any] | None] = []
-            for cell in repeats.cells:
-                cells.append(None if cell is None else _cell_object(cell))
-            objects[name] = cells
+        if repeats is None:
+            continue
+        cells: list[dict[str, Any] | None] = []
+        for cell in repeats.cells:
+            if cell is None:  # the case was not asked this time
+                cells.append(None)
+            else:
+                cells.append(_cell_object(cell))
+        objects[name] = cells
     return objects
 
 
@@ -91,15 +106,18 @@ def _gold_object(biography: Biography) -> dict[str, Any]:
 
 
 def _cell_object(cell: Cell) -> dict[str, Any]:
-    """A cell: a value when measured, else why there is none."""
+    """A score: a value when it was measured, else the reason why there is none."""
     cell_object: dict[str, Any] = {"status": cell.status, "value": cell.value}
     if cell.status is not Status.MEASURED:
-        cell_object["reason"] = cell.reason if cell.failure is None else str(cell.failure)
+        reason = cell.reason
+        if cell.failure is not None:
+            reason = str(cell.failure)
+        cell_object["reason"] = reason
     return cell_object
 
 
 def metric_object(metric: Metric) -> dict[str, Any]:
-    """What a reader of a score must know of its metric."""
+    """A metric beside its score in JSON: its version, which way is better, its range and unit."""
     names = "version digest group direction low high unit aggregate"
     return {"metric": metric.name, **values_of(metric.definition, names)}
 
@@ -182,21 +200,24 @@ def _reported(summary: Summary) -> ReportedMetric:
 
 
 def sharing_remark(latencies: Sequence[Latency]) -> str | None:
-    """Why there are no percentiles of stages whose cases shared calls."""
+    """Why there are no percentiles of stages whose cases shared calls; None where none did.
+
+    Terminal and page show it below their times.
+    """
     shared = [latency for latency in latencies if latency.sharing > 1]
     if not shared:
         return None
-    stages = ""
+    most = max(latency.sharing for latency in shared)
+    cases = counted(most, "case")
+    remark = f"up to {cases} shared a call; --batch-size 1 measures each alone"
     if len(shared) < len(latencies):
-        stages = f"{', '.join(latency.stage for latency in shared)}: "
-    cases = max(latency.sharing for latency in shared)
-    return (
-        f"{stages}up to {counted(cases, 'case')} shared a call; --batch-size 1 measures each alone"
-    )
+        stages = [latency.stage for latency in shared]
+        remark = f"{', '.join(stages)}: {remark}"
+    return remark
 
 
 def timings_json(report: Report) -> bytes:
-    """timings.json: the durations, which differ from run to run."""
+    """timings.json: the durations, and the metrics that are made of them."""
     summaries: list[dict[str, Any]] = []
     for summary in report.summaries:
         if not summary.metric.definition.deterministic:

@@ -14,13 +14,18 @@ _HINT = (
 
 
 def roles_section(roles: Sequence[FieldRole]) -> Section:
-    """A row for each field; of several files, each row names its own."""
+    """A row for each field; of several files, each row names its own.
+
+    A column that was taken for the wrong field makes every figure wrong: a user can see it here.
+    """
     paths = {role.path for role in roles}
-    rows: list[tuple[str, ...]] = []
-    for role in roles:
-        row = (role.field, role.source, role.because)
-        rows.append((*row, role.path) if len(paths) > 1 else row)
-    columns: tuple[str, ...] = ("field", "read from", "because of")
+    columns = ["field", "read from", "because of"]
     if len(paths) > 1:
-        columns = (*columns, "in")
+        columns.append("in")
+    rows: list[list[str]] = []
+    for role in roles:
+        row = [role.field, role.source, role.because]
+        if len(paths) > 1:
+            row.append(role.path)
+        rows.append(row)
     return Section(title="Read as follows", columns=columns, rows=rows, hint=_HINT)

@@ -1,6 +1,7 @@
 """A run's report as a document, and what terminal, Markdown and page say alike of it.
 
-The page draws the first sections itself.
+`run_document` makes report.md. The page draws the first sections itself, and takes the others from
+`detail_sections`; the terminal takes single rows and sentences.
 """
 
 from __future__ import annotations
@@ -41,17 +42,27 @@ from ragbench.views.words import words_lines
 _MOST_SLICED = 8
 """Metrics that the table of slices has a column for."""
 _LONGEST_ID = 100
+"""Letters of the id of a case that are shown."""
 _LONGEST_NAME = 60
-"""Letters of a question that is an example."""
+"""Letters of a question, or of a stage's name, that is an example."""
 _LONGEST_SENTENCE = 200
+"""Letters of an expectation that does not hold."""
 _LONGEST_ERROR = 1000
+"""Letters of an error's message."""
 _MOST_FAILURES = 100
+"""Kinds of errors that the page lists."""
+_MOST_EXAMPLES = 3
+"""Cases that are named as examples of something."""
 _LONGEST_TABLE = 50
 """Rows of a table that are shown: a comment on a pull request holds 65,536 letters."""
 
 
 def run_document(report: Report) -> Document:
-    """The report as report.md shows it: only what is the same in every run on the same inputs."""
+    """The report as report.md shows it: only what is the same in every run on the same inputs.
+
+    Times and other figures that differ from run to run are left out, so that report.md can be
+    under version control, and a difference in it is one of the system.
+    """
     notes = list(report.notes)
     lines: list[str] = []
     if not report.is_comparable:
@@ -83,7 +94,11 @@ def run_document(report: Report) -> Document:
 
 
 def _drawn_cases(dataset: Mapping[str, Any]) -> str:
-    """How many cases of a dataset were asked, and how they were chosen."""
+    """How many cases of a dataset were asked, and how they were chosen.
+
+    Args:
+        dataset: as the manifest of the run has it.
+    """
     cases = counted(dataset["cases"], "case")
     if dataset["sample"] is not None:
         return f"{cases}, drawn at random (seed {dataset['seed']})"
@@ -93,7 +108,10 @@ def _drawn_cases(dataset: Mapping[str, Any]) -> str:
 
 
 def headline(report: Report) -> str:
-    """How the answers compare, and as what most of the lost cases are lost."""
+    """The report in two or three sentences: how the answers compare, and how most cases are lost.
+
+    Whoever reads no further knows how good the system is, and which stage to begin with.
+    """
     total = sum(count.cases for count in report.causes)
     if not total:
         return "No case."
@@ -103,13 +121,17 @@ def headline(report: Report) -> str:
         return text
     worst = max(losses, key=lambda count: count.cases)
     lost = sum(count.cases for count in losses)
-    group = "most" if 2 * worst.cases > lost else "the largest group"
-    estimated = ", estimated" if worst.estimated else ""
-    share = f"{worst.cases:,} ({worst.cases / total:.0%}{estimated})"
-    verb = "is" if lost == 1 else "are"
+    share = f"{worst.cases / total:.0%}"
+    if worst.estimated:
+        share += ", estimated"
+    cases = f"{worst.cases:,} ({share})"
     if lost == worst.cases:
-        return f"{text} {share} {verb} lost as “{worst.cause.label}”."
-    return f"{text} {lost:,} are lost, {group} as “{worst.cause.label}”: {share}."
+        verb = "is" if lost == 1 else "are"
+        return f"{text} {cases} {verb} lost as “{worst.cause.label}”."
+    group = "the largest group"
+    if 2 * worst.cases > lost:
+        group = "most"
+    return f"{text} {lost:,} are lost, {group} as “{worst.cause.label}”: {cases}."
 
 
 def reused_text(report: Report) -> str:
@@ -117,12 +139,18 @@ def reused_text(report: Report) -> str:
     counts = [f"{stage.reused:,} of {stage.stage}" for stage in report.stages if stage.reused]
     if not counts:
         return ""
-    since = (report.reused_from or "").replace("T", " ")[:16]
-    return f"Reused from the run of {since}: {', '.join(counts)}."
+    start = ""
+    if report.reused_from is not None:
+        # An ISO time such as 2026-11-29T14:15:02 to the minute, with a space.
+        start = report.reused_from.replace("T", " ")[:16]
+    return f"Reused from the run of {start}: {', '.join(counts)}."
 
 
 def detail_sections(report: Report) -> Iterator[Section]:
-    """What comes below the metrics and the causes, on the page too."""
+    """The sections below the metrics and the causes, in report.md and on the page.
+
+    They go from results to what the run rests on. Some may be empty: a document leaves those out.
+    """
     if report.corrections:
         yield corrected_section(report.corrections)
     yield _gold_section(report.gold)
@@ -146,7 +174,7 @@ def detail_sections(report: Report) -> Iterator[Section]:
 
 
 def _gold_section(gold: Mapping[GoldCause, int]) -> Section:
-    """Of how many cases the gold was retrieved, or lost in which way."""
+    """Of how many cases the gold was retrieved, or lost in which way within the search."""
     total = sum(gold.values())
     rows: list[Sequence[object]] = []
     for cause, cases in gold.items():
@@ -163,16 +191,21 @@ def _failures_section(failures: Sequence[FailureGroup]) -> Section:
     """What stages and metrics raised, equal errors together."""
     rows: list[Sequence[object]] = []
     for group in failures[:_MOST_FAILURES]:
-        error = f"{group.type}: {group.message}"[:_LONGEST_ERROR]
+        error = f"{group.type}: {group.message}"
+        # A reader knows a case by its question; a run that holds no texts has its ids alone.
         names = group.questions or group.examples
-        examples = "; ".join(shown_line(name, longest=_LONGEST_NAME) for name in names[:3])
-        rows.append((group.stage, error, f"{group.count:,}", examples))
+        examples = [shown_line(name, longest=_LONGEST_NAME) for name in names[:_MOST_EXAMPLES]]
+        row = (group.stage, error[:_LONGEST_ERROR], f"{group.count:,}", "; ".join(examples))
+        rows.append(row)
     columns = ("stage", "error", "cases", "for example")
     return Section(title="Failures", columns=columns, rows=rows, most=_LONGEST_TABLE)
 
 
 def _metrics(summaries: Sequence[Summary]) -> Iterator[Section]:
-    """The metrics with their figures, then why cases have no value."""
+    """The metrics with their figures, then why cases have no value.
+
+    A metric without any value is in the second table alone: its row would hold nothing but dashes.
+    """
     columns = metric_columns("markdown", summaries)
     rows: list[Sequence[object]] = []
     for summary in summaries:
@@ -181,7 +214,9 @@ def _metrics(summaries: Sequence[Summary]) -> Iterator[Section]:
         row: list[str] = []
         for column in columns:
             cell = metric_cell(column, summary)
-            row.append(f"{cell} of {summary.total:,}" if column.is_of_total else cell)
+            if column.is_of_total:
+                cell += f" of {summary.total:,}"
+            row.append(cell)
         rows.append(row)
     headings = [column.heading for column in columns]
     yield Section(title="Metrics", columns=headings, rows=rows)
@@ -190,13 +225,19 @@ def _metrics(summaries: Sequence[Summary]) -> Iterator[Section]:
     for names, reasons in why_not_measured(summaries):
         metrics = ", ".join(names)
         for reason, count in reasons:
-            reason_rows.append((metrics, reason, f"{count:,}" if count else "-"))
+            cases = "-"
+            if count:
+                cases = f"{count:,}"
+            reason_rows.append((metrics, reason, cases))
             metrics = ""  # they stand in the first of their rows alone
     yield Section(title="Not measured", columns=("metric", "why", "cases"), rows=reason_rows)
 
 
 def unfulfilled_section(unfulfilled: Unfulfilled | None) -> Section:
-    """The expectations that do not hold, by case."""
+    """The expectations that do not hold, by case; empty where no case has any.
+
+    The gate's document has the same section.
+    """
     title = "Expectations that do not hold"
     if unfulfilled is None or not unfulfilled.total:
         return Section(title=title)
@@ -217,7 +258,7 @@ def unfulfilled_section(unfulfilled: Unfulfilled | None) -> Section:
     )
 
 
-_GOLD_CAUSES = {
+_GOLD_CAUSES: Mapping[GoldCause, str] = {
     GoldCause.RETRIEVED: "retrieved",
     GoldCause.RANKED_LOWER: "found by the same search, at a later rank than were retrieved",
     GoldCause.LOST_BY_THRESHOLD: "below the score threshold",
@@ -228,16 +269,20 @@ _GOLD_CAUSES = {
     GoldCause.NOT_INDEXED: "not in the collection",
     GoldCause.UNKNOWN: "unknown: the collection cannot be asked for it",
 }
+"""What became of the gold in the search, as it ends the sentence "the gold is ..."."""
 
 
 def _validation(table: ValidationTable) -> Section:
     """What a validator found in the chunks, beside what the system made of them."""
-    present = f"{table.answer_present.count:,} ({number_text(table.answer_present.share)})"
+    share = number_text(table.answer_present.share)
+    cases = counted(table.verdicts, "case")
     lines = [
-        f"By {table.validator}: the answer is shown to be in the chunks of {present} of "
-        f"{counted(table.verdicts, 'case')}. {quality_text(table)}"
+        f"By {table.validator}: the answer is shown to be in the chunks of "
+        f"{table.answer_present.count:,} ({share}) of {cases}. {quality_text(table)}"
     ]
-    lines += [f"{line[0].upper()}{line[1:]}." for line in words_lines(table.words, of_run=True)]
+    for line in words_lines(table.words, of_run=True):
+        # Made for the terminal; here each is a sentence.
+        lines.append(f"{line[0].upper()}{line[1:]}.")
     if table.unmatched:
         cases = counted(table.unmatched, "case")
         lines.append(f"Neither an answer nor an abstention, but a verdict: {cases}.")
@@ -246,62 +291,71 @@ def _validation(table: ValidationTable) -> Section:
 
 
 def _judging_section(judging: JudgeReport) -> Section:
-    """What the answers took that the judged scores rest on."""
+    """Which models judged, and how many answers, tokens and how much money each metric took."""
     judge = judging.judge
     lines: list[str] = []
-    for role, model in (("judge", judge["chat"]), ("embeddings", judge["embeddings"])):
+    models = {"judge": judge["chat"], "embeddings": judge["embeddings"]}
+    for role, model in models.items():
         if model:
             lines.append(f"{role}: {model['model']} at {model['base_url']}")
-    lines.append(f"price: {judging.price_origin or 'unknown'}")
+    price_origin = judging.price_origin or "unknown"
+    lines.append(f"price: {price_origin}")
     lines.append(f"fingerprint {judge['fingerprint']}")
     lines.extend(judge_remarks(judging))
 
     rows: list[Sequence[object]] = []
     for line in judging.lines:
+        cost = "unknown"
+        if line.cost is not None:
+            cost = f"{line.cost:.4f}"
         rows.append(
             (
                 line.metric,
                 f"{line.answers:,}",
                 f"{line.prompt_tokens:,}",
                 f"{line.completion_tokens:,}",
-                "unknown" if line.cost is None else f"{line.cost:.4f}",
+                cost,
             )
         )
-    cost = f"cost ({judging.currency})" if judging.currency else "cost"
-    columns = ("metric", "answers", "tokens in", "tokens out", cost)
+    cost_heading = "cost"
+    if judging.currency:
+        cost_heading += f" ({judging.currency})"
+    columns = ("metric", "answers", "tokens in", "tokens out", cost_heading)
     return Section(title="Judging", lines=lines, columns=columns, rows=rows)
 
 
 def _steadiness_section(judging: JudgeReport) -> Section:
-    """How far repeated judgements of the same case agree."""
+    """How far repeated judgements of the same case agree; empty where none was repeated.
+
+    A difference between two systems that is smaller than the error of the mean is the judge's own.
+    """
     rows: list[Sequence[object]] = []
     for line in judging.lines:
         steadiness = line.steadiness
-        if steadiness is not None:
-            rows.append(
-                (
-                    line.metric,
-                    f"{steadiness.cases:,}",
-                    f"{steadiness.deviation:.3f}",
-                    f"{steadiness.changed:,}",
-                    f"{steadiness.error:.4f}",
-                )
+        if steadiness is None:
+            continue
+        rows.append(
+            (
+                line.metric,
+                f"{steadiness.cases:,}",
+                f"{steadiness.deviation:.3f}",
+                f"{steadiness.changed:,}",
+                f"{steadiness.error:.4f}",
             )
-    return Section(
-        title=f"Judgements repeated {counted(judging.judge['repeats'], 'time')}",
-        columns=(
-            "metric",
-            "cases",
-            "deviation within a case",
-            "cases that changed",
-            "error of the mean",
-        ),
-        rows=rows,
+        )
+    columns = (
+        "metric",
+        "cases",
+        "deviation within a case",
+        "cases that changed",
+        "error of the mean",
     )
+    repeats = counted(judging.judge["repeats"], "time")
+    return Section(title=f"Judgements repeated {repeats}", columns=columns, rows=rows)
 
 
 def _slices(report: Report) -> Section:
-    """The scores of the first metrics by tag and language."""
+    """The scores of the first metrics by tag and language, which shows where a system is weak."""
     summaries: list[Summary] = []
     for summary in report.summaries:
         is_measured = any(part.measured for part in summary.slices)
@@ -310,12 +364,15 @@ def _slices(report: Report) -> Section:
     summaries = summaries[:_MOST_SLICED]
     rows: list[Sequence[object]] = []
     # Every summary has the same slices in the same order.
-    for parts in zip(*(summary.slices for summary in summaries), strict=True):
-        scores = [_slice_text(part) for part in parts]
-        rows.append((f"{parts[0].by}: {parts[0].value}", f"{parts[0].total:,}", *scores))
+    slices_by_metric = [summary.slices for summary in summaries]
+    for slices in zip(*slices_by_metric, strict=True):
+        name = f"{slices[0].by}: {slices[0].value}"
+        scores = [_slice_text(slice_of_metric) for slice_of_metric in slices]
+        rows.append((name, f"{slices[0].total:,}", *scores))
+    metric_names = [summary.metric.name for summary in summaries]
     return Section(
         title="Slices",
-        columns=("slice", "cases", *(summary.metric.name for summary in summaries)),
+        columns=("slice", "cases", *metric_names),
         rows=rows,
         most=_LONGEST_TABLE,
         folded=f"{len(rows):,} slices by tag and language",
@@ -325,6 +382,7 @@ def _slices(report: Report) -> Section:
 
 
 def _slice_text(part: Slice) -> str:
+    """A metric's score on a slice, with its interval, which is wide for a slice of few cases."""
     text = number_text(part.score)
     if part.interval is not None:
         text += f" ({part.interval.low:.2f} .. {part.interval.high:.2f})"
@@ -332,33 +390,44 @@ def _slice_text(part: Slice) -> str:
 
 
 def _roles(manifest: Mapping[str, Any]) -> list[FieldRole]:
-    """What each field was read from; an older run does not say."""
+    """The field or column that each part of a case was read from; an older run does not say."""
     return [msgspec.convert(role, FieldRole) for role in manifest.get("roles", ())]
 
 
 def _origin(manifest: Mapping[str, Any]) -> Section:
-    """What the run rests on: dataset, fingerprints, commit, versions."""
+    """What the run rests on: dataset, fingerprints, commit, versions.
+
+    Two runs with other scores are explained by it, or repeated with it.
+    """
     dataset = manifest["dataset"]
     git = manifest["git"]
-    lines = [f"dataset: {dataset['source'] or dataset['name']}"]
+    source = dataset["source"] or dataset["name"]
+    lines = [f"dataset: {source}"]
     for part, fingerprint in manifest["fingerprints"].items():
         lines.append(f"fingerprint of {part}: {fingerprint}")
     if git is not None:
-        changes = " with uncommitted changes" if git["dirty"] else ""
-        lines.append(f"commit: {git['commit']}{changes}")
+        commit = f"commit: {git['commit']}"
+        if git["dirty"]:
+            commit += " with uncommitted changes"
+        lines.append(commit)
     versions = [f"{name} {version}" for name, version in manifest["packages"].items()]
     lines.append(f"packages: {', '.join(versions)}")
     return Section(title="Origin", lines=lines, folded="Dataset, fingerprints, versions")
 
 
 _OF_RETRIEVAL = ("recall@5", "nDCG@10")
+"""Default metrics of retrieval that a short screen shows."""
 _OF_GROUNDING = ("numbers_supported", "citation_validity", "citation_attribution")
 """Default metrics that a short screen shows only where something is wrong."""
 _OF_ABSTENTION = "abstention_accuracy"
+"""The one that it shows where no grounding is wrong."""
 
 
 def has_default_metrics(report: Report) -> bool:
-    """Whether the run measures the default metrics, alone or with others."""
+    """Whether the run measures the default metrics, alone or with others.
+
+    Else the user has named the metrics, and each of them is shown.
+    """
     names = {metric.name for metric in report.metrics}
     return names.issuperset(DEFAULT)
 
@@ -400,28 +469,42 @@ def _of_grounding_or_abstention(report: Report, summaries: Mapping[str, Summary]
 
 
 def unmeasured_text(report: Report) -> str | None:
-    """The metrics without a figure, each reason with its count; None without any."""
+    """The metrics without a figure, each reason with its count; None where all have one."""
     unmeasured = [summary for summary in report.summaries if not summary.measured]
     groups: list[str] = []
     for names, reasons in why_not_measured(unmeasured):
-        texts = [f"{reason} ({count:,})" if count else reason for reason, count in reasons]
+        texts: list[str] = []
+        for reason, count in reasons:
+            if count:
+                texts.append(f"{reason} ({count:,})")
+            else:
+                texts.append(reason)
         groups.append(f"{', '.join(names)}: {', '.join(texts)}")
-    return "; ".join(groups) or None
+    if not groups:
+        return None
+    return "; ".join(groups)
 
 
 def why_not_measured(
     summaries: Iterable[Summary],
 ) -> list[tuple[tuple[str, ...], tuple[tuple[str, int], ...]]]:
-    """Metrics that lack a value for some case, those with the same reasons together."""
-    names: dict[tuple[tuple[str, int], ...], list[str]] = {}
+    """Metrics that lack a value for some case, those with the same reasons together.
+
+    Without a reference a dozen metrics have no value: the reason is said once for all of them.
+
+    Returns:
+        The names of metrics, and each reason with the number of its cases.
+    """
+    names_by_reasons: dict[tuple[tuple[str, int], ...], list[str]] = {}
     for summary in summaries:
         if summary.measured < summary.total or not summary.total:
             reasons = summary.reasons or (("no case", 0),)
-            names.setdefault(reasons, []).append(summary.metric.name)
-    return [(tuple(metrics), reasons) for reasons, metrics in names.items()]
+            names_by_reasons.setdefault(reasons, []).append(summary.metric.name)
+    return [(tuple(names), reasons) for reasons, names in names_by_reasons.items()]
 
 
 _MOST_STAGES = 3
+"""Stages or operators that are named for a cause."""
 
 
 class Fall(NamedTuple):
@@ -438,28 +521,28 @@ class Fall(NamedTuple):
 
 
 def waterfall(causes: Sequence[CauseCount]) -> tuple[Fall, ...]:
-    """The causes in order, with what each leaves of the cases."""
+    """The causes in the order of the stages, with what each leaves of the cases.
+
+    Terminal, Markdown and page show it as their table or drawing of where cases were lost.
+    """
     total = sum(count.cases for count in causes)
     remaining = total
     falls: list[Fall] = []
     for count in causes:
         remaining -= count.cases
-        falls.append(
-            Fall(
-                cause=count.cause,
-                cases=count.cases,
-                left=remaining,
-                share=count.cases / total,
-                note="; ".join(_cause_notes(count)),
-            )
-        )
+        note = "; ".join(_cause_notes(count))
+        share = count.cases / total
+        fall = Fall(cause=count.cause, cases=count.cases, left=remaining, share=share, note=note)
+        falls.append(fall)
     return tuple(falls)
 
 
 def _cause_notes(count: CauseCount) -> Iterator[str]:
     """By which stages a cause came about, how far it is an estimate, and what decided."""
     if count.stages and count.cause in (Cause.DROPPED, Cause.FAILED):
-        stages = [f"{shown_line(name, longest=60)} {cases:,}" for name, cases in count.stages]
+        stages: list[str] = []
+        for name, cases in count.stages:
+            stages.append(f"{shown_line(name, longest=_LONGEST_NAME)} {cases:,}")
         yield as_line(stages, _MOST_STAGES)
     if count.estimated:
         yield f"{count.estimated:,} estimated"
@@ -468,6 +551,7 @@ def _cause_notes(count: CauseCount) -> Iterator[str]:
 
 
 def causes_section(causes: Sequence[CauseCount]) -> Section:
+    """What became of the cases, by cause in the order of the stages."""
     rows: list[Sequence[object]] = []
     for fall in waterfall(causes):
         rows.append((fall.cause.label, f"{fall.cases:,}", f"{fall.share:.0%}", fall.note))
@@ -476,19 +560,26 @@ def causes_section(causes: Sequence[CauseCount]) -> Section:
 
 
 def flow_text(flow: CauseFlow) -> str:
+    """How many cases went from one cause to another between two runs."""
     return f"{flow.before.label} -> {flow.after.label}: {flow.cases:,}"
 
 
 def judge_remarks(judging: JudgeReport) -> Iterator[str]:
-    """What a reader must know of a run's judges: proofs, agreement, what it is wrong about."""
+    """What a reader must know of a run's judges before he relies on their scores.
+
+    Their verdicts, quotes that they made up, how far several judges agree, and how often they are
+    wrong about claims of known truth.
+    """
     for line in judging.lines:
         if line.verdicts:
             yield f"{line.metric}: {_verdicts_text(line.verdicts)}"
         yield from _proof_remarks(line)
         yield from _panel_remarks(line)
-    for metric in dict.fromkeys(line.metric for line in judging.canaries):
-        lines = [line for line in judging.canaries if line.metric == metric]
-        yield _canaries_remark(metric, lines)
+    canaries_by_metric: dict[str, list[CanaryLine]] = {}
+    for canary_line in judging.canaries:
+        canaries_by_metric.setdefault(canary_line.metric, []).append(canary_line)
+    for metric, canary_lines in canaries_by_metric.items():
+        yield _canaries_remark(metric, canary_lines)
 
 
 def _verdicts_text(verdicts: Mapping[str, int]) -> str:
@@ -497,11 +588,12 @@ def _verdicts_text(verdicts: Mapping[str, int]) -> str:
 
 
 def _proof_remarks(line: JudgeLine) -> Iterator[str]:
-    """Quotes that are nowhere, verdicts that none proves, parameters that were not sent."""
+    """Quotes that are in no context, verdicts without a proof, parameters that were not sent."""
     if line.fabricated_quotes:
+        share = line.fabricated_quotes / line.quotes
         yield (
             f"{line.metric}: {line.fabricated_quotes:,} of {line.quotes:,} quotes of the judge "
-            f"stand in no context ({line.fabricated_quotes / line.quotes:.1%})"
+            f"stand in no context ({share:.1%})"
         )
     if line.unproved_sentences:
         yield (
@@ -514,35 +606,49 @@ def _proof_remarks(line: JudgeLine) -> Iterator[str]:
 
 
 def _panel_remarks(line: JudgeLine) -> Iterator[str]:
-    """What each judge of a panel said, and how far two of them agree."""
+    """The score by each judge of a panel, and how far two of them agree; nothing for one judge.
+
+    The run's score is the mean of the panel, which hides a judge that says otherwise.
+    """
     for juror in line.jurors:
-        score = "-" if juror.score is None else f"{juror.score:.3f}"
-        unproved = f", {juror.unproved:,} unproved" if juror.unproved else ""
-        verdicts = f" ({_verdicts_text(juror.verdicts)})" if juror.verdicts else ""
-        yield (
-            f"{line.metric} by {juror.judge}: {score} over {counted(juror.measured, 'case')}"
-            f"{unproved}{verdicts}"
-        )
+        score = "-"
+        if juror.score is not None:
+            score = f"{juror.score:.3f}"
+        remark = f"{line.metric} by {juror.judge}: {score} over {counted(juror.measured, 'case')}"
+        if juror.unproved:
+            remark += f", {juror.unproved:,} unproved"
+        if juror.verdicts:
+            remark += f" ({_verdicts_text(juror.verdicts)})"
+        yield remark
     for pair in line.pairs:
-        if pair.same is not None:
-            kappa = "" if pair.kappa is None else f", kappa {pair.kappa:.2f}"
-            yield (
-                f"{line.metric}: {pair.first} and {pair.second} say the same of {pair.same:.0%} of "
-                f"{counted(pair.cases, 'case')}{kappa}"
-            )
+        if pair.same is None:  # they share no case
+            continue
+        cases = counted(pair.cases, "case")
+        remark = (
+            f"{line.metric}: {pair.first} and {pair.second} say the same of {pair.same:.0%} of "
+            f"{cases}"
+        )
+        if pair.kappa is not None:
+            remark += f", kappa {pair.kappa:.2f}"
+        yield remark
 
 
 def _canaries_remark(metric: str, lines: Sequence[CanaryLine]) -> str:
-    """How often a metric's judge is wrong about claims of known truth."""
+    """How often a metric's judge is wrong about claims of known truth (``--judge-controls``).
+
+    Args:
+        lines: the counts of each kind of claims.
+    """
     judged = sum(line.judged for line in lines)
     wrong = sum(line.wrong for line in lines)
     if not judged:
         return f"{metric}: no canary got a verdict"
+    share = wrong / judged
     low, high = proportion_interval(wrong, judged)
     kinds = [f"{line.kind} {line.wrong:,} of {line.judged:,}" for line in lines]
     return (
         f"{metric}: the judge is wrong about {wrong:,} of {judged:,} canaries "
-        f"({wrong / judged:.1%}, {low:.1%} .. {high:.1%}): {', '.join(kinds)}"
+        f"({share:.1%}, {low:.1%} .. {high:.1%}): {', '.join(kinds)}"
     )
 
 
@@ -561,16 +667,21 @@ _OPERATOR_COUNTS = {
 that an operator was given, dropped, moved, rewrote, added; gold contexts that it was given, lost,
 and moved up and down."""
 OPERATOR_COLUMNS = ("operator", "acted", *_OPERATOR_COUNTS)
+"""The columns of `operator_rows`, in terminal, Markdown and page."""
 _MOST_NOTES = 3
+"""Notes of an operator that are shown."""
 
 
 def operator_rows(table: OperatorTable) -> Iterator[tuple[str, ...]]:
-    """What each operator did, under `OPERATOR_COLUMNS`."""
+    """A row for each operator under `OPERATOR_COLUMNS`: how often it acted, and on what."""
     for operator in table.operators:
         row = [operator.operator, f"{operator.acted:,} of {operator.cases:,}"]
-        for name in _OPERATOR_COUNTS.values():
-            count: int = getattr(operator, name)
-            row.append(f"{count:,}" if count else "-")
+        for field in _OPERATOR_COUNTS.values():
+            count: int = getattr(operator, field)
+            if count:
+                row.append(f"{count:,}")
+            else:
+                row.append("-")
         yield tuple(row)
 
 
@@ -578,7 +689,7 @@ def operator_remarks(table: OperatorTable) -> Iterator[str]:
     """What a reader should know of the operators, a sentence each: the losses first."""
     for loser in table.losers:
         lost = counted(loser.lost_for_good, "gold context")
-        examples = ", ".join(loser.examples[:3])
+        examples = ", ".join(loser.examples[:_MOST_EXAMPLES])
         yield f"{loser.operator} lost {lost} that generation was not given (as in {examples})."
     if table.gold:
         contexts = counted(table.found, "gold context")
@@ -613,11 +724,20 @@ VERDICT_COLUMNS = (
 
 
 def verdict_rows(table: ValidationTable) -> Iterator[tuple[str, ...]]:
-    """What the system made of what a validator found, under `VERDICT_COLUMNS`."""
+    """How often the system answered with and without an answer in the chunks.
+
+    A row under `VERDICT_COLUMNS` for each of the four combinations.
+    """
     for cell in table.matrix:
+        presence = "not shown"  # a validator never shows that an answer is nowhere
+        if cell.answer_present:
+            presence = "yes"
+        reaction = "abstained"
+        if cell.answered:
+            reaction = "answered"
         yield (
-            "yes" if cell.answer_present else "not shown",
-            "answered" if cell.answered else "abstained",
+            presence,
+            reaction,
             f"{cell.rate.count:,} of {cell.rate.total:,}",
             number_text(cell.rate.share),
             range_text(cell.rate),
@@ -626,13 +746,16 @@ def verdict_rows(table: ValidationTable) -> Iterator[tuple[str, ...]]:
 
 
 def quality_text(table: ValidationTable) -> str:
-    counts = ", ".join(f"{name} {count:,}" for name, count in table.quality.items())
-    return f"Retrieval quality: {counts}."
+    """How many cases have a good, a partial and a poor retrieval, in a sentence."""
+    counts = [f"{name} {count:,}" for name, count in table.quality.items()]
+    return f"Retrieval quality: {', '.join(counts)}."
 
 
 def stage_counts(stage: StageCount) -> list[tuple[int, str]]:
-    """How a stage ended, and where its outcomes are from; only what there is of it."""
-    done = "answered" if stage.stage == "generate" else "done"
+    """How the cases ended in a stage, and where its outcomes are from, without counts of 0."""
+    done = "done"
+    if stage.stage == "generate":
+        done = "answered"
     counts = (
         (stage.measured, done),
         (stage.abstained, "abstained"),

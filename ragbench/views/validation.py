@@ -10,7 +10,15 @@ from dataclasses import asdict
 from typing import Any
 
 from ragbench.core.outcome import Outcome
-from ragbench.core.validation import DumpSummary, PairedDumps, Share, Verdict
+from ragbench.core.validation import (
+    DumpSummary,
+    PairedDumps,
+    RequiredShare,
+    Share,
+    Verdict,
+    WarningCount,
+    WordCount,
+)
 from ragbench.safe_text import counted, shown_line
 from ragbench.validators.self_test import SelfTest
 from ragbench.views.words import presence_text, words_lines
@@ -19,32 +27,52 @@ _LONGEST_QUERY = 200
 """Letters of a query that are shown, with what is said of it."""
 _LONGEST_EXAMPLE = 300
 """Letters of a record that could not be read, or of a pair that was judged wrong."""
+_LONGEST_SOURCE = 60
+"""Letters of the name of a source, so that its counts stay on the same line."""
 _MOST_EXAMPLES = 5
 """Unreadable and failed records, and weak queries, that are named."""
+_MOST_SOURCES = 3
+"""Sources that are named, those with most chunks first."""
+_MOST_WARNED_QUERIES = 3
+"""Queries that are named for each kind of warning."""
 
 
 def summary_object(summary: DumpSummary) -> dict[str, Any]:
-    """A summary as a JSON object."""
-    return {"schema_version": 1, **asdict(summary)}
+    """A summary as the JSON object that ``ragbench validate`` writes into a file.
+
+    Programs read that file: ``schema_version`` tells them when a field changes its meaning.
+    """
+    fields = asdict(summary)
+    return {"schema_version": 1, **fields}
 
 
 def validation_lines(query_id: str, query: str, outcome: Outcome[Verdict]) -> Iterator[str]:
-    """What a validator says of one query's chunks."""
+    """The verdict on one query's chunks, as ``ragbench validate`` prints it on standard output.
+
+    Ids, queries and reasons come from the dump or from a model: `shown_line` makes each of them
+    one short line that cannot steer the terminal.
+    """
     yield shown_line(f"Query {query_id}: {query}", longest=_LONGEST_QUERY)
     verdict = outcome.value
     if verdict is None:
         reason = "no verdict"
         if outcome.failure is not None:
             reason = f"{outcome.failure.type}: {outcome.failure.message}"
-        yield "- " + shown_line(f"Failed: {reason}")
+        failed = shown_line(f"Failed: {reason}")
+        yield f"- {failed}"
         return
 
+    # Without a relevant chunk the message is the result, and leads; else it follows as a note.
     if not verdict.relevant_chunk_ids:
         yield verdict.message
     chunks: list[str] = []
     for chunk_id in verdict.relevant_chunk_ids:
-        chunks.append(f"{shown_line(chunk_id)} ({verdict.relevance[chunk_id]:.2f})")
-    yield f"- Relevant Chunks: {', '.join(chunks) or 'none'}"
+        relevance = verdict.relevance[chunk_id]
+        chunks.append(f"{shown_line(chunk_id)} ({relevance:.2f})")
+    relevant = ", ".join(chunks)
+    if not chunks:
+        relevant = "none"
+    yield f"- Relevant Chunks: {relevant}"
     yield f"- Answer Present: {presence_text(verdict)}"
     yield from _evidence_lines(verdict)
     yield f"- Retrieval Quality: {verdict.retrieval_quality.value}"
@@ -57,7 +85,11 @@ def validation_lines(query_id: str, query: str, outcome: Outcome[Verdict]) -> It
 
 
 def _evidence_lines(verdict: Verdict) -> Iterator[str]:
-    """The quotes of a verdict; without an answer they are evidence of a part of it."""
+    """The quotes of a verdict, each with its chunk and its offsets there.
+
+    A verdict of No can quote, too: such quotes prove a part of the answer only, and are headed so,
+    lest they read as proof that the answer is present.
+    """
     if not verdict.evidence:
         yield "- Evidence: none"
     elif verdict.answer_present:
@@ -73,12 +105,17 @@ def _evidence_lines(verdict: Verdict) -> Iterator[str]:
             if not line.isprintable():
                 line = shown_line(line)
             lines.append(line)
+        # Further lines of a quote are indented under its first one.
         text = "\n      ".join(lines)
         yield f'    {place}: "{text}"'
 
 
 def self_test_lines(test: SelfTest) -> Iterator[str]:
-    """How a validator does on each kind of near miss, with examples of what it gets wrong."""
+    """How a validator does on each kind of near miss, for ``ragbench validate --self-test``.
+
+    Near misses and answers are apart, because what is right differs. An example of each kind that
+    it got wrong shows the user whether the mistake would matter in his own data.
+    """
     questions = counted(test.questions, "question")
     yield f"{test.validator} on near misses of {questions}, seed {test.seed}"
     near_misses = [kind for kind in test.kinds if not kind.answers]
@@ -97,32 +134,53 @@ def self_test_lines(test: SelfTest) -> Iterator[str]:
         yield ""
         yield "wrong, the first of each kind (query <- chunk)"
     for kind in failing:
-        yield shown_line(f"  {kind.kind}: {kind.wrong[0]}", longest=_LONGEST_EXAMPLE)
+        first_wrong = kind.wrong[0]
+        yield shown_line(f"  {kind.kind}: {first_wrong}", longest=_LONGEST_EXAMPLE)
 
 
 def summary_lines(summary: DumpSummary, *, troubles_only: bool = False) -> Iterator[str]:
-    """What a dump came to; with ``troubles_only`` what is wrong with it."""
+    """The summary of a dump, as ``ragbench validate`` and its page show it.
+
+    Args:
+        troubles_only: for ``--quiet``. Excluded records and unmet demands are shown all the same:
+            a figure that leaves records out must never look complete.
+    """
     if not troubles_only:
         yield from _figure_lines(summary)
         yield from _doctor_lines(summary)
     yield from _excluded_lines("malformed", summary.malformed, summary.problems)
     yield from _excluded_lines("failed", summary.failed, summary.failures)
     for demand in summary.demands:
-        if troubles_only and demand.is_met:
-            continue
-        figure = "nothing"
-        if demand.found is not None:
-            figure = f"{demand.found:.3f}"
-        verdict = "met" if demand.is_met else "NOT met"
-        line = f"--{demand.name} {demand.wanted:g}: {verdict}, found {figure}"
-        if demand.name == "min-answer-present" and summary.words:
-            counts = [f"{one.word.value} {one.count:,}" for one in summary.words]
-            line += f" ({', '.join(counts)})"
-        yield line
+        if not (troubles_only and demand.is_met):
+            yield _demand_line(demand, summary.words)
+
+
+def _demand_line(demand: RequiredShare, words: Sequence[WordCount]) -> str:
+    """Whether a share that the user demands of a dump is met.
+
+    Behind the demand on present answers is how sure the validator was of them: the share alone
+    counts a doubtful Yes like a certain one.
+    """
+    share = "nothing"
+    if demand.found is not None:
+        share = f"{demand.found:.3f}"
+    verdict = "NOT met"
+    if demand.is_met:
+        verdict = "met"
+    line = f"--{demand.name} {demand.wanted:g}: {verdict}, found {share}"
+    if demand.name == "min-answer-present" and words:
+        counts = [f"{word.word.value} {word.count:,}" for word in words]
+        line += f" ({', '.join(counts)})"
+    return line
 
 
 def _excluded_lines(name: str, count: int, examples: Sequence[str]) -> Iterator[str]:
-    """How many records are in no figure, and the first of them."""
+    """How many records are in no figure, and the first of them as examples.
+
+    Args:
+        name: why they are excluded: "malformed" or "failed".
+        count: all of them; a summary holds only the first as examples.
+    """
     if not count:
         return
     yield f"{name}: {count:,}, excluded from every figure"
@@ -133,38 +191,55 @@ def _excluded_lines(name: str, count: int, examples: Sequence[str]) -> Iterator[
 
 
 def _figure_lines(summary: DumpSummary) -> Iterator[str]:
-    """What a dump came to in numbers: answers, quality, warnings, reused verdicts."""
+    """The figures of a dump: present answers, quality, warnings, reused verdicts."""
     queries = counted(summary.queries, "query", "queries")
     chunks = counted(summary.chunks, "chunk")
     yield f"{queries} with {chunks} by {summary.validator}, {summary.relevant_chunks:,} relevant"
     yield f"answer present     {_share_text(summary.answer_present)}"
     for line in words_lines(summary.words, of_run=False):
         yield f"  {line}"
-    counts = ", ".join(f"{name} {count:,}" for name, count in summary.quality.items())
-    yield f"retrieval quality  {counts}"
+    counts = [f"{name} {count:,}" for name, count in summary.quality.items()]
+    yield f"retrieval quality  {', '.join(counts)}"
     for name, value in summary.details.items():
-        line = f"{name.replace('_', ' ')}  {value:,.6g}"
+        label = name.replace("_", " ")
+        line = f"{label}  {value:,.6g}"
         whole = _whole_of(name, summary)
         if whole:
-            line += f" of {whole:,.6g} ({value / whole:.1%})"
+            share = value / whole
+            line += f" of {whole:,.6g} ({share:.1%})"
         yield line
-    if summary.warnings:
-        yield "warnings"
-        width = max(len(warning.kind) for warning in summary.warnings)
-        for warning in summary.warnings:
-            examples = ", ".join(map(shown_line, warning.examples[:3]))
-            queries = counted(warning.queries, "query", "queries")
-            yield f"  {warning.kind:<{width}}  {queries} (as {examples})"
+    yield from _warning_lines(summary.warnings)
     if summary.reused:
-        since = (summary.reused_from or "").replace("T", " ")[:16]
+        start = ""
+        if summary.reused_from is not None:
+            # An ISO time such as 2026-11-29T14:15:02.123 to the minute, with a space.
+            start = summary.reused_from.replace("T", " ")[:16]
         yield (
-            f"reused             {summary.reused:,} of {summary.queries:,} from the run of {since}:"
+            f"reused             {summary.reused:,} of {summary.queries:,} from the run of {start}:"
             " query, chunks and validator are the same; --fresh judges again"
         )
 
 
+def _warning_lines(warnings: Sequence[WarningCount]) -> Iterator[str]:
+    """The kinds of warnings in a column, each with its number of queries and the first of them."""
+    if not warnings:
+        return
+    yield "warnings"
+    width = max(len(warning.kind) for warning in warnings)
+    for warning in warnings:
+        query_ids = [shown_line(query_id) for query_id in warning.examples[:_MOST_WARNED_QUERIES]]
+        queries = counted(warning.queries, "query", "queries")
+        yield f"  {warning.kind:<{width}}  {queries} (as {', '.join(query_ids)})"
+
+
 def _whole_of(name: str, summary: DumpSummary) -> float:
-    """What a detail of a validator is a part of; 0 where it is a number of its own."""
+    """The total of which a validator's detail is a part; 0 where it is a number of its own.
+
+    A count of fabricated quotes or unproved verdicts says little without that total.
+
+    Args:
+        name: of the detail, as the validators of a language model write it.
+    """
     if name == "fabricated_quotes":
         return summary.details.get("quotes", 0.0)
     if name == "unproved":
@@ -173,17 +248,19 @@ def _whole_of(name: str, summary: DumpSummary) -> float:
 
 
 def _doctor_lines(summary: DumpSummary) -> Iterator[str]:
-    """Where the answers were, what is weak, and the next steps."""
+    """The diagnosis of the retriever: ranks of the answers, weak queries, what to try next."""
     doctor = summary.doctor
-    ranks = ", ".join(f"{name}: {count:,}" for name, count in doctor.answer_ranks.items())
-    yield f"rank of the answer  {ranks}"
+    ranks = [f"{rank}: {count:,}" for rank, count in doctor.answer_ranks.items()]
+    yield f"rank of the answer  {', '.join(ranks)}"
     if doctor.cutoffs:
         # Of distances the small ones are the good ones.
-        bound = "up to" if summary.mapping.get("scores") == "distance" else "from"
+        bound = "from"
+        if summary.mapping.get("scores") == "distance":
+            bound = "up to"
         scores = [f"{cutoff.keeps:.0%} {bound} {cutoff.score:.6g}" for cutoff in doctor.cutoffs]
         yield f"scores of answers   {', '.join(scores)}"
-    for source in doctor.sources[:3]:
-        name = shown_line(source.source, longest=60)
+    for source in doctor.sources[:_MOST_SOURCES]:
+        name = shown_line(source.source, longest=_LONGEST_SOURCE)
         chunks = counted(source.chunks, "chunk")
         yield f"source              {name}: {chunks}, {source.relevant:,} relevant"
     if doctor.compared is not None:
@@ -192,7 +269,7 @@ def _doctor_lines(summary: DumpSummary) -> Iterator[str]:
         yield "weakest queries"
     for weak in doctor.weakest[:_MOST_EXAMPLES]:
         line = f"{weak.query_id} ({weak.answer_probability:.2f}) {weak.query}: {weak.reason}"
-        yield "  " + shown_line(line, longest=_LONGEST_QUERY)
+        yield f"  {shown_line(line, longest=_LONGEST_QUERY)}"
     for finding in doctor.findings:
         yield f"finding: {shown_line(finding.text)}"
         yield f"  next: {finding.action}"
@@ -201,7 +278,11 @@ def _doctor_lines(summary: DumpSummary) -> Iterator[str]:
 
 
 def _compared_line(pair: PairedDumps) -> str:
-    """How many queries found their answer in one of two dumps only."""
+    """How many queries have their answer in the chunks of one of two retrievers only.
+
+    Queries on which both agree say nothing of which retriever is better, so McNemar's test, and
+    this line, leave them out.
+    """
     queries = counted(pair.queries, "query", "queries")
     return (
         f"against {shown_line(pair.against)}: {pair.won:,} won, {pair.lost:,} lost of "
@@ -210,7 +291,8 @@ def _compared_line(pair: PairedDumps) -> str:
 
 
 def _share_text(share: Share) -> str:
-    """A share of queries with its interval."""
+    """A share of queries with its interval, for a share of few queries says little."""
+    # The three are None together, where the total is 0.
     if share.share is None or share.low is None or share.high is None:
         return "no query"
     return (

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ragbench.core.validation import Verdict, WordCount
+from ragbench.core.validation import AnswerWorth, Verdict, WordCount
 
 
 def presence_text(verdict: Verdict) -> str:
-    """Yes or No, and beside it the word with what it is worth."""
+    """Yes or No, and beside it the word with what it is worth.
+
+    A validator's probability is its own number. The word says how often it was right with such a
+    number; where that was never measured, the bare number says so.
+    """
     present = "Yes" if verdict.answer_present else "No"
     if verdict.answer_word is None:
         return f"{present}; not measured: the validator says {verdict.answer_probability:.2f}"
@@ -24,16 +28,24 @@ def words_lines(words: Sequence[WordCount], *, of_run: bool) -> Iterator[str]:
     Args:
         of_run: whether they are the cases of a run, whose chunks ``ragbench label`` can show.
     """
-    worths = [one.worth for one in words if one.worth is not None]
-    for one in words:
-        line = f"{one.word.value} {one.count:,}"
-        if one.worth is not None:
-            line += f": {one.worth}"
+    worths: list[AnswerWorth] = []
+    for word_count in words:
+        line = f"{word_count.word.value} {word_count.count:,}"
+        worth = word_count.worth
+        if worth is not None:
+            line += f": {worth}"
+            worths.append(worth)
         yield line
-    if worths and not worths[0].labels:
-        label = "label 20 queries (answer_present true or false), then ragbench calibrate FILE"
-        if of_run:
-            label = (
-                "ragbench label RUN -m answer_present -n 20, then ragbench calibrate labels.jsonl"
-            )
-        yield f"calibrate: {label}"
+    # Words that were measured on labels of the user's own need no calibration.
+    if not worths or worths[0].labels:
+        return
+    if of_run:
+        yield (
+            "calibrate: ragbench label RUN -m answer_present -n 20, then ragbench calibrate "
+            "labels.jsonl"
+        )
+    else:
+        yield (
+            "calibrate: label 20 queries (answer_present true or false), then ragbench calibrate "
+            "FILE"
+        )

@@ -178,6 +178,7 @@ def _csv_head(report: Report, cases: CaseFiles) -> bytes:
 
 
 def _copy(collected: SpooledTemporaryFile[bytes], file: IO[bytes]) -> None:
+    """Appends to a file what was collected while the cases came."""
     collected.seek(0)
     copyfileobj(collected, file)
 
@@ -196,19 +197,31 @@ def _state(report: Report, folder: Path, journal: Journal) -> str:
 
 
 def _names(report: Report) -> list[str]:
+    """The files of a report besides its page; one of judgements only where there were any."""
     names = ["report.json", "cases.csv", "report.md", "timings.json"]
-    return names if report.judging is None else [*names, "judgements.jsonl"]
+    if report.judging is not None:
+        names.append("judgements.jsonl")
+    return names
 
 
 def _verdict_fields(row: CaseRow) -> list[object]:
-    """What the validator says of a case's chunks; empty where it was not asked."""
+    """The validator's verdict on a case's chunks as cells of cases.csv, under `_VERDICT_COLUMNS`.
+
+    They are empty for a case that was not validated.
+    """
     verdict = row.validation
     if verdict is None:
         return [None] * len(_VERDICT_COLUMNS)
+    present = "no"
+    if verdict.answer_present:
+        present = "yes"
+    word: str | None = None
+    if verdict.answer_word is not None:
+        word = verdict.answer_word.value
     conflicts = [conflict.detail for conflict in verdict.conflicts]
     return [
-        "yes" if verdict.answer_present else "no",
-        verdict.answer_word.value if verdict.answer_word is not None else None,
+        present,
+        word,
         verdict.answer_probability,
         verdict.retrieval_quality.value,
         _text(verdict.message),
@@ -218,17 +231,21 @@ def _verdict_fields(row: CaseRow) -> list[object]:
 
 
 def _list(ids: Sequence[str] | None) -> str | None:
-    """Ids as a JSON text."""
-    return None if ids is None else orjson.dumps(ids).decode()
+    """Ids as a JSON text, in one cell: an id may hold any letter that could separate them."""
+    if ids is None:
+        return None
+    return orjson.dumps(ids).decode()
 
 
 def _text(text: str | None) -> str | None:
-    """A text for a cell: empty and not known are the same in this table."""
-    return _id(hidden(text)) if text else None
+    """A text for a cell, with its keys masked: empty and not known are the same in this table."""
+    if not text:
+        return None
+    return _id(hidden(text))
 
 
 def _id(text: str | None) -> str | None:
-    """A text for a cell that cases are joined on or grouped by."""
+    """A text for a cell that cases are joined on or grouped by; masked, some would be equal."""
     if not text:
         return None
     return text.replace("\x00", "\\0")  # some readers end a row there

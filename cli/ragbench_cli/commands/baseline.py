@@ -31,7 +31,8 @@ from ragbench_cli.output import show as show_result
 app = subcommands("Create, update and show the baseline of the gate.")
 
 _DEFAULT = Path("ragbench-baseline.json")
-_NAMED = 10
+"""The baseline file, where none is named."""
+_MOST_UNSTABLE = 10
 """How many unstable cases are named."""
 
 
@@ -184,10 +185,17 @@ def show(
 
 
 def _blocks(facts: dict[str, Any]) -> Blocks:
-    """The screen of a baseline: its metrics, and how steady the system is."""
-    commit = f", commit {facts['commit'][:12]}" if facts["commit"] else ""
-    changes = " with changes" if facts["dirty"] else ""
-    description = f" on {facts['dataset']}: {counted(facts['cases'], 'case')}{commit}{changes}"
+    """The screen of a baseline: its metrics, and how steady the system is.
+
+    Args:
+        facts: the baseline as JSON has it.
+    """
+    cases = counted(facts["cases"], "case")
+    description = f" on {facts['dataset']}: {cases}"
+    if facts["commit"]:
+        description += f", commit {facts['commit'][:12]}"
+    if facts["dirty"]:
+        description += " with changes"
     yield styled((facts["rag"], "bold"), description)
     runs = facts["runs"]
     # A single run shows no noise, unless it asked the system repeatedly.
@@ -205,32 +213,42 @@ def _blocks(facts: dict[str, Any]) -> Blocks:
         if not metric["measured"]:
             unmeasured.append(metric["metric"])
             continue
-        row = [
-            metric["metric"],
-            number_text(metric["score"]),
-            str(metric["version"]),
-            f"{metric['measured']:,}",
-        ]
-        if shows_noise:
-            share = metric["noise_share"]
-            row.append("-" if share is None else f"{share:.0%}")
-        rows.append(row)
+        rows.append(_metric_row(metric, shows_noise=shows_noise))
     yield table(columns, rows)
     if unmeasured:
         yield f"\nnot measured: {', '.join(unmeasured)}"
     if shows_noise:
         yield "\nnoise: share of the variance of a case's mean that more runs remove"
         unstable = facts["unstable"]
-        names = f": {as_line(unstable, _NAMED)}" if unstable else ""
-        yield f"unstable: {len(unstable):,} of {counted(facts['cases'], 'case')}{names}"
+        line = f"unstable: {len(unstable):,} of {cases}"
+        if unstable:
+            line += f": {as_line(unstable, _MOST_UNSTABLE)}"
+        yield line
+
+
+def _metric_row(metric: dict[str, Any], *, shows_noise: bool) -> list[str]:
+    """A metric of a baseline as a row of the screen, with the share of noise in the last column."""
+    row = [
+        metric["metric"],
+        number_text(metric["score"]),
+        str(metric["version"]),
+        f"{metric['measured']:,}",
+    ]
+    if shows_noise:
+        noise = "-"
+        if metric["noise_share"] is not None:
+            noise = f"{metric['noise_share']:.0%}"
+        row.append(noise)
+    return row
 
 
 def _size(baseline: Baseline) -> str:
     """How many cases and metrics a baseline has, and the mean of how many runs it is."""
-    runs = f", the mean of {baseline.kept} runs" if baseline.kept > 1 else ""
-    return (
-        f"{counted(len(baseline.cases), 'case')}, {counted(len(baseline.metrics), 'metric')}{runs}"
-    )
+    cases = counted(len(baseline.cases), "case")
+    metrics = counted(len(baseline.metrics), "metric")
+    if baseline.kept > 1:
+        return f"{cases}, {metrics}, the mean of {baseline.kept} runs"
+    return f"{cases}, {metrics}"
 
 
 _SHOWN_CHANGES = 3
@@ -238,7 +256,11 @@ _SHOWN_CHANGES = 3
 
 
 def _added_text(added: Added) -> str:
-    """What became of a run that was added, and what later runs are compared with."""
+    """What became of a run that was added, and what later runs are compared with.
+
+    A level that is shown to have changed is named, because it moves what every later pull request
+    is judged by.
+    """
     if added.is_known:
         return "This run is in it already: nothing was changed."
     if added.other:
@@ -247,7 +269,9 @@ def _added_text(added: Added) -> str:
         return _size(added.baseline)
     changes: list[str] = []
     for change in added.changes[:_SHOWN_CHANGES]:
-        direction = "up" if change.after > change.before else "down"
+        direction = "down"
+        if change.after > change.before:
+            direction = "up"
         changes.append(
             f"{change.metric} went {direction} from {change.before:.3f} to {change.after:.3f} "
             f"(p = {change.p_value:.2g})"
@@ -274,7 +298,7 @@ def _added_text(added: Added) -> str:
 
 
 def _warn(scores: RunScores) -> None:
-    """Reports what makes a run a poor baseline."""
+    """Reports what makes a run a poor baseline; it becomes one all the same."""
     failed = sum(stage.failed for stage in scores.stages)
     if failed:
         console.say(
@@ -285,7 +309,7 @@ def _warn(scores: RunScores) -> None:
 
 
 def _facts(baseline: Baseline) -> dict[str, Any]:
-    """What JSON says of a baseline."""
+    """A baseline as JSON has it; the screen of ``baseline show`` is drawn from the same."""
     newest = baseline.made_of[-1]
     return {
         **values_of(baseline, "dataset rag"),
@@ -314,13 +338,17 @@ def _unstable_ids(baseline: Baseline) -> list[str]:
 
 
 def _metric_facts(baseline: Baseline, column: MetricColumn) -> dict[str, Any]:
-    """A metric's score, and how much of its variance is the system's own noise."""
+    """A metric's score, and how much of its variance is the system's own noise.
+
+    The values of one case in several runs differ by that noise alone; those of several cases
+    differ by their difficulty, too.
+    """
     cells = baseline.cells(column.name)
-    values: dict[str, list[float]] = {}
-    for position, id_ in enumerate(baseline.table.ids):
+    values_by_case: dict[str, list[float]] = {}
+    for position, case_id in enumerate(baseline.table.ids):
         repeats = cells.asked(position).values
-        values[id_] = [value for value in repeats if value is not None]
-    components = variance_components(values)
+        values_by_case[case_id] = [value for value in repeats if value is not None]
+    components = variance_components(values_by_case)
     return {
         "metric": column.name,
         **values_of(column, "version score"),

@@ -108,8 +108,10 @@ def _path(cache: Path | None) -> Path:
 
 
 def _size(count: int) -> str:
+    """A number of bytes in megabytes."""
     return f"{count / 1_000_000:,.1f} MB"
 
 
 def _day(seconds: int) -> str:
+    """The day of a time in seconds since 1970."""
     return datetime.fromtimestamp(seconds, UTC).date().isoformat()

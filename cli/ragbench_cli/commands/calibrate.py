@@ -70,6 +70,7 @@ def command(
     with judging(validator, options.labels, dump, on.engine, quiet=options.quiet) as opened:
 
         def show_progress(done: int) -> None:
+            """Moves the bar, where there is one; how many queries there are is not known."""
             if opened.bars is not None:
                 opened.bars(Progress("validate", None, done))
 
@@ -101,7 +102,10 @@ def command(
 
 
 def _print(result: DumpCalibration) -> None:
-    """Prints precision and recall before and after, and what other targets would give."""
+    """Prints precision and recall before and after, and what other targets would give.
+
+    Queries that are in no figure are counted first.
+    """
     report = result.report
     typer.echo(
         f"{report.calibration.validator} on {result.labelled:,} labelled queries, "
@@ -118,31 +122,43 @@ def _print(result: DumpCalibration) -> None:
     _rows("answer present", report.answer_before, report.answer_after)
     if report.chunk_before is not None and report.chunk_after is not None:
         _rows("relevant chunks", report.chunk_before, report.chunk_after)
-    limits = report.calibration.thresholds
+    thresholds = report.calibration.thresholds
     typer.echo("")
-    typer.echo(f"present from {limits.present:.3f}, relevant from {limits.relevant:.3f}")
-    flag = "--precision" if report.error is None else "--max-false-yes"
+    typer.echo(f"present from {thresholds.present:.3f}, relevant from {thresholds.relevant:.3f}")
+    flag = "--precision"
+    if report.error is not None:
+        flag = "--max-false-yes"
     typer.echo(f"what other targets keep, cross-validated ({flag}):")
     for tradeoff in report.tradeoffs:
-        typer.echo(
-            f"  {tradeoff.target:<8g}recall {_share(tradeoff.quality, 'recall'):<24}"
-            f"precision {_share(tradeoff.quality, 'precision')}"
-        )
+        recall = _share(tradeoff.quality, "recall")
+        precision = _share(tradeoff.quality, "precision")
+        typer.echo(f"  {tradeoff.target:<8g}recall {recall:<24}precision {precision}")
     for note in report.notes:
         typer.echo(f"note: {note}")
 
 
 def _rows(name: str, before: Quality, after: Quality) -> None:
-    """Prints one kind of verdict: its figures before and after, side by side."""
+    """Prints one kind of verdict: its figures before and after the calibration, side by side.
+
+    Names take 22 columns and figures 26, as the heading above them does.
+    """
     typer.echo(name)
     for label in ("precision", "recall"):
-        typer.echo(f"  {label:<22}{_share(before, label):<26}{_share(after, label)}")
-    errors = f"{before.calibration_error:<26.3f}{after.calibration_error:.3f}"
-    typer.echo(f"  {'calibration error':<22}{errors}")
+        share_before = _share(before, label)
+        share_after = _share(after, label)
+        typer.echo(f"  {label:<22}{share_before:<26}{share_after}")
+    label = "calibration error"
+    error_before = f"{before.calibration_error:.3f}"
+    error_after = f"{after.calibration_error:.3f}"
+    typer.echo(f"  {label:<22}{error_before:<26}{error_after}")
 
 
 def _share(quality: Quality, name: str) -> str:
-    """A precision or recall with its interval."""
+    """A precision or recall with its interval; ``-`` where no query gives one.
+
+    Args:
+        name: "precision" or "recall".
+    """
     value: float | None = getattr(quality, name)
     low, high = getattr(quality, f"{name}_interval")
     if value is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -20,8 +21,11 @@ from ragbench_cli.options import JsonOption, RunArgument, option, takes_records
 from ragbench_cli.output import Blocks, draw, styled
 
 CAUSES = tuple(map(str, Cause))
+"""The names of the causes, as JSON and the shell's completion have them."""
 _LISTED = 20
 """How many cases are shown without --limit."""
+_LONGEST = 300
+"""Letters of the explanation of a case."""
 
 
 class CasesOptions(Record):
@@ -83,15 +87,20 @@ def _read_cause(text: str) -> Cause:
     try:
         return Cause(text)
     except ValueError:
-        # As the user writes them: in words, or as files have them.
-        names = [cause.label for cause in Cause] if " " in text else CAUSES
+        # The nearest one is named as the user writes them: in words, or as files have them.
+        names: Sequence[str] = CAUSES
+        if " " in text:
+            names = [cause.label for cause in Cause]
         near = did_you_mean(text, names)
         message = f"--cause must be one of {', '.join(CAUSES)}, not '{text}'.{near}"
         raise ConfigError(message) from None
 
 
 def _write(run: Path, rows: list[CaseRow], folder: Path, *, is_json: bool) -> None:
-    """Writes cases as a dataset, and says which of them lack labels."""
+    """Writes cases as a dataset, for a test of what once went wrong.
+
+    A case without a reference or gold can never fail there: how many lack it is reported.
+    """
     if not rows:
         raise DataError(
             [Problem(message="no case of it is as asked: nothing is written", path=str(run))]
@@ -113,7 +122,7 @@ def _write(run: Path, rows: list[CaseRow], folder: Path, *, is_json: bool) -> No
 
 
 def _lines(report: Report, rows: list[CaseRow], metric: int | None) -> Blocks:
-    """Three lines a case.
+    """Three lines a case: what it is known by, its cause and score, and the explanation.
 
     Args:
         metric: the position of the metric whose score is shown; None for none.
@@ -124,4 +133,5 @@ def _lines(report: Report, rows: list[CaseRow], metric: int | None) -> Blocks:
             score = f"{report.metrics[metric].name} {score_text(row.cells[metric])}"
         yield styled((case_name(row.id, row.query), "bold"))
         yield styled(f"  {row.attribution.cause.label}", (f"  {score}", "dim"))
-        yield styled((f"  {shown_line(row.attribution.explanation, longest=300)}", "dim"))
+        explanation = shown_line(row.attribution.explanation, longest=_LONGEST)
+        yield styled((f"  {explanation}", "dim"))

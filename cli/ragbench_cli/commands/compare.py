@@ -12,6 +12,9 @@ from ragbench.errors import ConfigError
 from ragbench_cli.options import Labelled, argument, option, takes_records
 from ragbench_cli.output import Output, draw
 
+_CASES_IN_DOCUMENT = 20
+"""Cases of each kind that Markdown spells out, unless --cases says otherwise."""
+
 
 class CompareOptions(Record):
     """Which runs are compared, by which metrics."""
@@ -64,8 +67,11 @@ def command(options: CompareOptions, output: Output) -> None:
     book = options.labelled.book
     runs = [with_labels(read_run(run), book) for run in options.runs]
     # So many cases of each kind are spelled out.
-    cases_on_screen = 0 if options.cases is None else options.cases
-    cases_in_document = 20 if options.cases is None else options.cases
+    cases_on_screen = 0
+    cases_in_document = _CASES_IN_DOCUMENT
+    if options.cases is not None:
+        cases_on_screen = options.cases
+        cases_in_document = options.cases
     # Of the cases that are not spelled out no text is read. JSON spells out all.
     read_texts: int | None = max(cases_on_screen, MOST_NAMED)
     if output.json:
@@ -74,19 +80,24 @@ def command(options: CompareOptions, output: Output) -> None:
         read_texts = max(cases_in_document, MOST_CHANGED_CASES)
     elif output.md is not None:
         read_texts = max(cases_in_document, MOST_NAMED)
+    metrics = None
+    if options.metrics is not None:
+        metrics = split_metrics(options.metrics)
+    main_metrics = None
+    if options.main is not None:
+        main_metrics = split_metrics(options.main)
     comparison = compare(
         runs,
-        metrics=None if options.metrics is None else split_metrics(options.metrics),
-        main=None if options.main is None else split_metrics(options.main),
+        metrics=metrics,
+        main=main_metrics,
         only_common_cases=options.only_common_cases,
         same=options.same,
         told=read_texts,
     )
     comparison = replace(comparison, notes=(*comparison.notes, *notes_of(book, runs)))
+    blocks = comparison_blocks(comparison, named=metrics is not None, cases=cases_on_screen)
     output.show(
         lambda: comparison_document(comparison, cases=cases_in_document),
         data=lambda: {"schema_version": 2, **structs.asdict(comparison)},
-        screen=lambda: draw(
-            comparison_blocks(comparison, named=options.metrics is not None, cases=cases_on_screen)
-        ),
+        screen=lambda: draw(blocks),
     )

@@ -46,6 +46,12 @@ from ragbench_cli.systems import BASELINE, DocumentsBeside, chosen_system, rag_o
 
 _LABEL_WIDTH = 11
 """Columns of the terminal that the labels beside a case's story take."""
+_LONGEST = 300
+"""Letters of the explanation of a case."""
+_LONGEST_ANSWER = 160
+"""Letters of an answer of a replay."""
+_LONGEST_ID = 40
+"""Letters of the id before the changes that cure a case."""
 
 
 class ExplainOptions(Record):
@@ -123,7 +129,11 @@ def command(
 
 
 def _explain_run(report: Report, most: int, *, as_json: bool) -> None:
-    """Shows what became of the cases, and the worst ones of each cause, at most so many."""
+    """Shows what became of the cases, and the worst ones of each cause.
+
+    Args:
+        most: cases of each cause.
+    """
     worst_rows = dict(worst_by_cause(report, most))
     if as_json:
         worst_ids: dict[Cause, list[str]] = {}
@@ -136,7 +146,8 @@ def _explain_run(report: Report, most: int, *, as_json: bool) -> None:
         lines: list[Cell] = [f"{cause.meaning} {cause.remedy}"]
         for row in rows:
             lines.append(f"- {case_name(row.id, row.query)}")
-            lines.append((f"  {shown_line(row.attribution.explanation, longest=300)}", "dim"))
+            explanation = shown_line(row.attribution.explanation, longest=_LONGEST)
+            lines.append((f"  {explanation}", "dim"))
         draw(paragraph(cause.label, lines))
 
 
@@ -155,14 +166,20 @@ def _explain_case(row: CaseRow, report: Report, *, is_full: bool) -> None:
     earlier_label = ""
     for label, line in lines:
         # A label is shown once, beside the first of its lines.
-        shown_label = "" if label == earlier_label else label
+        shown_label = label
+        if label == earlier_label:
+            shown_label = ""
         story.add_row(styled(shown_label), styled(line))
         earlier_label = label
     draw([styled((shown_line(row.id), "bold")), story])
 
 
 def _replay(run: Path, case: str | None, options: ReplayOptions, *, as_json: bool) -> None:
-    """Asks the RAG again, with one change at a time."""
+    """Asks the RAG again, with one change of the context at a time, and shows which one cures.
+
+    Args:
+        case: id or question of one case; None for the worst lost ones.
+    """
     manifest = read_manifest(RunFolder(path=run).manifest)
     rag, rag_args = _rag_to_ask(manifest, options)
     beside = DocumentsBeside(manifest.dataset.source)
@@ -177,14 +194,22 @@ def _replay(run: Path, case: str | None, options: ReplayOptions, *, as_json: boo
             cases = list(plan.ask(answering))
 
     def draw_cases() -> None:
-        draw(_cure_blocks(cases) if case is None else _try_blocks(cases[0]))
+        """Shows all changes of one case, or of several which of them cure."""
+        if case is None:
+            draw(_cure_blocks(cases))
+        else:
+            draw(_try_blocks(cases[0]))
 
     data = {"schema_version": 1, "cures": cures(cases), "cases": cases}
     show(data, draw_cases, json=as_json)
 
 
 def _rag_to_ask(manifest: Manifest, options: ReplayOptions) -> tuple[str | None, str | None]:
-    """The RAG and its arguments: those of the options, else those of the run."""
+    """The RAG and its arguments: those of the options, else those of the run.
+
+    Raises:
+        ConfigError: the run does not tell, as where its answers were recorded.
+    """
     if options.rag is not None or options.pipeline is not None:
         return options.rag, options.rag_args
     description = manifest.rag.description
@@ -208,10 +233,18 @@ def _read_if_there(beside: DocumentsBeside) -> Iterator[Document]:
 
 
 def _announcement(plan: Replay, name: str, chats: Sequence[Chat]) -> str:
-    """How often the RAG will be asked, and about how much that takes."""
-    text = f"asking {name} {counted(plan.questions, 'time')} for {counted(len(plan.cases), 'case')}"
+    """How often the RAG will be asked, and about how much that takes: a user may want to stop it.
+
+    Args:
+        name: of the RAG.
+        chats: the models of a pipeline, as far as they are known.
+    """
+    times = counted(plan.questions, "time")
+    cases = counted(len(plan.cases), "case")
+    text = f"asking {name} {times} for {cases}"
     if plan.tokens is not None:
-        text += f", about {plan.tokens * plan.questions:,.0f} tokens"
+        tokens = plan.tokens * plan.questions
+        text += f", about {tokens:,.0f} tokens"
     models = dict.fromkeys(chat.name for chat in chats)
     if models:
         text += f" of {', '.join(models)}"
@@ -222,11 +255,15 @@ def _try_blocks(case: ReplayedCase) -> Blocks:
     """Each change of a case's context, with the answer that it brings."""
     yield styled((shown_line(case.id), "bold"), f": {case.cause.label}")
     for attempt in case.tries:
-        state = ("cures it", "green") if attempt.cures else ("does not cure it", "dim")
-        right = "unknown" if attempt.right is None else f"{attempt.right:.2f}"
+        state = ("does not cure it", "dim")
+        if attempt.cures:
+            state = ("cures it", "green")
+        right = "unknown"
+        if attempt.right is not None:
+            right = f"{attempt.right:.2f}"
         answer = attempt.response or attempt.failure or ""
         yield styled(f"  {attempt.change}: ", state, f" (right {right})")
-        yield styled((f"    {shown_line(answer, longest=160)}", "dim"))
+        yield styled((f"    {shown_line(answer, longest=_LONGEST_ANSWER)}", "dim"))
 
 
 def _cure_blocks(cases: Sequence[ReplayedCase]) -> Blocks:
@@ -236,5 +273,7 @@ def _cure_blocks(cases: Sequence[ReplayedCase]) -> Blocks:
     yield ""
     for case in cases:
         changes = [attempt.change for attempt in case.tries if attempt.cures]
-        text = "; ".join(changes) or "none cures it"
-        yield f"{shown_line(case.id, longest=40)}: {text}"
+        text = "none cures it"
+        if changes:
+            text = "; ".join(changes)
+        yield f"{shown_line(case.id, longest=_LONGEST_ID)}: {text}"

@@ -75,6 +75,7 @@ def command(options: FidelityOptions, json: JsonOption = False) -> None:
 
 
 def _print(result: Fidelity) -> None:
+    """Prints the retrievers, the draws of real questions, the figures, and the verdict."""
     draw([_retriever_table(result), "", _draw_table(result), ""])
     for name, text in _figures(result):
         typer.echo(entry(name, text, width=14, indent=0))
@@ -90,8 +91,11 @@ def _retriever_table(result: Fidelity) -> Table:
 
 
 def _draw_table(result: Fidelity) -> Table:
-    """How well draws of fewer real questions rank the retrievers, beside the made-up ones."""
-    half = result.draws[-1]
+    """How well draws of fewer real questions rank the retrievers, beside the made-up ones.
+
+    It answers how many real questions the made-up ones are worth.
+    """
+    half = result.draws[-1]  # the largest draw
     rows: list[list[str]] = []
     for draw_of_size in result.draws:
         size = f"{draw_of_size.questions:,}"
@@ -118,13 +122,9 @@ def _figures(result: Fidelity) -> Iterator[tuple[str, str]]:
     yield "real", _questions_text(real)
     yield "made-up", _questions_text(made)
 
-    tau = result.tau
+    tau = f"{number_text(result.tau.value)} ({range_text(result.tau)})"
     half_tau = result.draws[-1].tau
-    yield (
-        "tau",
-        f"{number_text(tau.value)} ({range_text(tau)}); halves of the real questions reach "
-        f"{half_tau:.2f}",
-    )
+    yield "tau", f"{tau}; halves of the real questions reach {half_tau:.2f}"
 
     yield "choice", _choice_text(result)
 
@@ -144,6 +144,7 @@ def _figures(result: Fidelity) -> Iterator[tuple[str, str]]:
 
 
 def _questions_text(questions: Questions) -> str:
+    """How many questions a set has, how its gold is matched, and how many were left out."""
     text = f"{counted(questions.questions, 'question')}, compared by {questions.matching}"
     if questions.skipped:
         text += f", {questions.skipped:,} more have no gold in the corpus"
@@ -151,15 +152,16 @@ def _questions_text(questions: Questions) -> str:
 
 
 def _choice_text(result: Fidelity) -> str:
-    """Which retriever the made-up questions choose, and what that loses."""
-    first, *equally_good = result.chosen
-    choice = f"'{first}'"
+    """Which retriever the made-up questions choose, and what that loses for real ones."""
+    retriever, *equally_good = result.chosen
+    choice = f"'{retriever}'"
     if equally_good:
         choice += f" or {len(equally_good):,} more, as good to them,"
     if result.chosen == (result.best,):
         return f"{choice} by both"
-    lost = f"loses {number_text(result.cost.mean)} of real MRR ({range_text(result.cost)})"
-    return f"{choice} instead of '{result.best}' {lost}"
+    cost = number_text(result.cost.mean)
+    interval = range_text(result.cost)
+    return f"{choice} instead of '{result.best}' loses {cost} of real MRR ({interval})"
 
 
 def _verdict(result: Fidelity) -> str:
@@ -177,14 +179,15 @@ def _verdict(result: Fidelity) -> str:
         return f"{half.questions:,} real questions, half of yours, rank no better than {made}."
     if result.worth is Worth.SOME:
         return f"{result.equals:,} real questions rank retrievers as well as {made}."
-    # The largest draw of at most ten questions that ranks better in most draws.
-    few = next(
+    # The set is worth nothing: so few real questions rank better in most draws of their number.
+    few_and_better = [
         draw_of_size
-        for draw_of_size in reversed(result.draws)
+        for draw_of_size in result.draws
         if draw_of_size.questions <= 10 and draw_of_size.better > 0.5
-    )
-    number = {5: "Five", 10: "Ten"}[few.questions]
+    ]
+    largest = few_and_better[-1]
+    number = {5: "Five", 10: "Ten"}[largest.questions]
     return (
-        f"{number} real questions rank retrievers better than {made} ({few.better:.0%} of draws). "
-        "Do not choose by them: label thirty real ones."
+        f"{number} real questions rank retrievers better than {made} ({largest.better:.0%} of "
+        "draws). Do not choose by them: label thirty real ones."
     )

@@ -69,44 +69,53 @@ def _blocks(history: History) -> Blocks:
     yield from paragraph("notes", remarks(history))
 
 
-_FIGURE_COLUMNS = 3
-"""First, last and change, nine letters each with the gap."""
+_FIGURES_WIDTH = 3 * 9
+"""Columns of the terminal for first, last and change, nine for each with the gap."""
+_REST_WIDTH = 10
+"""Columns for further gaps and for "worse"."""
+_LEAST_WIDTH = 10
+"""Bars that are shown however narrow the terminal is."""
 
 
 def _table(history: History) -> Table:
-    """A row for each metric: its first and last mean, the change, and a line through all runs."""
+    """A row for each metric: its first and last mean, the change, and a line through all runs.
+
+    First, last and change are of the runs since the last break: only their cases are comparable.
+    The line goes on before it, so that a reader sees where it was.
+    """
     from ragbench.views.history import sparkline
 
     metrics = [metric for metric in history.metrics if _is_measured(metric)]
     longest_name = max((len(metric.metric) for metric in metrics), default=0)
-    # What the other columns leave; ten letters are for the gaps and "worse".
-    width = console.data_console().width - longest_name - _FIGURE_COLUMNS * 9 - 10
+    width = console.data_console().width - longest_name - _FIGURES_WIDTH - _REST_WIDTH
     break_places = [history_break.at for history_break in history.breaks]
     rows: list[Sequence[Cell]] = []
     for metric in metrics:
-        # Only runs since the last break are of comparable cases.
         figures = [figure for figure in metric.figures[history.start :] if figure is not None]
+        oldest = "-"
+        newest = "-"
+        change = "-"
+        if figures:
+            oldest = f"{figures[0]:.3f}"
+            newest = f"{figures[-1]:.3f}"
+        if len(figures) > 1:
+            change = f"{figures[-1] - figures[0]:+.3f}"
+        mark = ""
+        if metric.fall:
+            mark = "worse"
         line = sparkline(
             metric.figures,
             scale=metric.scale,
             breaks=break_places,
-            width=max(10, width),
+            width=max(_LEAST_WIDTH, width),
             plain=not can_show("▁"),
         )
-        rows.append(
-            (
-                metric.metric,
-                f"{figures[0]:.3f}" if figures else "-",
-                f"{figures[-1]:.3f}" if figures else "-",
-                f"{figures[-1] - figures[0]:+.3f}" if len(figures) > 1 else "-",
-                ("worse" if metric.fall else "", "red"),
-                line,
-            )
-        )
+        rows.append((metric.metric, oldest, newest, change, (mark, "red"), line))
     history_table = table(("metric", "first", "last", "change", "", "runs"), rows)
     history_table.columns[-1].justify = "left"
     return history_table
 
 
 def _is_measured(metric: MetricHistory) -> bool:
+    """Whether any run has a figure of the metric; others are named below the table."""
     return any(figure is not None for figure in metric.figures)

@@ -101,24 +101,34 @@ def command(options: JudgeCardOptions, judge: JudgeChoice, json: JsonOption = Fa
 
 
 def _object(card: JudgeCard) -> dict[str, object]:
-    """The card for JSON, with what its records compute."""
+    """The card as a JSON object: its fields, and what its records compute from them.
+
+    Properties are no fields: without being named here they would be missing.
+    """
+    probes: list[dict[str, object]] = []
+    for probe in card.probes:
+        probes.append({**asdict(probe), "share": probe.share})
+    cost: str | None = None
+    if card.cost is not None:
+        cost = f"{card.cost:f}"  # JSON has no decimals; a float would not be exact
     conclusion = card.conclusion
     return {
         **asdict(card),
-        "probes": [{**asdict(probe), "share": probe.share} for probe in card.probes],
-        "cost": None if card.cost is None else f"{card.cost:f}",
+        "probes": probes,
+        "cost": cost,
         "conclusion": {"usefulness": conclusion.usefulness, "reasons": conclusion.reasons},
     }
 
 
 def _print(card: JudgeCard) -> None:
     """Prints the card: counts, the table of labels, the figures, the recommendation."""
+    # A metric such as answer similarity asks for embeddings alone.
     judge = card.judge["chat"] or card.judge["embeddings"]
     typer.echo(f"{judge['model']} with {card.metric} on {card.labels}")
     counts = f"{card.judged:,} of {card.claims:,} claims judged"
     if card.reasons:
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in card.reasons)
-        counts += f" ({reasons})"
+        reasons = [f"{count:,} {reason}" for reason, count in card.reasons]
+        counts += f" ({', '.join(reasons)})"
     typer.echo(counts)
     if card.judged:
         typer.echo("")
@@ -137,15 +147,21 @@ def _print(card: JudgeCard) -> None:
 
 
 def _rows(card: JudgeCard) -> Iterator[tuple[str, str]]:
-    """Each figure of the card: its name and what it says."""
-    base_rate = "-" if card.base_rate is None else f"{card.base_rate:.3f}"
+    """Each figure of the card: its name, and its value with the interval.
+
+    Agreement has the base rate beside it: where nine of ten claims are supported, a judge that
+    always says so agrees with people in nine of ten.
+    """
+    base_rate = "-"
+    if card.base_rate is not None:
+        base_rate = f"{card.base_rate:.3f}"
     yield "agreement", f"{_figure(card.agreement)}; always the most frequent label: {base_rate}"
     yield "kappa", _figure(card.kappa)
     yield "quadratic kappa", _figure(card.quadratic_kappa)
     yield "rank correlation", _figure(card.rank_correlation)
     for level in card.classes:
-        figures = f"precision {_figure(level.precision)}, recall {_figure(level.recall)}"
-        yield level.level.replace("_", " "), figures
+        name = level.level.replace("_", " ")
+        yield name, f"precision {_figure(level.precision)}, recall {_figure(level.recall)}"
     yield "same each time", f"{_figure(card.consistency)}, {card.consistency.count:,} claims"
     for probe in card.probes:
         yield _PROBES[probe.probe], _probe_text(probe)
@@ -169,10 +185,15 @@ _PROBES = {
     "injection_answer": "ordered in the answer",
     "injection_context": "ordered in a passage",
 }
+"""What each probe does to a claim, as a row of the card is named."""
 
 
 def _probe_text(probe: ProbeFigure) -> str:
-    """How often a probe moved the judge's verdict."""
+    """How often a probe moved the judge's verdict.
+
+    Order and padding can move it either way; an instruction in a text asks for a better verdict,
+    so that only raised ones count.
+    """
     if not probe.count:
         return "- (no claim that it could be tried on)"
     text = f"{probe.share:.3f}"
@@ -188,19 +209,22 @@ def _probe_text(probe: ProbeFigure) -> str:
 
 
 def _print_table(card: JudgeCard) -> None:
-    """Prints how many claims have which label of people, and which of the judge."""
+    """Prints how many claims have which label of people (a row), and which of the judge (a column).
+
+    What is off the diagonal says in which direction the judge is wrong.
+    """
     names = [level.replace("_", " ") for level in card.table.levels]
     width = max(len(name) for name in names) + 2
     corner = "people / judge"
-    heads = [f"{name:>{width}}" for name in names]
-    typer.echo(f"{corner:<{width}}{''.join(heads)}")
+    headings = [f"{name:>{width}}" for name in names]
+    typer.echo(f"{corner:<{width}}{''.join(headings)}")
     for name, counts in zip(names, card.table.counts, strict=True):
         cells = [f"{count:>{width},}" for count in counts]
         typer.echo(f"{name:<{width}}{''.join(cells)}")
 
 
 def _figure(figure: CardFigure) -> str:
-    """A figure with its interval, where there is one."""
+    """A figure with its interval, where there is one; ``-`` where nothing was measured."""
     if figure.value is None:
         return "-"
     if figure.low is None:

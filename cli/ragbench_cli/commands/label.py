@@ -29,8 +29,8 @@ from ragbench_cli.options import JsonOption, Panel, RunArgument, option, takes_r
 from ragbench_cli.output import draw
 from ragbench_cli.report_tables import corrected_blocks
 
-_SHORT = 700
-"""Letters of a context that are shown at first."""
+_LONGEST_AT_FIRST = 700
+"""Letters of a context that are shown until the key m asks for more."""
 
 
 class LabelOptions(Record):
@@ -93,7 +93,10 @@ def command(options: LabelOptions, json: JsonOption = False) -> None:
 
 
 def _write_page(path: Path, drawn: Drawn, options: LabelOptions) -> None:
-    """Writes a page to label on, without the cases that are labelled already."""
+    """Writes a page to label on, without the cases that are labelled already.
+
+    It can be sent to people who have no ragbench: it saves their labels as a file for --labels.
+    """
     # Without --by, labels of anybody count.
     undone = Session(drawn, options.output, options.by).undone()
     write_html(path, label_page(undone, by=options.by, shows_judge=options.show_judge))
@@ -105,9 +108,17 @@ def _write_page(path: Path, drawn: Drawn, options: LabelOptions) -> None:
 
 
 class Session:
-    """Labels of one person, added to a file as they are given."""
+    """Labels of one person, added to a file as they are given.
+
+    Args:
+        drawn: the answers to label, in their order.
+        path: the file, with labels of earlier sessions or of other people.
+        by: who labels; empty where labels of anybody count as done.
+        shows_judge: whether the metric's value is shown with each answer.
+    """
 
     def __init__(self, drawn: Drawn, path: Path, by: str, *, shows_judge: bool = False) -> None:
+        # Labels are added line by line, which such a file could not be read with afterwards.
         if path.suffix.lower() in (".csv", ".tsv", ".xlsx", ".json"):
             raise ConfigError(f"{path} would be JSON lines: name another file, such as l.jsonl")
         self.drawn = drawn
@@ -128,22 +139,31 @@ class Session:
 
     @property
     def left(self) -> int:
+        """How many answers have no label yet."""
         return len(self._open) - len(self._ends_before)
 
     def book(self) -> LabelBook:
         """The labels of the file, of other sessions too."""
+        # A reader of tables reports an empty file as an error; here it is a beginning.
         if not self.path.exists() or not self.path.stat().st_size:
             return LabelBook(())
         return LabelBook(read_people(self.path))
 
     def undone(self) -> Drawn:
-        """The draw without the cases of which every answer is labelled."""
+        """The draw without the cases of which every answer is labelled.
+
+        Of a pair of runs a case stays whole: its two answers are judged beside each other.
+        """
         open_tasks = [task for task, _ in self._open]
         tasks = tuple(task for task in self.drawn.tasks if task in open_tasks)
         return replace(self.drawn, tasks=tasks)
 
     def run(self) -> bool:
-        """Asks for one label after another; False if the person stops before the last one."""
+        """Asks for one label after another; False if the person stops before the last one.
+
+        A key of a verdict adds a label, and s one without a value. u takes the last label of this
+        session back, m shows the same answer in full, q stops; other keys show the answer again.
+        """
         values = {choice.key: choice.value for choice in self.drawn.choices}
         keys = _keys()
         is_long = False
@@ -155,14 +175,19 @@ class Session:
                 return False
             is_long = key == "m"
             if key == "u" and self._ends_before:
+                end = self._ends_before.pop()
                 with self.path.open("r+b") as file:
-                    file.truncate(self._ends_before.pop())
+                    file.truncate(end)
             elif key in values or key == "s":
                 self._add(task, answer, values.get(key))
         return True
 
     def _add(self, task: LabelTask, answer: Judged, value: float | None) -> None:
-        """Adds a label to the file at once: whoever stops keeps all of them."""
+        """Adds a label to the file at once: whoever stops keeps all of them.
+
+        Args:
+            value: None where the person skips the answer.
+        """
         import orjson
 
         line = {**self.drawn.line(task, answer), "value": value, "by": self.by}
@@ -180,7 +205,11 @@ class Session:
             raise InputError(f"{self.path} cannot be written: {error.strerror}") from None
 
     def _show(self, task: LabelTask, answer: Judged, *, is_long: bool) -> None:
-        """Draws the question, its texts, and the keys: as much as the metric reads."""
+        """Draws the question, its texts, and the keys.
+
+        Only what the metric reads is shown: a person who knows more than the metric would label
+        something else.
+        """
         console.data_console().clear()
         place = self._total - self.left + 1
         typer.echo(f"{place:,} of {self._total:,}  {self.drawn.metric.name}  by {self.by}")
@@ -190,16 +219,18 @@ class Session:
                 _print_block("Right answer", text)
         if self.drawn.reads(Need.RETRIEVED_CONTEXTS):
             for number, text in enumerate(answer.contexts, 1):
-                if len(text) > _SHORT and not is_long:
-                    text = f"{text[:_SHORT]} ... (m: more)"
+                if len(text) > _LONGEST_AT_FIRST and not is_long:
+                    text = f"{text[:_LONGEST_AT_FIRST]} ... (m: more)"
                 _print_block(f"Context {number}", text)
         if self.drawn.reads(Need.RESPONSE):
             self._show_answers(task, answer)
         if self.shows_judge:
             _print_block("Judge", f"{answer.value:.3f} of {answer.run}")
-        choices = [f"{choice.key} {choice.word}".rstrip() for choice in self.drawn.choices]
+        # A choice without a word is a number, such as a star: its key says all.
+        keys = [f"{choice.key} {choice.word}".rstrip() for choice in self.drawn.choices]
+        keys += ["s skip", "u undo", "m more", "q stop"]
         typer.echo(f"\n{self.drawn.metric.definition.summary}\n{ask_text(self.drawn)}")
-        typer.echo(f"{'   '.join(choices)}   s skip   u undo   m more   q stop")
+        typer.echo("   ".join(keys))
 
     def _show_answers(self, task: LabelTask, answer: Judged) -> None:
         """Draws the answer, or both where two runs are compared; the asked one is marked."""
@@ -212,13 +243,17 @@ class Session:
 
 
 def _print_block(title: str, text: str) -> None:
+    """Prints a text of the run below its title; it cannot steer the terminal."""
     typer.echo(f"\n{title}")
-    for line in shown_text(text).splitlines() or ["(empty)"]:
+    lines = shown_text(text).splitlines()
+    if not lines:
+        lines = ["(empty)"]
+    for line in lines:
         typer.echo(f"  {line}")
 
 
 def _keys() -> Iterator[str]:
-    """The keys that are pressed; from a file or a pipe its letters."""
+    """The keys that are pressed; from a file or a pipe its letters, so that scripts can label."""
     if not sys.stdin.isatty():
         if not sys.stdin.readable():
             raise ConfigError("there is no terminal to label in: write a page with --page FILE")

@@ -31,7 +31,7 @@ from ragbench_cli.stores import (
     search_settings,
 )
 
-_SNIPPET = 300
+_LONGEST_SNIPPET = 300
 """Characters of a chunk that are shown."""
 
 
@@ -169,7 +169,7 @@ def _questions_of_lines(text: str, name: str) -> list[_Question]:
 
 
 def _typed_questions() -> Iterator[_Question]:
-    """What is typed, until an empty line or the end of input."""
+    """The questions that a person types, until an empty line or the end of input."""
     console.say("Type a question; an empty line ends.")
     with suppress(EOFError):
         while text := input("> ").strip():
@@ -177,7 +177,11 @@ def _typed_questions() -> Iterator[_Question]:
 
 
 def _why_nothing(settings: RetrievalSettings) -> str:
-    """Why a search may find nothing, and what then helps."""
+    """Why a search may find nothing, and what then helps.
+
+    Without a threshold of the user's, dense search leaves out what scores less than an unrelated
+    text, and sparse search what shares no word.
+    """
     if settings.score_threshold is not None:
         return f"No results: no chunk scored at least {settings.score_threshold:g}."
     no_word = "no chunk shares a word with the question"
@@ -202,9 +206,14 @@ def _rows(
     form: Literal["json", "text", "none"],
     is_headed: bool,
 ) -> Iterator[dict[str, Any]]:
-    """What is found for each question, printed in a form.
+    """The chunks of each question as a row of a dump, printed in a form as it is made.
 
     What the scores mean, and why nothing is found, is said once.
+
+    Args:
+        batch_size: questions that are searched for together; 1 where a person waits for each.
+        why_nothing: what is printed for the first question without chunks; empty for nothing.
+        is_headed: whether each question is printed above its chunks.
     """
     scores = searcher.strategy.score_meaning
     is_said = False
@@ -239,22 +248,30 @@ def _about(chunk: Chunk) -> str:
 
 
 def _show(chunks: Sequence[Chunk], heading: str = "") -> None:
-    """Prints the chunks of a question; of a hybrid search with their ranks in both searches."""
+    """Prints the chunks of a question; of a hybrid search with their ranks in both searches.
+
+    The two ranks show which of the searches brought a chunk.
+
+    Args:
+        heading: the question, where there are several; empty for none.
+    """
     if heading:
         typer.echo(f"# {heading}")
     if not chunks:
-        typer.echo("Nothing found.\n" if heading else "Nothing found.")
+        typer.echo("Nothing found.")
+        if heading:  # an empty line before the next question
+            typer.echo("")
     for rank, chunk in enumerate(chunks, start=1):
+        line = f"{rank}. {chunk.score or 0.0:.4f}  {chunk.id}"
         legs = cast("dict[str, dict[str, float]]", chunk.metadata.get(LEGS) or {})
         leg_ranks: list[str] = []
         for name, leg in legs.items():
             leg_ranks.append(f"{name} {leg['rank']:.0f}. {leg['score']:.4f}")
-        found_by = f"  ({', '.join(leg_ranks)})" if leg_ranks else ""
-        typer.echo(f"{rank}. {chunk.score or 0.0:.4f}  {chunk.id}{found_by}")
-        lines = [shown_line(chunk.text, longest=_SNIPPET)]
+        if leg_ranks:
+            line += f"  ({', '.join(leg_ranks)})"
+        typer.echo(line)
+        typer.echo(f"   {shown_line(chunk.text, longest=_LONGEST_SNIPPET)}")
         about = _about(chunk)
         if about:
-            lines.append(about)
-        for line in lines:
-            typer.echo(f"   {line}")
+            typer.echo(f"   {about}")
         typer.echo("")

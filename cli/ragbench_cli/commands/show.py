@@ -91,7 +91,10 @@ def _spelling(definition: MetricDefinition) -> str:
 
 
 def _summary(definition: MetricDefinition) -> str:
-    """What it measures, which way is better unless up, its parameters, the extra that it needs."""
+    """A metric's line in the list: what it measures, and in brackets what must be known besides.
+
+    Which way is better is left out where it is up, as it is for most.
+    """
     from ragbench.core.metric import Direction
 
     notes: list[str] = []
@@ -107,6 +110,7 @@ def _summary(definition: MetricDefinition) -> str:
 
 
 def _better(definition: MetricDefinition) -> str:
+    """Which values of a metric are the better ones, in words."""
     direction = definition.direction.value
     if direction == "neither":
         return "neither way is better"
@@ -114,6 +118,7 @@ def _better(definition: MetricDefinition) -> str:
 
 
 def _default(parameter: Parameter) -> str:
+    """A parameter with its default, as it is written in a metric's name."""
     return f"{parameter.name}={_value(parameter.default)}"
 
 
@@ -125,7 +130,7 @@ def _value(value: object) -> str:
 
 
 def _range(definition: MetricDefinition) -> str:
-    """The values that a metric can have."""
+    """The values that a metric can have, in words."""
     low = definition.low
     high = definition.high
     if low is None and high is None:
@@ -138,13 +143,17 @@ def _range(definition: MetricDefinition) -> str:
 
 
 def _facts(definition: MetricDefinition) -> list[tuple[str, str]]:
-    """What is to be known of a metric, a word and a sentence each."""
-    unit = f" {definition.unit}" if definition.unit else ""
-    needs = ", ".join(sorted(need.value for need in definition.needs)) or "nothing"
+    """The rows of ``show metric``: a word and a sentence each."""
+    value_range = _range(definition)
+    if definition.unit:
+        value_range += f" {definition.unit}"
+    needs = sorted(need.value for need in definition.needs)
+    if not needs:
+        needs = ["nothing"]
     facts = [
         ("group", definition.group.value),
-        ("range", f"{_range(definition)}{unit}, {_better(definition)}"),
-        ("reads", needs),
+        ("range", f"{value_range}, {_better(definition)}"),
+        ("reads", ", ".join(needs)),
     ]
     if definition.abstains:
         facts.append(("declined", "a declined answer gives no score: it counts as abstained"))
@@ -153,7 +162,8 @@ def _facts(definition: MetricDefinition) -> list[tuple[str, str]]:
     for parameter in definition.parameters:
         text = f"{parameter.summary.rstrip('.')}."
         if parameter.choices:
-            text += f" One of {', '.join(map(_value, parameter.choices))}."
+            choices = [_value(choice) for choice in parameter.choices]
+            text += f" One of {', '.join(choices)}."
         facts.append((_default(parameter), text))
     if definition.aliases:
         facts.append(("also", ", ".join(definition.aliases)))
@@ -186,6 +196,7 @@ _SHOWN = (
 
 
 def _metric(definition: MetricDefinition) -> dict[str, Any]:
+    """A metric's definition as JSON has it: without the code that computes it."""
     fields = {name: getattr(definition, name) for name in _SHOWN}
     return {**fields, "needs": sorted(definition.needs)}
 
@@ -280,6 +291,7 @@ def pipeline(json: JsonOption = False) -> None:
     }
 
     def lines() -> Iterator[str]:
+        """The settings of indexing, then the kinds of each other stage."""
         yield "indexing"
         for name, setting in schema["properties"]["indexing"]["properties"].items():
             yield entry(name, _unmarked(setting.get("description", "")))
@@ -293,7 +305,7 @@ def pipeline(json: JsonOption = False) -> None:
 
 
 def _schema_names(typed: str) -> list[str]:
-    """Completes the name of a kind of file."""
+    """The kinds of files that begin with what the user typed, for the shell's completion."""
     from ragbench_cli.schemas import SCHEMAS
 
     return [name for name in SCHEMAS if name.startswith(typed)]
@@ -350,7 +362,7 @@ def _unmarked(text: str) -> str:
 
 
 def _operator_names(typed: str) -> list[str]:
-    """Completes the name of an operator or a reranker."""
+    """The operators and rerankers that begin with what the user typed, for the shell."""
     return [name for name in _post_retrieval() if name.startswith(typed)]
 
 
@@ -418,7 +430,9 @@ def operator(
 
     registries = _post_retrieval()
     # Rerankers are known by their own names, too.
-    full_name = name if name in registries else f"rerank.{name}"
+    full_name = name
+    if name not in registries:
+        full_name = f"rerank.{name}"
     if full_name not in registries:
         raise ConfigError(f"unknown operator '{name}'.{listed_names(name, sorted(registries))}")
     registry = registries[full_name]
@@ -430,16 +444,22 @@ def operator(
 
 
 def _show_listed(registry: Registry, *, json: bool) -> None:
-    """Lists what a registry has, by name and in a sentence."""
+    """Lists the operators or the rerankers of a registry, each by name and in a sentence."""
     from ragbench.post.build import described
 
     descriptions = [described(registry, name) for name in registry.targets()]
-    entries = [(each["name"], _unmarked(each["summary"])) for each in descriptions]
+    entries: list[tuple[str, str]] = []
+    for description in descriptions:
+        entries.append((description["name"], _unmarked(description["summary"])))
     _print(descriptions, _entries(entries), json=json)
 
 
 def _explained(description: dict[str, Any]) -> Iterator[str]:
-    """An operator's summary, what it needs, and its settings."""
+    """An operator's summary, the extras that it needs, and its settings.
+
+    Args:
+        description: as ``--json`` prints it; its settings are a JSON schema.
+    """
     schema = description["settings"]
     required = schema.get("required", ())
     yield entry(description["name"], _unmarked(description["summary"]), indent=0)
@@ -460,12 +480,14 @@ def _setting_text(setting: dict[str, Any], *, needed: bool) -> str:
 
 
 def _kind(schema: dict[str, Any]) -> str:
-    """What a setting's value is, in words."""
+    """The type of a setting in words, from its JSON schema, which users of YAML need not know."""
     if "enum" in schema:
-        return f"one of {', '.join(map(str, schema['enum']))}"
+        values = [str(value) for value in schema["enum"]]
+        return f"one of {', '.join(values)}"
     if "anyOf" in schema:
-        alternatives = [each for each in schema["anyOf"] if each != {"type": "null"}]
-        return " or ".join(map(_kind, alternatives))
+        # null is the default of a setting that may be left out, and says nothing.
+        kinds = [_kind(part) for part in schema["anyOf"] if part != {"type": "null"}]
+        return " or ".join(kinds)
     if schema.get("type") == "array":
         return f"list of {_kind(schema['items'])}"
     if "properties" in schema:

@@ -24,6 +24,9 @@ from ragbench_cli.options import JsonOption, argument, option, takes_records
 from ragbench_cli.output import draw, paragraph, show, styled, table
 from ragbench_cli.stores import CollectionChoice, SearchChoice, names_strategy, search_settings
 
+_MOST_EXPLAINED = 3
+"""Changes for which the screen of a run says how they are made."""
+
 
 class WhyOptions(Record):
     """Which store is searched, for which questions, and how it is searched now."""
@@ -93,7 +96,10 @@ def command(options: WhyOptions, where: CollectionChoice, json: JsonOption = Fal
 
 
 def _search_command(store: str, where: CollectionChoice) -> str:
-    """The command that searches the collection, without a password."""
+    """The command that searches the collection as it is now, to which advice adds its changes.
+
+    The address of the store is without its password: the command is printed.
+    """
     words = ["ragbench", "search", "--store", mask_text(store)]
     if where.collection is not None:
         words += ["--collection", where.collection]
@@ -107,8 +113,14 @@ def _search_command(store: str, where: CollectionChoice) -> str:
 
 
 def _cases(options: WhyOptions) -> list[Case]:
-    """The one question, the one case of a run, or all of them."""
-    if (options.question is None) == (options.run is None):
+    """The cases whose gold is looked for: one question, one case of a run, or all of them.
+
+    Raises:
+        ConfigError: the options do not name one of these, or contradict each other.
+    """
+    has_question = options.question is not None
+    has_run = options.run is not None
+    if has_question == has_run:  # neither or both
         raise ConfigError("give a question with --gold ID, or --run RUN")
     if options.question is not None:
         if not options.gold or options.case is not None:
@@ -128,7 +140,11 @@ def _cases(options: WhyOptions) -> list[Case]:
 
 
 def _print_question(reasons: Reasons, case: Case) -> None:
-    """Shows where a question's gold is by each way of searching, and what brings it in."""
+    """Shows where a question's gold is by each way of searching, and what brings it in.
+
+    What became of each gold chunk comes first, then its rank by each way: the way that finds it
+    tells what is wrong with the others.
+    """
     assert reasons.golds is not None
     draw([styled((shown_line(case.query, longest=160), "bold"))])
     fates = reasons.golds.golds
@@ -144,7 +160,10 @@ def _print_question(reasons: Reasons, case: Case) -> None:
     for search in reasons.ranks:
         row = [search.way]
         for rank in search.ranks:
-            row.append(f"not in {search.looked_at}" if rank is None else str(rank))
+            if rank is None:
+                row.append(f"not in {search.looked_at}")
+            else:
+                row.append(str(rank))
         rows.append(row)
     draw(["", table(columns, rows)])
     if not reasons.lost:
@@ -160,19 +179,28 @@ def _print_question(reasons: Reasons, case: Case) -> None:
 
 
 def _change_lines(change: Change) -> list[str]:
-    name = f"{change.name} (estimated)" if change.is_estimate else change.name
+    """A change, and below it the command or setting that makes it."""
+    name = change.name
+    if change.is_estimate:
+        name += " (estimated)"
     return [name, f"  {change.how}"]
 
 
 def _print_run(reasons: Reasons) -> None:
-    """Shows why the questions of a run lack gold, and what each change would gain."""
-    skipped = f" ({reasons.skipped:,} more have no gold)" if reasons.skipped else ""
-    typer.echo(
-        f"recall@{reasons.k} {reasons.recall.mean or 0.0:.3f} over "
-        f"{counted(reasons.questions, 'question')}{skipped}, searched by {reasons.now}"
-    )
-    causes = sorted(reasons.lost.items(), key=lambda item: -item[1])
-    lines = [f"{count:,} {cause.replace('_', ' ')}" for cause, count in causes]
+    """Shows why the questions of a run lack gold, and what each change would gain.
+
+    The recall as it is now comes first, then the causes, then the gains, and how to get them.
+    """
+    recall = reasons.recall.mean or 0.0
+    questions = counted(reasons.questions, "question")
+    if reasons.skipped:
+        questions += f" ({reasons.skipped:,} more have no gold)"
+    typer.echo(f"recall@{reasons.k} {recall:.3f} over {questions}, searched by {reasons.now}")
+    causes = sorted(reasons.lost.items(), key=lambda cause_and_count: -cause_and_count[1])
+    lines: list[str] = []
+    for cause, count in causes:
+        cause_in_words = cause.replace("_", " ")
+        lines.append(f"{count:,} {cause_in_words}")
     draw(paragraph("questions that lack gold", lines))
     typer.echo()
     rows = [_change_row(change) for change in _best_of_each(reasons.changes)]
@@ -182,22 +210,26 @@ def _print_run(reasons: Reasons) -> None:
     draw([table((f"change of recall@{reasons.k}", "gain", "interval", ""), rows)])
     together = reasons.together
     if together is not None:
-        gain = f"{together.gain.mean or 0.0:+.3f} ({range_text(together.gain, sign=True)})"
+        mean_gain = together.gain.mean or 0.0
+        gain = f"{mean_gain:+.3f} ({range_text(together.gain, sign=True)})"
         names = "; ".join(together.changes)
         typer.echo(
             f"\n{len(together.changes)} of them together: {gain}: {names}. They were chosen by "
             "these questions: others will gain a little less."
         )
-    best = [change for change in reasons.changes if change.mean > 0][:3]
+    gaining = [change for change in reasons.changes if change.mean > 0]
     how: list[str] = []
-    for change in best:
+    for change in gaining[:_MOST_EXPLAINED]:
         how += _change_lines(change)
     draw(paragraph("how", how))
     _print_notes(reasons)
 
 
 def _change_row(change: Change) -> list[str]:
-    """A change with its gain, the interval, and how far it can be trusted."""
+    """A change with its gain, the interval, and how far it can be trusted.
+
+    "sure": its gain is beyond chance; "estimated": it was not tried on the store itself.
+    """
     remarks: list[str] = []
     if change.is_sure:
         remarks.append("sure")
@@ -208,7 +240,11 @@ def _change_row(change: Change) -> list[str]:
 
 
 def _best_of_each(changes: Sequence[Change]) -> Iterator[Change]:
-    """Of the weights and efforts of one strategy the first alone; --json has all."""
+    """The changes without further weights and efforts of a strategy: of each the first one.
+
+    Changes are sorted, the best first; a dozen rows of one strategy would hide the others. --json
+    has all.
+    """
     shown_kinds: set[str] = set()
     for change in changes:
         kind = change.name

@@ -17,7 +17,7 @@ from markupsafe import escape
 
 from ragbench.core.attribution import ESTIMATES, JUDGING, LOSSES
 from ragbench.core.metric import Metric
-from ragbench.core.outcome import Cell
+from ragbench.core.outcome import Cell, Judgement
 from ragbench.core.report import CaseRow
 from ragbench.core.story import CaseStory, ChunkStory, JudgedAnswer, JudgedClaim
 from ragbench.core.validation import Verdict
@@ -32,42 +32,56 @@ if TYPE_CHECKING:
     from ragbench.core.comparison import CaseBefore
 
 _LONGEST = 20_000
-"""Letters of one text in a page."""
+"""Letters of one text in a page, so that a huge one does not make the page too large."""
 _LONGEST_QUERY = 2000
 """Letters of a question that are drawn: a line of a million without a space stops a browser."""
 _LONGEST_GOLD = 1000
 """Letters of a gold text that no chunk holds."""
 _MOST_GOLD_TEXTS = 5
+"""Such texts of a case that are shown."""
 _LONGEST_PASSAGE = 400
 """Letters of a marked passage, or of an expectation."""
 _MOST_CHUNK_LETTERS = 12_000_000
 """Letters of chunks that a page holds."""
 
 
-def anchor(case: str) -> str:
-    """The anchor of a case in a page, by its id."""
-    return f"case={percent_encoded(case, safe='-_.~:@/,+()')}"
+def anchor(case_id: str) -> str:
+    """The anchor of a case in a page, by its id, so that a link can open this one case.
+
+    It is an attribute and part of an address: of an id's letters only those that are harmless in
+    both stay as they are.
+    """
+    return f"case={percent_encoded(case_id, safe='-_.~:@/,+()')}"
 
 
 def safe(text: str) -> str:
-    """A text as HTML, in which none of its letters acts."""
+    """A text as HTML, in which none of its letters acts: texts of a run may hold tags and scripts.
+
+    Everything that comes from a dataset, a RAG or a judge must go through it.
+    """
     return str(escape(clean(text)))
 
 
 def cut(text: str, longest: int = _LONGEST) -> str:
-    """A text, or its start and how much is missing."""
+    """A text, or its start and how much is missing.
+
+    It is cut before it is made safe: a cut in the middle of ``&lt;`` would show.
+    """
     if len(text) <= longest:
         return text
-    return f"{text[:longest]} ... ({len(text) - longest:,} more letters: see ragbench explain)"
+    missing = len(text) - longest
+    return f"{text[:longest]} ... ({missing:,} more letters: see ragbench explain)"
 
 
 class Shelved(NamedTuple):
-    """A chunk whose text the page holds."""
+    """A chunk whose text the page holds once, at its end, however many cases retrieved it."""
 
     number: int
     """Its anchor is ``k`` and this."""
     id: str
+    """Safe as HTML."""
     text: str
+    """Not yet safe: offsets of marks are those in the text as it is."""
 
 
 class CaseBlocks:
@@ -83,13 +97,21 @@ class CaseBlocks:
     ) -> None:
         self._metrics = metrics
         self._cases_before = cases_before or {}
+        # Made safe once, and not for each of up to a thousand cases.
         self._safe_names = [safe(metric.name) for metric in metrics]
         self.shelf: dict[tuple[str, str], Shelved] = {}
         """The chunks whose texts the page holds, by id and text."""
         self._letters_on_shelf = 0
 
     def block(self, row: CaseRow) -> str:
-        """A case as HTML: a line when it is closed, everything that is known when it is open."""
+        """A case as HTML: a line when it is closed, everything that is known when it is open.
+
+        It is read from top to bottom: why the case was lost, its answer beside the reference, the
+        chunks, then what the scores rest on.
+
+        Args:
+            row: must hold its story.
+        """
         story = row.story
         assert story is not None
         before = self._cases_before.get(row.id)
@@ -114,14 +136,19 @@ class CaseBlocks:
         return "".join(parts)
 
     def _chunk_table(self, story: CaseStory) -> Iterator[str]:
-        """The chunks, and of the gold what they do not show."""
+        """The chunks of a case, and of the gold what they do not show.
+
+        Gold that was not retrieved is in no row of the table: without its ids and texts below, a
+        reader could not tell what the retrieval missed.
+        """
         if story.chunks:
             yield "<table><tr><th>Rank<th>Chunk<th>Score<th>What happened\n"
             yield "\n".join(self._chunk(chunk) for chunk in story.chunks)
             yield "</table>\n"
-        gold_shown = {chunk.id for chunk in story.chunks if chunk.is_gold}
-        if not gold_shown.issuperset(story.gold_ids):
-            yield f"<p class=dim>Gold: {safe(', '.join(story.gold_ids))}"
+        gold_in_table = {chunk.id for chunk in story.chunks if chunk.is_gold}
+        if not gold_in_table.issuperset(story.gold_ids):
+            gold_ids = ", ".join(story.gold_ids)
+            yield f"<p class=dim>Gold: {safe(gold_ids)}"
         if not _has_gold_mark(story):
             for text in story.gold_texts[:_MOST_GOLD_TEXTS]:
                 yield f"<blockquote>{safe(cut(text, _LONGEST_GOLD))}</blockquote>"
@@ -130,7 +157,11 @@ class CaseBlocks:
             yield f"<pre>{safe(cut(story.written))}</pre></details>"
 
     def _chunk(self, chunk: ChunkStory) -> str:
-        """A chunk as a row, which links to its text."""
+        """A chunk as a row, which links to its text at the end of the page.
+
+        ``data-m`` has the places of its marks: when a reader opens the case, the page's script
+        copies the text into the row, and marks them in it.
+        """
         shelved = self._shelved(chunk)
         score = ""
         if chunk.score is not None:
@@ -138,8 +169,9 @@ class CaseBlocks:
         link = f"{chunk_ranks(chunk)}<td><a href=#k{shelved.number}>{shelved.id}</a>"
         if chunk.address is not None:
             link += f' <a class=src rel=noreferrer href="{safe(chunk.address)}">source</a>'
+        # Most chunks of a page are such: without gold, moves and marks there is nothing to add.
         if not (chunk.is_gold or chunk.moves or chunk.marks):
-            return f"<tr><td>{link}<td>{score}"  # most of them
+            return f"<tr><td>{link}<td>{score}"
         row = "<tr"
         if chunk.is_gold:
             row += " class=gold"
@@ -155,7 +187,13 @@ class CaseBlocks:
         return row + "".join(_quotes(chunk))
 
     def _shelved(self, chunk: ChunkStory) -> Shelved:
-        """The chunk with its text, which is put on the shelf when it is first met."""
+        """The chunk with its text, which is put on the shelf when it is first met.
+
+        Cases retrieve the same chunks again and again: with a copy in each, a page of a thousand
+        cases would be too large for a browser. When even the shelf is full, the chunk is linked
+        to a note in place of its text.
+        """
+        # Both: an operator may rewrite the text of a chunk, and leave its id.
         key = (chunk.id, chunk.text)
         if key in self.shelf:
             return self.shelf[key]
@@ -194,7 +232,15 @@ class CaseBlocks:
 
 
 def _summary_line(row: CaseRow, before: CaseBefore | None, scores: str) -> Iterator[str]:
-    """What a closed case shows, with what the page's script filters by in its attributes."""
+    """What a closed case shows, with what the page's script filters by in its attributes.
+
+    ``data-c`` is the cause, ``data-g`` the stage, ``data-a`` what became of the answer, ``data-l``
+    whether the case is lost, and ``data-k`` how it changed since the baseline.
+
+    Args:
+        before: the case in the baseline; None without one.
+        scores: one of retrieval and one of the answer, not yet safe as HTML.
+    """
     attribution = row.attribution
     kind = ""
     if before is not None and before.kind is not None:
@@ -218,15 +264,20 @@ def _summary_line(row: CaseRow, before: CaseBefore | None, scores: str) -> Itera
 
 
 def _cause(row: CaseRow) -> Iterator[str]:
-    """Why the case ended as it did, a link to it, and its tags."""
+    """Why the case ended as it did, a link to it, and its tags.
+
+    Language and documents are among the tags, because the page's filter goes by tags.
+    """
     attribution = row.attribution
     link = anchor(row.id)
     yield f'<div class=in id="{link}">\n<p class=why>{safe(attribution.detail)}'
     if attribution.basis in ESTIMATES:
         yield " (estimated)"
     if attribution.decided_by in JUDGING:
-        reason = f": {safe(attribution.reason)}" if attribution.reason else ""
-        yield f" Answer {attribution.answer.value} by {attribution.decided_by.value}{reason}."
+        yield f" Answer {attribution.answer.value} by {attribution.decided_by.value}"
+        if attribution.reason:
+            yield f": {safe(attribution.reason)}"
+        yield "."
     yield f' <a href="#{link}">link</a>'
     tags = list(row.tags)
     if row.language:
@@ -256,7 +307,10 @@ def _has_gold_mark(story: CaseStory) -> bool:
 
 
 def _history_and_searches(story: CaseStory) -> Iterator[str]:
-    """What was said before the question, and what was searched for."""
+    """What was said before the question, folded, and what was searched for in its place.
+
+    A question such as "And in winter?" is understood with its conversation alone.
+    """
     if story.history:
         yield "<details class=said><summary>What was said before: "
         yield f"{counted(len(story.history), 'turn')}</summary>\n"
@@ -272,7 +326,11 @@ def _history_and_searches(story: CaseStory) -> Iterator[str]:
 def _reference_and_answer(
     row: CaseRow, story: CaseStory, before: CaseBefore | None
 ) -> Iterator[str]:
-    """Reference and answer beside each other, and which sentences of the answer do not hold."""
+    """Reference and answer beside each other, and which sentences of the answer do not hold.
+
+    Words of one that the other lacks are marked, as the difference of two long texts is hard to
+    see; so are those of the baseline's answer, where its run holds texts.
+    """
     reference, response = compared_texts(row.reference, row.response)
     yield f"<div class=qa><div><h3>Reference</h3><p>{_marked(reference, 'del')}\n"
     for text in story.references[1:]:
@@ -324,6 +382,7 @@ def _judged_sentences(answer: JudgedAnswer) -> Iterator[str]:
         yield f", {safe(answer.judge)}"
     yield "</h3>\n"
     for sentence in answer.sentences:
+        # A claim that a judge drew from several sentences belongs to none of them.
         text = "<em>of no one sentence</em>"
         if sentence.text is not None:
             text = safe(sentence.text)
@@ -356,7 +415,7 @@ def _claim(claim: JudgedClaim, *, is_whole: bool) -> Iterator[str]:
 
 
 def _baseline_differences(before: CaseBefore, row: CaseRow) -> Iterator[str]:
-    """Cause, scores and chunks of the case in the baseline, where they were others."""
+    """Cause, scores and chunks of the case in the baseline; nothing where they are the same."""
     cause = ""
     if before.cause is not None and before.cause != row.attribution.cause:
         cause = f"{before.cause.label}. "
@@ -370,31 +429,41 @@ def _baseline_differences(before: CaseBefore, row: CaseRow) -> Iterator[str]:
 
 
 def _cell_text(cell: Cell) -> str:
-    """The value of a cell, or how it ended that has none."""
+    """The value of a score, or why it has none, such as "skipped"."""
     if cell.value is None:
         return cell.status.value
     return f"{cell.value:.3g}"
 
 
 def _judgements(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[str]:
-    """The judgements that a case's scores rest on, folded."""
+    """The judgements that a case's scores rest on, folded: a reader can check the judge by them.
+
+    Args:
+        metrics: those of the run, in the order of the row's judgements.
+    """
     for metric, judgements in zip(metrics, row.judgements, strict=True):
         for judgement in judgements:
-            # Of each answer what was said; tokens and cost are not for readers of a page.
-            steps: list[dict[str, object]] = []
-            for step in judgement_object(judgement)["steps"]:
-                said = {"asked": step["asked"], "answer": step["answer"], "quotes": step["quotes"]}
-                steps.append(said)
-            text = orjson.dumps(steps, option=orjson.OPT_INDENT_2, default=str).decode()
-            name = metric.name
+            title = metric.name
             if judgement.judge:
-                name += f" by {judgement.judge}"
-            yield f"<details class=judged><summary>{safe(name)}: {_cell_text(judgement.cell)}"
+                title += f" by {judgement.judge}"
+            text = _steps_text(judgement)
+            yield f"<details class=judged><summary>{safe(title)}: {_cell_text(judgement.cell)}"
             yield f"</summary><pre>{safe(cut(text))}</pre></details>\n"
 
 
+def _steps_text(judgement: Judgement) -> str:
+    """What a judge was asked and what it answered, as indented JSON.
+
+    Of each step what was said; tokens and cost are not for readers of a page.
+    """
+    steps: list[dict[str, object]] = []
+    for step in judgement_object(judgement)["steps"]:
+        steps.append({name: step[name] for name in ("asked", "answer", "quotes")})
+    return orjson.dumps(steps, option=orjson.OPT_INDENT_2, default=str).decode()
+
+
 def _verdict(verdict: Verdict) -> str:
-    """What the validator says of the case's chunks."""
+    """The verdict of the validator on the case's chunks, as a sentence for each of its parts."""
     text = (
         f"{verdict.validator}: {verdict.message} Answer present: {presence_text(verdict)}. "
         f"Retrieval quality: {verdict.retrieval_quality.value}."
@@ -411,10 +480,16 @@ _MOST_QUOTES = 4
 
 
 def _spans(chunk: ChunkStory, shown: str) -> str:
-    """Where the marks of a chunk start and end in its shown text, as the page's script reads it."""
+    """Where the marks of a chunk start and end in its shown text, as the page's script reads it.
+
+    ``"3,9;14,20"`` are two marks. Offsets count as JavaScript does, which is not as Python does.
+
+    Args:
+        shown: the text that the page holds. A mark that lies behind its end is left out.
+    """
     spans: list[str] = []
     for mark in chunk.marks:
-        if mark.end <= len(shown):  # the page may hold the start of a text only
+        if mark.end <= len(shown):
             start = _units(shown[: mark.start])
             end = _units(shown[: mark.end])
             spans.append(f"{start},{end}")
@@ -422,15 +497,21 @@ def _spans(chunk: ChunkStory, shown: str) -> str:
 
 
 def _units(text: str) -> int:
-    """How long a browser finds a text, once it is made safe: UTF-16 counts some letters twice."""
-    shown = clean(text)
-    if shown.isascii():
-        return len(shown)
-    return len(shown.encode("utf-16-le", "surrogatepass")) // 2
+    """The length of a text in JavaScript: UTF-16 has two units of two bytes for an emoji.
+
+    It is that of the cleaned text, as the page holds that.
+    """
+    cleaned = clean(text)
+    if cleaned.isascii():
+        return len(cleaned)
+    return len(cleaned.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _quotes(chunk: ChunkStory) -> Iterator[str]:
-    """The first marked passages of a chunk, with the letters around them."""
+    """The first marked passages of a chunk, with the letters around them.
+
+    A reader sees in the row itself why the chunk matters, and need not open its text.
+    """
     for mark in chunk.marks[:_MOST_QUOTES]:
         start = max(0, mark.start - _AROUND)
         end = mark.end + _AROUND
@@ -448,8 +529,9 @@ def _quotes(chunk: ChunkStory) -> Iterator[str]:
 # --- what two texts share
 
 _MOST_WORDS = 400
-"""Words up to which two texts are compared word by word."""
+"""Words up to which two texts are compared word by word: the time grows with their square."""
 _WORD = re.compile(r"\s*\S+\s*")
+"""A word with the spaces around it, so that all words together are the text again."""
 Parts = list[tuple[str, bool]]
 """A text in parts, and whether each is the same in the other."""
 
@@ -457,7 +539,8 @@ Parts = list[tuple[str, bool]]
 def compared_texts(first: str | None, second: str | None) -> tuple[Parts | None, Parts | None]:
     """Both texts in parts: those that the other has too, and those that it lacks.
 
-    A text that is not compared (there is no other, they are equal, or too long) is one part.
+    The page marks the parts that the other lacks. A text that is not compared (there is no other,
+    they are equal, or too long) is one part without a mark. None is the text that is missing.
     """
     if first is None or second is None or first == second:
         return _whole(first), _whole(second)
@@ -473,9 +556,9 @@ def compared_texts(first: str | None, second: str | None) -> tuple[Parts | None,
     )
     first_parts: Parts = []
     second_parts: Parts = []
-    for kind, start, end, second_start, second_end in matcher.get_opcodes():
+    for kind, first_start, first_end, second_start, second_end in matcher.get_opcodes():
         is_same = kind == "equal"
-        first_text = "".join(first_words[start:end])
+        first_text = "".join(first_words[first_start:first_end])
         second_text = "".join(second_words[second_start:second_end])
         if first_text:
             first_parts.append((first_text, is_same))
@@ -485,19 +568,26 @@ def compared_texts(first: str | None, second: str | None) -> tuple[Parts | None,
 
 
 def _whole(text: str | None) -> Parts | None:
-    """A text in one part, of which nothing is missing in the other."""
+    """A text in one part, none of which is marked as missing in the other; None for no text."""
     if text is None:
         return None
     return [(cut(text), True)]
 
 
 def _plain(word: str) -> str:
-    """A word without what does not make it another: signs around it, large letters."""
+    """A word as it is compared, without signs around it and in small letters.
+
+    "Paris." and "paris" are the same word: to mark such a difference would hide the others.
+    """
     return word.strip().strip(".,;:!?\"'()[]").casefold()
 
 
 def _marked(parts: Parts | None, tag: str) -> str:
-    """A text as HTML, in which a tag marks what the other text lacks."""
+    """A text as HTML, in which a tag marks what the other text lacks; "none" for no text.
+
+    Args:
+        tag: ``del``, ``ins`` or ``u``, which the page draws in colours of their own.
+    """
     if parts is None:
         return "<em>none</em>"
     marked: list[str] = []

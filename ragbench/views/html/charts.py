@@ -1,4 +1,8 @@
-"""Small charts as inline SVG: no library, no style attributes, a text for who cannot see them."""
+"""Small charts as inline SVG: no library, no style attributes, a text for who cannot see them.
+
+A page must open without a network, and under a policy that forbids styles inside it: the page's
+style sheet draws by the classes that are given here. Numbers are in pixels of the drawing.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,22 @@ from markupsafe import Markup
 from ragbench.safe_text import counted
 
 _WIDTH = 160
+"""Of a drawing in the row of a table."""
+_MARGIN = 4
+"""Left and right of its axis: half of a dot."""
 _ROW = Markup('<svg class="forest" viewBox="0 0 160 18" width="160" height="18" {}>{}</svg>')
 _DOT = Markup('<circle cx="{}" cy="9" r="4"/>')
+_BARS_WIDTH = 80
+_BARS_HEIGHT = 18
+"""Of a histogram in a row."""
+_LEAST_BAR = 0.6
+"""Per cent of the width that a bar has at least: one case of a thousand is to be seen, too."""
 _BOX = 220
+"""Width and height of a square drawing."""
 _EDGE = 34
+"""Left of its axis and below it, where titles and numbers are."""
+_PLOT = _BOX - _EDGE - 12
+"""Width and height of what lies between the axes."""
 
 
 def forest(
@@ -24,21 +40,30 @@ def forest(
     most: float,
     limit: float | None = None,
 ) -> Markup:
-    """A figure with its interval, and a limit, on an axis from ``least`` to ``most``."""
-    inside = Markup('<path class="axis" d="M4 9H{}"/>').format(_WIDTH - 4)
+    """A figure with its interval, and a limit, on an axis from ``least`` to ``most``.
+
+    What is drawn later lies above: axis, zero and limit as thin lines, the interval, then the dot.
+    """
+    inside = Markup('<path class="axis" d="M4 9H{}"/>').format(_WIDTH - _MARGIN)
     label = f"{score:.3f}"
     if least < 0 < most:
-        inside += Markup('<path class="zero" d="M{} 0v18"/>').format(_scale(0, least, most))
+        zero = _scale(0, least, most)
+        inside += Markup('<path class="zero" d="M{} 0v18"/>').format(zero)
     if limit is not None:
-        inside += Markup('<path class="limit" d="M{} 1v16"/>').format(_scale(limit, least, most))
+        place = _scale(limit, least, most)
+        inside += Markup('<path class="limit" d="M{} 1v16"/>').format(place)
     if low is not None and high is not None:
-        ends = _scale(low, least, most), _scale(high, least, most)
-        inside += Markup('<path class="iv" d="M{} 9H{}M{} 5v8M{} 5v8"/>').format(*ends, *ends)
+        start = _scale(low, least, most)
+        end = _scale(high, least, most)
+        # A line from end to end, and a stroke across each end.
+        interval = Markup('<path class="iv" d="M{} 9H{}M{} 5v8M{} 5v8"/>')
+        inside += interval.format(start, end, start, end)
         label += f", {low:.3f} to {high:.3f}"
     inside += _DOT.format(_scale(score, least, most))
     if limit is not None:
         label += f"; limit {limit:.3f}"
-    return _ROW.format(Markup('role="img" aria-label="{}"').format(label), inside)
+    attributes = Markup('role="img" aria-label="{}"').format(label)
+    return _ROW.format(attributes, inside)
 
 
 def differences(
@@ -54,7 +79,7 @@ def differences(
         for end in interval:
             if end is not None:
                 edge = max(edge, abs(end))
-    edge = edge or 1.0
+    edge = edge or 1.0  # an axis needs a length
     drawings: list[Markup] = []
     for value, low, high in intervals:
         if value is None:
@@ -65,11 +90,17 @@ def differences(
 
 
 def _scale(value: float, least: float, most: float) -> str:
-    """Where a value lies across a row."""
+    """Where a value lies across a row, in pixels from its left end.
+
+    A value beyond an end of the axis is drawn at that end. On an axis without a length, that of
+    equal values, it lies in the middle.
+    """
     share = 0.5
     if most > least:
-        share = (min(max(value, least), most) - least) / (most - least)
-    return f"{4 + share * (_WIDTH - 8):.1f}"
+        value_on_axis = min(max(value, least), most)
+        share = (value_on_axis - least) / (most - least)
+    length = _WIDTH - 2 * _MARGIN
+    return f"{_MARGIN + share * length:.1f}"
 
 
 def times(
@@ -86,7 +117,9 @@ def times(
         inside = Markup(
             '<path class="axis" d="M4 9H{}"/><path class="iv" d="M4 9H{}v-4v8"/>'
         ).format(to_longest, to_p95)
-    inside += _DOT.format(_scale(mean if p50 is None else p50, 0.0, most))
+    typical = mean if p50 is None else p50
+    inside += _DOT.format(_scale(typical, 0.0, most))
+    # Its numbers are in the cells beside it: who cannot see the drawing misses nothing.
     return _ROW.format(Markup('aria-hidden="true"'), inside)
 
 
@@ -114,29 +147,46 @@ def outcomes(parts: Sequence[tuple[str, str, int]]) -> Markup:
 
 
 def share_bar(share: float, *, kind: str = "", before: float = 0.0) -> Markup:
-    """A bar of a share of all, behind what stood before it."""
+    """A bar of a share of all cases. Bars below each other make a waterfall.
+
+    Args:
+        kind: of the cases, which has a colour.
+        before: the share at which the bar begins.
+    """
+    start = before * 100
+    width = max(share * 100, _LEAST_BAR)
     return Markup(
         '<svg class="share" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">'
         '<rect class="rest" width="100" height="10"/><rect class="c-{}" x="{}" width="{}" '
         'height="10"/></svg>'
-    ).format(kind, f"{before * 100:.2f}", f"{max(share * 100, 0.6):.2f}")
+    ).format(kind, f"{start:.2f}", f"{width:.2f}")
 
 
 def histogram(values: Sequence[float], least: float, most: float, *, bins: int) -> Markup:
-    """How many of the values lie in each of some bins, equal in width."""
+    """How many of the values lie in each of ``bins`` bins of one width, from least to most.
+
+    A value beyond an end is counted in the bin there; the highest one belongs to the last bin.
+    """
     counts = [0] * bins
     for value in values:
-        share = 0.0 if most <= least else (value - least) / (most - least)
-        counts[min(max(int(share * bins), 0), bins - 1)] += 1
-    width = 80 / bins
+        share = 0.0
+        if most > least:
+            share = (value - least) / (most - least)
+        number = min(max(int(share * bins), 0), bins - 1)
+        counts[number] += 1
+    width = _BARS_WIDTH / bins
     highest = max(counts)
     bars = Markup("")
     for position, count in enumerate(counts):
-        if count:
-            height = 18 * count / highest
-            bars += Markup('<rect x="{}" y="{}" width="{}" height="{}"/>').format(
-                f"{position * width:.1f}", f"{18 - height:.1f}", f"{width - 1:.1f}", f"{height:.1f}"
-            )
+        if not count:
+            continue
+        height = _BARS_HEIGHT * count / highest
+        bars += Markup('<rect x="{}" y="{}" width="{}" height="{}"/>').format(
+            f"{position * width:.1f}",
+            f"{_BARS_HEIGHT - height:.1f}",
+            f"{width - 1:.1f}",  # a gap to the next bar
+            f"{height:.1f}",
+        )
     label = f"cases from {least:g} to {most:g}: {', '.join(map(str, counts))}"
     return Markup(
         '<svg class="bars" viewBox="0 0 80 18" width="80" height="18" role="img" '
@@ -145,16 +195,23 @@ def histogram(values: Sequence[float], least: float, most: float, *, bins: int) 
 
 
 def calibration(points: Sequence[tuple[float, float, int]], *, label: str) -> Markup:
-    """A reliability diagram: mean confidence, share that was right, and how many, per bin."""
-    most = max((count for _, _, count in points), default=1)
+    """A reliability diagram: how often answers of one confidence are right.
+
+    The dots of a system that knows how sure it may be lie on the diagonal; below it are those of
+    one that is too sure.
+
+    Args:
+        points: mean confidence, share that was right and number of answers, for each bin.
+        label: all of it in words, for who cannot see it.
+    """
+    largest = max((count for _, _, count in points), default=1)
     dots = Markup("")
     for confidence, right, count in points:
-        dots += Markup('<circle cx="{}" cy="{}" r="{}"><title>{}</title></circle>').format(
-            _x(confidence),
-            _y(right),
-            f"{3 + 6 * (count / most) ** 0.5:.1f}",  # by area
-            f"{counted(count, 'case')}: said {confidence:.2f}, right {right:.2f}",
-        )
+        # The area of a dot, and not its radius, grows with its cases; small ones are seen, too.
+        radius = 3 + 6 * (count / largest) ** 0.5
+        title = f"{counted(count, 'case')}: said {confidence:.2f}, right {right:.2f}"
+        dot = Markup('<circle cx="{}" cy="{}" r="{}"><title>{}</title></circle>')
+        dots += dot.format(_x(confidence), _y(right), f"{radius:.1f}", title)
     diagonal = Markup('<path class="zero" d="M{} {}L{} {}"/>').format(_x(0), _y(0), _x(1), _y(1))
     return _square(_ends(0, 1) + diagonal + dots, label, "confidence", "share right")
 
@@ -162,8 +219,15 @@ def calibration(points: Sequence[tuple[float, float, int]], *, label: str) -> Ma
 def curve(
     values: Sequence[float], before: Sequence[float] = (), *, label: str, across: str, up: str
 ) -> Markup:
-    """A line of shares (0 to 1) over 1, 2, 3 ...; with ``before``, a dashed one of as many."""
-    last = max(len(values) - 1, 1)
+    """A line of shares (0 to 1) over 1, 2, 3 ...
+
+    Args:
+        before: of another retriever, which are drawn as a dashed line.
+        label: what is drawn, for who cannot see it.
+        across: the title of the axis to the right.
+        up: the title of the axis upwards.
+    """
+    last = max(len(values) - 1, 1)  # a single point lies at the left end
     line = Markup("")
     for kind, shares in (("line before", before), ("line", values)):
         if not shares:
@@ -176,14 +240,21 @@ def curve(
 
 
 def _ends(first: int, last: int) -> Markup:
-    """The numbers below an axis."""
-    return Markup('<text x="{}" y="{}">{}</text><text x="{}" y="{}" class="end">{}</text>').format(
-        _EDGE, _BOX - 18, first, _BOX - 6, _BOX - 18, last
-    )
+    """The numbers below the two ends of an axis."""
+    below = _BOX - 18
+    texts = Markup('<text x="{}" y="{}">{}</text><text x="{}" y="{}" class="end">{}</text>')
+    return texts.format(_EDGE, below, first, _BOX - 6, below, last)
 
 
 def _square(inside: Markup, label: str, across: str, up: str) -> Markup:
-    """A square drawing with two axes and their titles."""
+    """A square drawing with two axes and their titles.
+
+    Args:
+        inside: what lies between the axes, at places by `_x` and `_y`.
+        label: what is drawn, for who cannot see it.
+        across: the title of the axis to the right.
+        up: the title of the axis upwards.
+    """
     middle = (_BOX - _EDGE) / 2
     return Markup(
         '<svg class="square" viewBox="0 0 {box} {box}" width="{box}" height="{box}" role="img" '
@@ -207,8 +278,10 @@ def _square(inside: Markup, label: str, across: str, up: str) -> Markup:
 
 
 def _x(share: float) -> str:
-    return f"{_EDGE + share * (_BOX - _EDGE - 12):.1f}"
+    """How far to the right a share lies in a square drawing."""
+    return f"{_EDGE + share * _PLOT:.1f}"
 
 
 def _y(share: float) -> str:
-    return f"{_BOX - _EDGE - share * (_BOX - _EDGE - 12):.1f}"
+    """How far down a share lies: SVG counts from the top, and 0 is at the bottom."""
+    return f"{_BOX - _EDGE - share * _PLOT:.1f}"

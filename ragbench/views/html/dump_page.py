@@ -1,9 +1,13 @@
-"""The page of a validated dump."""
+"""The page of a validated dump: figures, how deep the answers are, the worst queries.
+
+``ragbench validate`` gives each verdict to `DumpPage` as it comes, because a dump may have millions
+of queries; only those that the page shows are kept.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, islice
 from types import MappingProxyType
 from typing import Any
 
@@ -19,12 +23,16 @@ from ragbench.views.roles import roles_section
 from ragbench.views.validation import summary_lines
 from ragbench.views.words import presence_text
 
-_WORST = 50
+_MOST_WORST = 50
 """Queries of a dump that a page shows."""
 _MOST_CHANGED = 200
 """Queries that it shows as won, and as lost."""
 _MOST_IDS = 20
 """Chunks of a query whose ids it shows."""
+_LONGEST = 1000
+"""Letters of a query or a quote that it shows."""
+_MOST_PROBLEMS = 5
+"""Malformed parts of the dump that it names."""
 _DEEPEST = 50
 """Ranks that its curve shows."""
 
@@ -59,8 +67,9 @@ class DumpPage:
         self._longest = max(self._longest, len(verdict.relevance))
         item = _query(query_id, query, verdict)
         self._worst.append((verdict.answer_probability, item))
-        if len(self._worst) > 4 * _WORST:  # a dump may have millions of queries
-            self._worst = _least(self._worst, _WORST)
+        # A dump may have millions of queries. Not at each of them: to sort them takes time.
+        if len(self._worst) > 4 * _MOST_WORST:
+            self._worst = _least(self._worst, _MOST_WORST)
         before = self.earlier.get(query_id)
         if before is None:
             return
@@ -68,44 +77,50 @@ class DumpPage:
         if before.answer_present is not verdict.answer_present:
             # Negative: the largest change is shown first.
             change = -abs(verdict.answer_probability - before.answer_probability)
-            self._changed[verdict.answer_present].append((change, _beside(item, verdict, before)))
+            item_of_both = _beside(item, verdict, before)
+            self._changed[verdict.answer_present].append((change, item_of_both))
 
     def page(self, summary: DumpSummary) -> Page:
         """The page, after all queries were added."""
         present = summary.answer_present
-        compared = summary.doctor.compared
-        share = "" if present.share is None else f" ({present.share:.0%})"
-        headline = (
-            f"The answer is shown to be in the chunks of {present.count:,} of {present.total:,} "
-            f"queries{share}, by {summary.validator}."
-        )
-        worst = [item for _, item in _least(self._worst, _WORST)]
+        queries = f"{present.count:,} of {present.total:,} queries"
+        if present.share is not None:
+            queries += f" ({present.share:.0%})"
+        worst = [item for _, item in _least(self._worst, _MOST_WORST)]
         sections = [Section(title="Summary", lines=list(summary_lines(summary)))]
+        compared = summary.doctor.compared
         if compared is not None:
             sections += _against(compared, self._changed)
         sections += self._depths(min(self._longest, _DEEPEST))
         sections.append(Section(title="Worst queries", details=worst))
         sections.append(roles_section(summary.roles))
-        return document_page(
-            Document(
-                kind="ragbench validation",
-                title=summary.dump,
-                headline=headline,
-                notes=summary.problems[:5],
-                sections=sections,
-            )
+        document = Document(
+            kind="ragbench validation",
+            title=summary.dump,
+            headline=(
+                f"The answer is shown to be in the chunks of {queries}, by {summary.validator}."
+            ),
+            notes=summary.problems[:_MOST_PROBLEMS],
+            sections=sections,
         )
+        return document_page(document)
 
     def _depths(self, deepest: int) -> Iterator[Section]:
-        """Where the first relevant chunks stand, as a curve and numbers."""
+        """At which ranks the first relevant chunks are, as a curve and numbers.
+
+        From it a user reads how many chunks the retriever should give to generation.
+
+        Args:
+            deepest: the last rank of the curve; 0 for a dump whose queries have no chunks.
+        """
         if not self._ranks or not deepest:
             return
         shares_here = _share_by_rank(self._ranks, deepest)
-        shares_by_then = [*accumulate(shares_here)]
+        shares_by_then = list(accumulate(shares_here))
         earlier: list[float] = []
         caption = "Queries with a relevant chunk among the first k."
         if self._earlier_ranks:
-            earlier = [*accumulate(_share_by_rank(self._earlier_ranks, deepest))]
+            earlier = list(accumulate(_share_by_rank(self._earlier_ranks, deepest)))
             caption += " Dashed: the earlier dump, on the queries in both."
         drawn = charts.curve(
             shares_by_then,
@@ -134,11 +149,13 @@ class DumpPage:
 
 def _least(items: Sequence[_Shown], count: int) -> list[_Shown]:
     """The first of the items, in the order in which they are shown."""
-    return sorted(items, key=lambda item: item[0])[:count]
+    # By the number alone: two items of one number cannot be compared.
+    in_order = sorted(items, key=lambda number_and_item: number_and_item[0])
+    return in_order[:count]
 
 
 def _first_rank(chunk_ids: Sequence[str], relevant_ids: Collection[str]) -> int | None:
-    """Where the first relevant chunk stands, from 1; None where there is none."""
+    """The rank of the first relevant chunk, from 1; None where there is none."""
     for rank, id in enumerate(chunk_ids, 1):
         if id in relevant_ids:
             return rank
@@ -146,25 +163,38 @@ def _first_rank(chunk_ids: Sequence[str], relevant_ids: Collection[str]) -> int 
 
 
 def _share_by_rank(ranks: Sequence[int | None], deepest: int) -> list[float]:
-    """The share of queries whose first relevant chunk stands at each rank."""
+    """The share of queries whose first relevant chunk is at each rank.
+
+    Queries without any are in the total, so that the shares add up to less than 1.
+    """
     return [ranks.count(rank) / len(ranks) for rank in range(1, deepest + 1)]
 
 
 def _against(compared: PairedDumps, changed: Mapping[bool, Sequence[_Shown]]) -> Iterator[Section]:
-    """How the dump compares with the earlier one: counts, then the queries lost and won."""
-    row = [f"{compared.queries:,}", f"{compared.won:,}", f"{compared.lost:,}"]
+    """How the dump compares with the earlier one: counts, then the queries lost and won.
+
+    Args:
+        changed: these queries, by whether the answer is present in this dump.
+    """
+    row = [
+        f"{compared.queries:,}",
+        f"{compared.won:,}",
+        f"{compared.lost:,}",
+        f"{compared.p_value:.3g}",
+    ]
     yield Section(
         title=f"Against {compared.against}",
         columns=("queries in both", "won", "lost", "p"),
-        rows=[[*row, f"{compared.p_value:.3g}"]],
+        rows=[row],
         hint="Won: the answer is shown to be in the chunks here, and was not there. p: McNemar's "
         "exact test, two-sided.",
     )
     for is_present, title in ((False, "Lost"), (True, "Won")):
         items = changed[is_present]
         hint = ""
-        if len(items) > _MOST_CHANGED:
-            hint = f"... and {len(items) - _MOST_CHANGED:,} more"
+        hidden = len(items) - _MOST_CHANGED
+        if hidden > 0:
+            hint = f"... and {hidden:,} more"
         yield Section(
             title=f"{title}: {len(items):,}",
             details=[item for _, item in _least(items, _MOST_CHANGED)],
@@ -173,7 +203,11 @@ def _against(compared: PairedDumps, changed: Mapping[bool, Sequence[_Shown]]) ->
 
 
 def _beside(item: dict[str, Any], verdict: Verdict, before: EarlierRetrieval) -> dict[str, Any]:
-    """A query whose answer was won or lost: with what the other retriever's chunks came to."""
+    """A query whose answer was won or lost, beside the verdict on the other retriever's chunks.
+
+    Args:
+        item: the query as the page shows it without the other retriever.
+    """
     ids_there = frozenset(before.chunk_ids)
     only_here = [id for id in verdict.relevance if id not in ids_there]
     only_there = [id for id in before.chunk_ids if id not in verdict.relevance]
@@ -182,15 +216,21 @@ def _beside(item: dict[str, Any], verdict: Verdict, before: EarlierRetrieval) ->
         differences.append(f"only here: {as_line(only_here, _MOST_IDS)}")
     if only_there:
         differences.append(f"only there: {as_line(only_there, _MOST_IDS)}")
+    chunks = "the same"
+    if differences:
+        chunks = "; ".join(differences)
     probability = f"{verdict.answer_probability:.2f}"
     probability_there = f"{before.answer_probability:.2f}"
-    quotes = [{**quote, "id": f"here, {quote['id']}"} for quote in item["quotes"]]
-    quotes += [{"id": f"there, {id}", "text": text[:1000]} for id, text in before.quotes]
+    quotes: list[dict[str, str]] = []
+    for quote in item["quotes"]:
+        quotes.append({"id": f"here, {quote['id']}", "text": quote["text"]})
+    for chunk_id, text in before.quotes:
+        quotes.append({"id": f"there, {chunk_id}", "text": text[:_LONGEST]})
     return {
         **item,
         "word": f"{probability_there} → {probability}",
         "lines": [
-            f"Chunks: {'; '.join(differences) or 'the same'}.",
+            f"Chunks: {chunks}.",
             f"There: {before.quality}, probability of an answer {probability_there}. "
             f"Here: {verdict.retrieval_quality.value}, {probability}.",
             *item["lines"],
@@ -200,20 +240,27 @@ def _beside(item: dict[str, Any], verdict: Verdict, before: EarlierRetrieval) ->
 
 
 def _query(query_id: str, query: str, verdict: Verdict) -> dict[str, Any]:
-    """A query as the page shows it: what the validator says of it, with its quotes."""
-    relevance = [*verdict.relevance.items()][:_MOST_IDS]
-    chances = ", ".join(f"{id} {probability:.2f}" for id, probability in relevance)
+    """A query as the page's template shows it: the verdict on its chunks, with its quotes."""
+    probabilities: list[str] = []
+    for chunk_id, probability in islice(verdict.relevance.items(), _MOST_IDS):
+        probabilities.append(f"{chunk_id} {probability:.2f}")
+    if not probabilities:
+        probabilities = ["no chunk"]
+    warnings = [f"Warning: {warning}" for warning in verdict.warnings]
+    quotes: list[dict[str, str]] = []
+    for quote in verdict.evidence:
+        quotes.append({"id": quote.chunk_id, "text": quote.text[:_LONGEST]})
     return {
         "word": f"{verdict.retrieval_quality.value} {verdict.answer_probability:.2f}",
         "id": query_id,
         "anchor": anchor(query_id),
-        "text": query[:1000],
+        "text": query[:_LONGEST],
         "lines": [
             verdict.message,
             f"Answer present: {presence_text(verdict)}.",
             *verdict.reasons,
-            f"Probability by chunk: {chances or 'no chunk'}",
-            *[f"Warning: {warning}" for warning in verdict.warnings],
+            f"Probability by chunk: {', '.join(probabilities)}",
+            *warnings,
         ],
-        "quotes": [{"id": quote.chunk_id, "text": quote.text[:1000]} for quote in verdict.evidence],
+        "quotes": quotes,
     }

@@ -34,6 +34,7 @@ def clean(text: str) -> str:
 
 
 def render(template: str, values: Mapping[str, Any]) -> str:
+    """A template of this folder as HTML, in which each value is escaped."""
     return _environment().get_template(template).render(values)
 
 

@@ -28,7 +28,7 @@ from ragbench.core.report import (
 )
 from ragbench.safe_text import counted
 from ragbench.views.answers import share_hint
-from ragbench.views.document import Section, flows_section
+from ragbench.views.document import flows_section
 from ragbench.views.html import charts
 from ragbench.views.html.case import CaseBlocks
 from ragbench.views.html.lost import LostCases
@@ -36,6 +36,7 @@ from ragbench.views.html.page import Page, page_number, render
 from ragbench.views.metric_table import metric_columns
 from ragbench.views.report import sharing_remark
 from ragbench.views.run_document import (
+    Fall,
     detail_sections,
     headline,
     reused_text,
@@ -61,9 +62,10 @@ _ANSWERS = (
     Answer.NONE,
 )
 """The columns of the table of responses, in their order."""
-_RIGHT = (Cause.RIGHT, Cause.RIGHT_WITHOUT_EVIDENCE)
 _ANSWERABLE = ((True, "there is an answer, or may be"), (False, "there is none"))
 """Its rows: whether a case has an answer, and how the table says so."""
+_RIGHT = (Cause.RIGHT, Cause.RIGHT_WITHOUT_EVIDENCE)
+"""The causes of cases that are neither lost nor unchecked."""
 
 
 class _PlacedCase(NamedTuple):
@@ -119,8 +121,9 @@ class RunPage:
                 self._values[position].append(cell.value)
 
         attribution = row.attribution
-        is_without = attribution.cause is Cause.ANSWERED_WITHOUT_EVIDENCE
-        is_answerable = not is_without and attribution.basis.value != "label"
+        # Of a case whose label says that there is no answer, "label" is the basis of its cause.
+        lacks_evidence = attribution.cause is Cause.ANSWERED_WITHOUT_EVIDENCE
+        is_answerable = not lacks_evidence and attribution.basis.value != "label"
         self._responses[is_answerable, attribution.answer] += 1
         if row.confidence is not None and attribution.answer in (Answer.RIGHT, Answer.WRONG):
             self._confidences.append((row.confidence, attribution.answer is Answer.RIGHT))
@@ -146,7 +149,11 @@ class RunPage:
             self._drop_better_cases()
 
     def _drop_better_cases(self) -> None:
-        """Drops the cases that have no room, which only shrinks as cases come."""
+        """Drops the cases for which the page has no room: a run may be larger than the memory.
+
+        The room of a cause only shrinks as cases come, so that none is dropped that would have
+        been shown in the end.
+        """
         room = _room(self._counts)
         self._worst_size = 0
         for cause, cases in self._worst.items():
@@ -156,16 +163,19 @@ class RunPage:
             self._worst_size += len(cases)
 
     def page(self) -> Page:
-        """The page of the cases and of the report."""
+        """The page of the cases and of the report, which is rendered while it is written."""
         manifest = self.report.manifest
         title = f"{manifest['rag']['name']} on {manifest['dataset']['name']}"
         return Page(title=title, body=self._body())
 
     def _body(self) -> Iterator[str]:
-        """The page part by part: its head, a block for each case, the texts of the chunks."""
+        """The page part by part: its head, a block for each case, the texts of the chunks.
+
+        The texts come last, because only the blocks tell which chunks are linked to.
+        """
         rows = self._shown_cases()
         total = sum(count.cases for count in self.report.causes)
-        remark = None
+        remark: str | None = None
         if len(rows) < total:
             remark = (
                 f"This page shows {len(rows):,} of {total:,} cases, the worst of every cause. "
@@ -209,20 +219,25 @@ class RunPage:
         return rows
 
     def _head(self) -> dict[str, Any]:
-        """What ``run.html.jinja`` shows above the cases."""
+        """What ``run.html.jinja`` shows above the cases: each entry is a name in the template."""
         report = self.report
         falls = waterfall(report.causes)
         total = 1
         if falls:
             total = falls[0].cases + falls[0].left
         # Each fall with where its bar begins, as a share of all cases from the left.
-        falls_with_starts = [(fall, 1 - (fall.left + fall.cases) / total) for fall in falls]
+        falls_with_starts: list[tuple[Fall, float]] = []
+        for fall in falls:
+            start = 1 - (fall.left + fall.cases) / total
+            falls_with_starts.append((fall, start))
         notes = list(report.notes)
-        warning = "" if report.is_comparable else notes.pop(0)
+        warning = ""
+        if not report.is_comparable:
+            warning = notes.pop(0)  # the first note is the reason
         reused = reused_text(report)
         if reused:
             notes.insert(0, reused)
-        calibration = None
+        calibration: Markup | None = None
         if len(self._confidences) >= _LEAST_CONFIDENCES:
             calibration = _calibration(self._confidences)
         columns = metric_columns("page", report.summaries)
@@ -248,11 +263,14 @@ class RunPage:
             "times": list(_time_rows(report.latencies)),
             "sharing": sharing_remark(report.latencies),
             "stages": list(_stage_rows(report.stages)),
-            "sections": _filled_sections(report),
+            "sections": [section for section in detail_sections(report) if not section.is_empty],
         }
 
     def _metric_groups(self, columns: Sequence[TableColumn]) -> dict[str, list[_MetricRow]]:
-        """The rows of the table of metrics, by their group; without metrics that have no value."""
+        """The rows of the table of metrics, by their group; without metrics that have no value.
+
+        The page names those, with the reasons, below the table.
+        """
         groups: dict[str, list[_MetricRow]] = {}
         for summary, values in zip(self.report.summaries, self._values, strict=True):
             if summary.measured:
@@ -261,7 +279,10 @@ class RunPage:
         return groups
 
     def _response_rows(self) -> list[list[str]]:
-        """How many cases with and without an answer got which kind of response, as a table."""
+        """How many cases with and without an answer got which kind of response, as a table.
+
+        To decline is right in one of its rows, and wrong in the other.
+        """
         rows: list[list[str]] = []
         for is_answerable, label in _ANSWERABLE:
             row = [label]
@@ -289,18 +310,28 @@ def _outcome_parts(causes: Sequence[CauseCount]) -> list[tuple[str, str, int]]:
 
     The largest loss comes first.
     """
-    lost = [count for count in causes if count.cause in LOSSES]
+    right: list[CauseCount] = []
+    lost: list[CauseCount] = []
+    unchecked: list[CauseCount] = []
+    for count in causes:
+        if count.cause in LOSSES:
+            lost.append(count)
+        elif count.cause in _RIGHT:
+            right.append(count)
+        else:
+            unchecked.append(count)
     lost.sort(key=lambda count: -count.cases)
-    others = [count for count in causes if count.cause not in LOSSES]
-    right = [count for count in others if count.cause in _RIGHT]
-    unchecked = [count for count in others if count.cause not in _RIGHT]
-    return [
-        (count.cause.value, count.cause.label, count.cases) for count in (*right, *lost, *unchecked)
-    ]
+    parts: list[tuple[str, str, int]] = []
+    for count in (*right, *lost, *unchecked):
+        parts.append((count.cause.value, count.cause.label, count.cases))
+    return parts
 
 
 def run_page(report: Report, against: Against | None = None) -> Page:
-    """The page of a finished run, whose cases are read from it."""
+    """The page of a finished run, whose cases are read from it.
+
+    ``ragbench report`` uses it; an evaluation gives its cases to a `RunPage` as they come.
+    """
     page = RunPage(report.metrics, against)
     for row in report.rows():
         page.case(row)
@@ -308,23 +339,23 @@ def run_page(report: Report, against: Against | None = None) -> Page:
     return page.page()
 
 
-def _filled_sections(report: Report) -> list[Section]:
-    return [section for section in detail_sections(report) if not section.is_empty]
-
-
 def _room(counts: Mapping[Cause, int]) -> dict[Cause, int]:
     """How many cases of each cause a page shows: all, or else as many of each as there is room.
+
+    A frequent cause must not push the rare ones out of the page: each has the same share of the
+    room, and what a rare one leaves of its share goes to the others.
 
     Args:
         counts: how many cases of each cause there are.
     """
     room: dict[Cause, int] = {}
     free = MOST_CASES
-    # From the rarest cause on: what it leaves of its share goes to the others.
-    for position, cause in enumerate(sorted(counts, key=counts.__getitem__)):
-        share = free // (len(counts) - position)
+    causes_left = len(counts)
+    for cause in sorted(counts, key=counts.__getitem__):  # the rarest first
+        share = free // causes_left
         room[cause] = min(counts[cause], share)
         free -= room[cause]
+        causes_left -= 1
     return room
 
 
@@ -387,7 +418,11 @@ class _MetricRow(NamedTuple):
 
 
 def _metric_headings(columns: Sequence[TableColumn], total: int) -> list[_Heading]:
-    """The headings of the table of metrics: a column that is drawn has one for its numbers, too."""
+    """The headings of the table of metrics: a column that is drawn has one for its numbers, too.
+
+    Args:
+        total: cases of the run, which the heading of the column of counts has.
+    """
     headings: list[_Heading] = []
     for column in columns:
         is_name = not headings  # the first column
@@ -409,21 +444,28 @@ def _metric_headings(columns: Sequence[TableColumn], total: int) -> list[_Headin
 def _metric_row(
     columns: Sequence[TableColumn], summary: Summary, values: Sequence[float]
 ) -> _MetricRow:
-    """A metric's figures, its values as a histogram, and how many cases have none."""
+    """A metric's figures, its values as a histogram, and how many cases have none.
+
+    Args:
+        columns: of the table, the first of which is the metric's name.
+        values: of all cases that have one.
+    """
     definition = summary.metric.definition
     start, end = _axis(summary, values)
     cells: list[_PageCell] = []
     for column in columns[1:]:
         value = column.value(summary)
         text = _figure_text(value, definition.unit)
+        label = column.heading
         if column.is_drawn:
-            interval = None
+            # The drawing has a cell before that of the numbers.
+            label = ""
+            interval: Interval | None = None
             if isinstance(value, Interval):
                 interval = value
             else:
                 text = ""
             cells.append(_PageCell(_forest(summary, interval, start, end)))
-        label = "" if column.is_drawn else column.heading
         is_score = column.heading == "score"
         cells.append(_PageCell(text, is_number=True, is_strong=is_score, label=label))
     histogram = ""
@@ -459,8 +501,8 @@ def _forest(summary: Summary, interval: Interval | None, start: float, end: floa
     """A metric's score and its interval as a drawing, on an axis from start to end."""
     if summary.score is None:
         return ""
-    low = None
-    high = None
+    low: float | None = None
+    high: float | None = None
     if interval is not None:
         low = interval.low
         high = interval.high
@@ -468,7 +510,7 @@ def _forest(summary: Summary, interval: Interval | None, start: float, end: floa
 
 
 def _figure_text(value: Interval | str | int | float | None, unit: str) -> str:
-    """What a cell of the table of metrics says."""
+    """A figure of the table of metrics as the page writes it, with its unit."""
     if isinstance(value, str):
         return value
     if isinstance(value, Interval):
@@ -479,14 +521,15 @@ def _figure_text(value: Interval | str | int | float | None, unit: str) -> str:
 
 
 def _without_value(summary: Summary) -> str:
-    """How many cases have no value, by how they ended."""
+    """How many cases have no value, by the reason; empty where all have one."""
     counts = {
         "abstained": summary.abstained,
         "skipped": summary.skipped,
         "failed": summary.failed,
         "unproved": summary.unproved,
     }
-    return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+    texts = [f"{count:,} {name}" for name, count in counts.items() if count]
+    return ", ".join(texts)
 
 
 # --- further tables and drawings
@@ -506,13 +549,12 @@ def _calibration(confidences: Sequence[tuple[float, bool]]) -> Markup:
     points: list[tuple[float, float, int]] = []
     texts: list[str] = []
     for number in sorted(bins):
-        cases = bins[number]
-        mean_confidence = sum(confidence for confidence, _ in cases) / len(cases)
-        share_right = sum(is_right for _, is_right in cases) / len(cases)
-        points.append((mean_confidence, share_right, len(cases)))
-        texts.append(
-            f"said {mean_confidence:.2f}, right {share_right:.2f}, {counted(len(cases), 'case')}"
-        )
+        answers = bins[number]
+        mean_confidence = sum(confidence for confidence, _ in answers) / len(answers)
+        share_right = sum(is_right for _, is_right in answers) / len(answers)
+        points.append((mean_confidence, share_right, len(answers)))
+        cases = counted(len(answers), "case")
+        texts.append(f"said {mean_confidence:.2f}, right {share_right:.2f}, {cases}")
     return charts.calibration(points, label=f"Calibration: {'; '.join(texts)}")
 
 
@@ -528,20 +570,28 @@ def _time_rows(latencies: Sequence[Latency]) -> Iterator[list[str]]:
 
 
 def _time_text(seconds: float | None) -> str:
+    """A time in the unit in which it is easy to read; a dash for none."""
     if seconds is None:
         return "–"
     if seconds < 1:
-        return f"{seconds * 1e3:,.1f} ms"
+        milliseconds = seconds * 1e3
+        return f"{milliseconds:,.1f} ms"
     return f"{seconds:.2f} s"
 
 
 def _stage_rows(stages: Sequence[StageCount]) -> Iterator[list[str]]:
     """How the cases ended in each stage, how many of them were asked now, and what was reused."""
     for stage in stages:
-        ends = (stage.measured, stage.abstained, stage.skipped, stage.failed)
         # Neither skipped cases nor outcomes of an earlier run or a file are asked for.
-        calls = sum(ends) - stage.reused - stage.recorded - stage.skipped
-        row = [stage.stage]
-        for count in (*ends, max(calls, 0), stage.reused, stage.recorded):
-            row.append(f"{count:,}")
-        yield row
+        ended = stage.measured + stage.abstained + stage.failed
+        calls = ended - stage.reused - stage.recorded
+        counts = (
+            stage.measured,
+            stage.abstained,
+            stage.skipped,
+            stage.failed,
+            max(calls, 0),
+            stage.reused,
+            stage.recorded,
+        )
+        yield [stage.stage, *(f"{count:,}" for count in counts)]
