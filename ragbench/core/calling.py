@@ -43,6 +43,18 @@ def history_keyword(function: Callable[..., Any]) -> str | None:
     return None
 
 
+def bears_calls(asked: object) -> bool:
+    """Whether several calls may be in flight without the user saying so.
+
+    That is what ``bears_calls`` says: of a language model, or of a validator or an operator that
+    waits for a service. Code that does not say it may not be made for several threads.
+    """
+    says_so = getattr(asked, "bears_calls", None)
+    if says_so is None:
+        says_so = getattr(getattr(asked, "chat", None), "bears_calls", False)
+    return bool(says_so)
+
+
 def with_deadline(
     call: Callable[[Sequence[ItemT]], Sequence[ValueT]], seconds_per_item: float
 ) -> Callable[[Sequence[ItemT]], Sequence[ValueT]]:

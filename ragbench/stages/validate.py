@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import orjson
 
+from ragbench.core.calling import bears_calls
 from ragbench.core.case import Case, Said
 from ragbench.core.outcome import Failure, Known, Outcome, Status
 from ragbench.core.record import replace
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
     from ragbench.io.dumps.pieces import Place
 
 VALIDATE = "validate"
+_FINAL = (ConfigError, MissingExtraError, LLMStoppedError)
+"""Errors of a validator that every other query would meet, too."""
 
 
 def validator_fingerprint(validator: Validator) -> str:
@@ -124,6 +127,8 @@ def validate_stage(validator: Validator, identity: bytes) -> CallStage[ChunksInp
         identity=identity,
         reads=reads_chunks(in_conversation=True),
         call=call,
+        bears_calls=bears_calls(validator),
+        final=_FINAL,
     )
 
 
@@ -188,8 +193,8 @@ def validator_call(make: Callable[[], Validator]) -> Map[RetrievalDump, Outcome[
             outcome: Outcome[Verdict]
             try:
                 outcome = Outcome(status=Status.MEASURED, value=validate_query(validator, dump))
-            except (ConfigError, MissingExtraError, LLMStoppedError):
-                raise  # every other query would fail alike
+            except _FINAL:
+                raise
             except Exception as error:  # noqa: BLE001  # one query's failure is no other's
                 outcome = Outcome(status=Status.FAILED, failure=Failure.of(error, stage=VALIDATE))
             outcomes.append(replace(outcome, seconds=time.perf_counter() - started))
@@ -198,18 +203,42 @@ def validator_call(make: Callable[[], Validator]) -> Map[RetrievalDump, Outcome[
     return call
 
 
-def judged_queries(
-    retrievals: Iterable[RetrievalDump],
-    identity: bytes,
-    pool: WorkerPool[Any, Outcome[Verdict]],
-    run: Running,
-) -> Iterator[RunCase]:
-    """Judges the queries of a dump in a pool, windows ahead of the one that is given."""
-    stage: CallStage[RetrievalDump, Verdict] = CallStage(
+def dump_stage(validator: Validator, identity: bytes) -> CallStage[RetrievalDump, Verdict]:
+    """The stage that judges the queries of a dump."""
+
+    def call(dumps: Sequence[RetrievalDump]) -> Sequence[Verdict]:
+        """The verdict on each retrieval."""
+        return [validate_query(validator, dump) for dump in dumps]
+
+    return CallStage(
         name=VALIDATE,
         identity=identity,
         reads=lambda row: Given(cast("Any", row.settled["retrieve"].outcome.value), row.digest),
+        call=call,
+        bears_calls=bears_calls(validator),
+        final=_FINAL,
     )
+
+
+def dump_windows(retrievals: Iterable[RetrievalDump]) -> Iterator[Sequence[RunCase]]:
+    """The queries of a dump for the loop: each is a window, so that its verdict is shown at once.
+
+    A window is counted when all of it is through, and texts of many queries may be large.
+    """
+    for dump in retrievals:
+        yield [_row(dump)]
+
+
+def judged_on_workers(
+    retrievals: Iterable[RetrievalDump],
+    stage: CallStage[RetrievalDump, Verdict],
+    pool: WorkerPool[Any, Outcome[Verdict]],
+    run: Running,
+) -> Iterator[RunCase]:
+    """Judges the queries of a dump in a pool, batches ahead of the one that is given.
+
+    Workers compute: the next batches must be with them before a window of the loop would end.
+    """
     ahead = Ahead(stage, pool, run)
     begun_windows = deque[Sequence[RunCase]]()
 
