@@ -39,6 +39,7 @@ from ragbench.plugins import directory_kept
 from ragbench.stages.call_stage import CallStage, Work, calling_here
 from ragbench.stages.calls import Manner
 from ragbench.stages.judge import Job, JudgeStage
+from ragbench.stages.loop_watch import LOOK, LoopWatch
 from ragbench.stages.stage import MOST_CALLS, STOPPED, Running, Stage
 
 FIRST_CALLS = 4
@@ -280,6 +281,7 @@ class Flow:
                 self._judge_place = place
         self._rooms = self._rooms_of_calls()
         """By the place of a stage that makes calls; the stages of the system share one."""
+        self._watch = None if run.loop is None else LoopWatch(run.loop)
         self._waiting: dict[int, deque[Work[Any]]] = {place: deque() for place in self._manners}
         """By place: cases that wait for a call."""
         self._later: list[tuple[float, int, int, Work[Any]]] = []
@@ -361,6 +363,8 @@ class Flow:
             with directory_kept("a call"):  # it changes while another call ends
                 end = self.callers.ends.get(timeout=self._patience())
         except queue.Empty:
+            if self._watch is not None and not self._is_idle:
+                self._watch.look(self._longest_call)
             self._ask_refused_again()
             return
         self._settle(end)
@@ -374,9 +378,20 @@ class Flow:
         if self._later:
             moment, *_ = self._later[0]
             waits.append(moment - time.monotonic())
+        if self._watch is not None:
+            waits.append(LOOK)
         if not waits:
             return None
         return max(0.0, min(_LOOK, *waits))
+
+    @property
+    def _longest_call(self) -> float | None:
+        """Seconds that a call may take at most; None where there is no limit."""
+        calls = self._run.calls
+        if calls.timeout is None:
+            return None
+        has_batches = any(stage.takes_batches for stage in self._giving_back.values())
+        return calls.timeout * (calls.batch_size if has_batches else 1)
 
     # --- cases move on
 
