@@ -166,14 +166,30 @@ def _no_baseline(path: Path, error: Exception) -> RunMismatchError:
 def write_baseline(baseline: Baseline, path: Path) -> None:
     """Writes the file whole, or leaves what was there."""
     with written_whole(path) as file:
-        file.write(baseline_bytes(baseline))
+        for piece in _pieces(baseline):
+            file.write(piece.encode())
 
 
 def baseline_bytes(baseline: Baseline) -> bytes:
-    """The content of a baseline file. The same runs give the same bytes.
+    """The content of a baseline file. The same runs give the same bytes."""
+    return "".join(_pieces(baseline)).encode()
+
+
+def _pieces(baseline: Baseline) -> Iterator[str]:
+    """The content of a file in pieces: of many cases, the whole would take twice their memory.
 
     It is JSON, laid out by hand: an entry a line, so that a diff shows which cases changed.
     """
+    before = "{\n"
+    for member in _members(baseline):
+        yield before
+        yield from member
+        before = ",\n"
+    yield "\n}\n"
+
+
+def _members(baseline: Baseline) -> Iterator[Iterable[str]]:
+    """The members of the file's object, each in pieces."""
     head: dict[str, object] = {
         _FORMAT_KEY: FORMAT,
         "dataset": baseline.dataset,
@@ -184,39 +200,43 @@ def baseline_bytes(baseline: Baseline) -> bytes:
     if baseline.judge:
         head["judge"] = baseline.judge
     head["kept"] = baseline.kept
-    lines = [f"  {_json(key)}: {_json(value)}" for key, value in head.items()]
+    for key, value in head.items():
+        yield [f"  {_json(key)}: {_json(value)}"]
     columns = sorted(baseline.metrics, key=lambda column: column.name)
     if baseline.origins is not None:
         origins = map(_stored_origin, baseline.origins)
-        lines.append(_list_block("origins", origins))
-    lines.append(_list_block("runs", map(_stored_run, baseline.runs)))
-    lines.append(_list_block("stages", map(asdict, baseline.stages)))
-    lines.append(_list_block("metrics", map(_stored_metric, columns)))
+        yield _list_block("origins", origins)
+    yield _list_block("runs", map(_stored_run, baseline.runs))
+    yield _list_block("stages", map(asdict, baseline.stages))
+    yield _list_block("metrics", map(_stored_metric, columns))
     drift = baseline.drift
     if drift is not None:
-        lines.append(_list_block("drift", map(asdict, drift.metrics)))
-        lines.append(_object_block("sums", _stored_sums(drift)))
-        lines.append(f'  "followed": {drift.runs}')
-    lines.append(_object_block("cases", _stored_cases(baseline, columns)))
-    return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
+        yield _list_block("drift", map(asdict, drift.metrics))
+        yield _object_block("sums", _stored_sums(drift))
+        yield [f'  "followed": {drift.runs}']
+    yield _object_block("cases", _stored_cases(baseline, columns))
 
 
-def _list_block(key: str, entries: Iterable[object]) -> str:
+def _list_block(key: str, entries: Iterable[object]) -> Iterator[str]:
     """A key whose value is a list, with an entry a line."""
-    return _block(key, "[]", [_json(entry) for entry in entries])
+    return _block(key, "[]", (_json(entry) for entry in entries))
 
 
-def _object_block(key: str, members: Iterable[tuple[str, object]]) -> str:
+def _object_block(key: str, members: Iterable[tuple[str, object]]) -> Iterator[str]:
     """A key whose value is an object, with a member a line."""
-    return _block(key, "{}", [f"{_json(name)}: {_json(value)}" for name, value in members])
+    return _block(key, "{}", (f"{_json(name)}: {_json(value)}" for name, value in members))
 
 
-def _block(key: str, brackets: str, texts: Sequence[str]) -> str:
+def _block(key: str, brackets: str, texts: Iterable[str]) -> Iterator[str]:
     """A key and its entries, one a line, between two brackets."""
-    text = f"  {_json(key)}: {brackets[0]}"
-    if texts:
-        text += "\n" + ",\n".join([f"    {entry}" for entry in texts]) + "\n  "
-    return text + brackets[1]
+    yield f"  {_json(key)}: {brackets[0]}"
+    before = "\n"
+    for text in texts:
+        yield f"{before}    {text}"
+        before = ",\n"
+    if before != "\n":  # of no entries, the brackets stand together
+        yield "\n  "
+    yield brackets[1]
 
 
 def _stored_origin(origin: Origin) -> dict[str, object]:
