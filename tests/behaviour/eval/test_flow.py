@@ -22,7 +22,11 @@ from ragbench import (
     Verdict,
     evaluate,
 )
+from ragbench.core.chat import Message
 from ragbench.errors import InterruptedRunError, RagbenchWarning, UnreachableError
+from ragbench.post.filter import LlmFilter
+from ragbench.post.operator import OperatorInput, RankedChunk
+from ragbench.post.stage import PostRetrieval
 from ragbench.stages.flow import FIRST_CALLS
 from ragbench.stages.stage import MOST_CALLS
 from ragbench.validators.lexical import LexicalValidator
@@ -221,6 +225,42 @@ def test_a_validator_that_waits_has_calls_of_its_own_in_flight(tmp_path: Path) -
     report = run(cases(*questions(20)), NotingRAG(), tmp_path, validator=WaitingValidator())
 
     assert counts(report)["validate"] == (20, 0, 0, 0)
+
+
+class WaitingChat:
+    """A model that keeps the first passage; the first questions wait for one another."""
+
+    name = "waiting"
+    bears_calls = True
+
+    def __init__(self) -> None:
+        self.meeting = threading.Barrier(FIRST_CALLS)
+
+    def complete(self, messages: Sequence[Message]) -> str:
+        if any(query in messages[-1].content for query in questions(FIRST_CALLS)):
+            self.meeting.wait(PATIENCE.timeout)
+        return '{"keep": [1]}'
+
+
+def test_an_operator_that_waits_for_a_model_has_calls_of_its_own_in_flight(tmp_path: Path) -> None:
+    operators = PostRetrieval(operators=(LlmFilter(chat=WaitingChat()),), on_error="raise")
+
+    report = run(cases(*questions(20)), NotingRAG(), tmp_path, post_retrieval=operators)
+
+    assert counts(report)["post_retrieve"] == (20, 0, 0, 0)
+
+
+def test_operators_of_the_users_are_applied_to_one_question_at_a_time() -> None:
+    class Own:
+        name = "own"
+
+        def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
+            return context.chunks
+
+    chat = LlmFilter(chat=WaitingChat())
+
+    assert PostRetrieval(operators=(chat,)).bears_calls
+    assert not PostRetrieval(operators=(chat, Own())).bears_calls
 
 
 def test_a_plain_system_beside_a_validator_that_waits_stays_in_its_thread(tmp_path: Path) -> None:
