@@ -221,7 +221,7 @@ class PostRetrieval(Checked):
         return output
 
 
-def _only_computes(step: Operator | Reranker) -> bool:
+def _only_computes(step: object) -> bool:
     """Whether an operator or a reranker is one of ours that asks neither a service nor a model."""
     is_ours = type(step).__module__.startswith("ragbench.")
     return is_ours and not hasattr(step, "service") and not getattr(step, "asks_elsewhere", False)

@@ -10,7 +10,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -40,9 +40,9 @@ from ragbench.errors import (
 )
 from ragbench.ledger.content import distributions
 from ragbench.ledger.fingerprint import SIZE, fingerprint, fixed_digest
-from ragbench.stages.call_stage import Ahead, CallStage, Given
+from ragbench.stages.call_stage import Ahead, CallStage, Given, has_calls_at_once
 from ragbench.stages.rag import ChunksInput, reads_chunks
-from ragbench.stages.stage import STOPPED, Running
+from ragbench.stages.stage import STOPPED, Running, run_stages
 from ragbench.stats.mean import share_of
 from ragbench.validators.inspect import inspect_chunks
 from ragbench.validators.validator import Validator, in_conversation
@@ -220,25 +220,57 @@ def dump_stage(validator: Validator, identity: bytes) -> CallStage[RetrievalDump
     )
 
 
-def dump_windows(retrievals: Iterable[RetrievalDump]) -> Iterator[Sequence[RunCase]]:
-    """The queries of a dump for the loop: each is a window, so that its verdict is shown at once.
+Tally = Callable[[RetrievalDump, Outcome[Verdict]], None]
+"""Takes what each query has come to, in the order of the dump."""
+_MOST_UNDER_WAY = 512
+"""Queries that may be under way at once: those behind a slow one wait for it to be counted."""
 
-    A window is counted when all of it is through, and texts of many queries may be large.
+
+def judge_here(
+    retrievals: Iterable[RetrievalDump],
+    stage: CallStage[RetrievalDump, Verdict],
+    run: Running,
+    tally: Tally,
+) -> None:
+    """Judges the queries of a dump in this process, several at once where the validator waits."""
+    # Each is a window of its own: its verdict is shown as soon as it is there.
+    windows = ([_row(dump)] for dump in retrievals)
+    if not has_calls_at_once([stage], run):
+        run_stages(windows, [stage], run, partial(_count, tally))
+        return
+    from ragbench.stages.flow import run_flow
+
+    run_flow(windows, [stage], run, partial(_count, tally), most_windows=_MOST_UNDER_WAY)
+
+
+def judge_on_workers(
+    retrievals: Iterable[RetrievalDump],
+    stage: CallStage[RetrievalDump, Verdict],
+    pool: WorkerPool[Any, Outcome[Verdict]],
+    run: Running,
+    tally: Tally,
+) -> None:
+    """Judges the queries of a dump in a pool, batches ahead of the one that is counted.
+
+    Workers compute: they have the next batches before a window of the loop would end.
     """
-    for dump in retrievals:
-        yield [_row(dump)]
+    for row in _judged_ahead(retrievals, stage, pool, run):
+        _count(tally, row)
 
 
-def judged_on_workers(
+def _count(tally: Tally, row: RunCase) -> None:
+    """Counts a query that is through."""
+    dump = cast("RetrievalDump", row.settled["retrieve"].outcome.value)
+    tally(dump, row.settled[VALIDATE].outcome)
+
+
+def _judged_ahead(
     retrievals: Iterable[RetrievalDump],
     stage: CallStage[RetrievalDump, Verdict],
     pool: WorkerPool[Any, Outcome[Verdict]],
     run: Running,
 ) -> Iterator[RunCase]:
-    """Judges the queries of a dump in a pool, batches ahead of the one that is given.
-
-    Workers compute: the next batches must be with them before a window of the loop would end.
-    """
+    """The queries of a dump, judged, in their order."""
     ahead = Ahead(stage, pool, run)
     begun_windows = deque[Sequence[RunCase]]()
 
@@ -257,7 +289,7 @@ def judged_on_workers(
         window = [_row(dump) for dump in dumps]
         begun_windows.append(window)
         todo = stage.take(window, run)
-        is_full = ahead.begin(todo, [worker_input(work.input) for work in todo])
+        is_full = ahead.begin(todo, [_worker_input(work.input) for work in todo])
         if is_full:
             yield from settle_oldest()
     while begun_windows:
@@ -280,7 +312,7 @@ def _row(dump: RetrievalDump) -> RunCase:
     return RunCase(number, case, digest, {"retrieve": StageOutcome(retrieved, b"", digest)})
 
 
-def worker_input(dump: RetrievalDump) -> RetrievalDump | Task:
+def _worker_input(dump: RetrievalDump) -> RetrievalDump | Task:
     """What a worker is given: of a retrieval whose texts are elsewhere its place."""
     if isinstance(dump, FarRetrieval):
         return Task(VALIDATE, dump.asked)

@@ -25,7 +25,6 @@ from filelock import FileLock, Timeout
 from ragbench.core.calling import bears_calls
 from ragbench.core.outcome import Failure, Outcome, Status
 from ragbench.core.record import Record, field
-from ragbench.core.trace import RunCase
 from ragbench.core.validation import (
     DumpSummary,
     RequiredShare,
@@ -56,17 +55,18 @@ from ragbench.masking import hidden_bytes
 from ragbench.metrics.summary import most_frequent
 from ragbench.plugins import import_packages_of
 from ragbench.private_files import open_private
-from ragbench.stages.call_stage import CallStage, has_calls_at_once
+from ragbench.stages.call_stage import CallStage
 from ragbench.stages.doctor import DoctorTally, earlier_verdicts
 from ragbench.stages.far_dump import check_unchanged, far_calls, read_pieces, whole_retrieval
 from ragbench.stages.on_workers import lost_case
-from ragbench.stages.stage import CallSettings, Progress, Running, run_stages
+from ragbench.stages.stage import CallSettings, Progress, Running
 from ragbench.stages.validate import (
     VALIDATE,
+    Tally,
     ValidationTally,
     dump_stage,
-    dump_windows,
-    judged_on_workers,
+    judge_here,
+    judge_on_workers,
     validator_call,
     validator_fingerprint,
 )
@@ -79,9 +79,6 @@ from ragbench.workers.pool import Map, Task, WorkerPool
 MOST_MALFORMED = 0.1
 """Share of records without a verdict up to which the others are taken to speak for the dump."""
 
-_MOST_UNDER_WAY = 512
-"""Queries that may be under way at once: verdicts are published in the order of the dump, and those
-behind a slow one wait for it."""
 _EXAMPLES = 5
 """Problems of a dump that its summary lists."""
 _AFTER_STOP = "finished queries are stored in {}. The same command continues"
@@ -282,27 +279,20 @@ class _Judging:
         """Judges every query, and publishes the verdicts in their order."""
         stage = dump_stage(self.judge, bytes.fromhex(self.identity))
 
-        def tally(row: RunCase) -> None:
+        def tally(query: RetrievalDump, outcome: Outcome[Verdict]) -> None:
             """Counts and publishes what a query has come to."""
-            query = cast("RetrievalDump", row.settled["retrieve"].outcome.value)
-            publish(self._published(query, row.settled[VALIDATE].outcome))
+            publish(self._published(query, outcome))
 
-        if self.engine.fewest is not None:
-            self._judge_on_workers(queries, stage, tally)
-            return
-        windows = dump_windows(queries)
-        if has_calls_at_once([stage], self.run):
-            from ragbench.stages.flow import run_flow
-
-            run_flow(windows, [stage], self.run, tally, most_windows=_MOST_UNDER_WAY)
+        if self.engine.fewest is None:
+            judge_here(queries, stage, self.run, tally)
         else:
-            run_stages(windows, [stage], self.run, tally)
+            self._judge_on_workers(queries, stage, tally)
 
     def _judge_on_workers(
         self,
         queries: Iterable[RetrievalDump],
         stage: CallStage[RetrievalDump, Verdict],
-        tally: Callable[[RunCase], None],
+        tally: Tally,
     ) -> None:
         """Has workers judge, and read the dump where they can."""
         split = self.dump.split
@@ -314,8 +304,7 @@ class _Judging:
         with WorkerPool(make, self.engine, lost=lost, stopped=self.stopped) as pool:
             if split is not None:
                 self.dump.read_elsewhere(read_pieces(split, pool))
-            for row in judged_on_workers(queries, stage, pool, self.run):
-                tally(row)
+            judge_on_workers(queries, stage, pool, self.run, tally)
         if split is not None:
             check_unchanged(split)
 
