@@ -37,6 +37,7 @@ from ragbench.errors import (
     InterruptedRunError,
     LLMStoppedError,
     MissingExtraError,
+    NoContextsError,
 )
 from ragbench.ledger.content import distributions
 from ragbench.ledger.fingerprint import SIZE, fingerprint, fixed_digest
@@ -208,7 +209,11 @@ def dump_stage(validator: Validator, identity: bytes) -> CallStage[RetrievalDump
 
     def call(dumps: Sequence[RetrievalDump]) -> Sequence[Verdict]:
         """The verdict on each retrieval."""
-        return [validate_query(validator, dump) for dump in dumps]
+        try:
+            return [validate_query(validator, dump) for dump in dumps]
+        except NoContextsError as error:
+            # In a run such a case is skipped; a query of a dump has a verdict or a failure.
+            raise InterfaceError(f"validator '{validator.name}' says: {error}") from error
 
     return CallStage(
         name=VALIDATE,

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from ragbench import Chunk, open_dump, validate_dump
 from ragbench.core.validation import Conflict, DumpSummary, EvidenceQuote, RetrievalQuality, Verdict
-from ragbench.errors import ConfigError, DataError, LLMBudgetError
+from ragbench.errors import ConfigError, DataError, LLMBudgetError, NoContextsError
 from ragbench.stages.flow import FIRST_CALLS
 from ragbench.verbs.validate import ValidatedQuery
 from tests.cli.runs import lines
@@ -246,6 +246,20 @@ def test_verdicts_are_in_the_order_of_the_dump_whichever_comes_first(
     judge(dump, FirstIsLast, out=out, emit=verdicts.append)
 
     assert [verdict.line for verdict in verdicts] == [verdict.line for verdict in expected]
+
+
+def test_a_validator_that_misses_contexts_fails_for_that_query_alone(tmp_path: Path) -> None:
+    class Missing(Plain):
+        def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
+            if query == "nothing":
+                raise NoContextsError
+            return super().validate(query, chunks)
+
+    path = Path(lines(tmp_path / "dump.jsonl", [record(1), record(2, "nothing")]))
+
+    summary = judge(path, Missing)
+
+    assert (summary.queries, summary.failed) == (1, 1)
 
 
 def test_each_of_two_equal_queries_has_its_verdict(tmp_path: Path) -> None:
