@@ -68,16 +68,16 @@ class LoopWatch:
         seconds = min(silence, now - self._since)
         if limit is not None and seconds > limit + _GRACE:
             raise RunError(
-                f"no answer within {limit:g} s: {place} blocks the event loop, so that no call can "
-                f"be ended and no other case goes on. To mend it, {_REMEDY}. Finished cases are "
+                f"no answer within {limit:g} s: {place} blocks the event loop, which "
+                f"stops every case. To mend it, {_REMEDY}. Finished cases are "
                 "stored: the same command continues"
             )
         self._looks += 1
         if self._looks >= _LOOKS and not self._is_told:
             self._is_told = True
             warn(
-                f"{place} blocks the event loop: no other case goes on meanwhile, and time limits "
-                f"do not hold. To mend it, {_REMEDY}"
+                f"{place} blocks the event loop: all cases wait for it, and time limits do not "
+                f"hold. To mend it, {_REMEDY}"
             )
 
 

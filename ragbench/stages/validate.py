@@ -213,7 +213,7 @@ def dump_stage(validator: Validator, identity: bytes) -> CallStage[RetrievalDump
             return [validate_query(validator, dump) for dump in dumps]
         except NoContextsError as error:
             # In a run such a case is skipped; a query of a dump has a verdict or a failure.
-            raise InterfaceError(f"validator '{validator.name}' says: {error}") from error
+            raise InterfaceError(f"validator '{validator.name}': {error}") from error
 
     return CallStage(
         name=VALIDATE,
