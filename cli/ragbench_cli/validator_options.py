@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 
 DEFAULT_VALIDATOR = "auto"
-CALLS = 8
-"""Queries that a language model is asked about at a time; its client has a limit of its own."""
 
 
 class OnProcesses(OnEngine):
@@ -46,7 +44,7 @@ class OnProcesses(OnEngine):
     engine: EngineOption = "processes"
     workers: Annotated[int | None, option(min=1, panel=Panel.ENGINE, rare=True)] = None
     """Worker processes, by default one per processor of the machine or cluster; with a language
-    model the number of concurrent queries, by default 8."""
+    model the number of concurrent queries, by default 4 to 16, as many as are answered."""
 
 
 class ValidatorChoice(Record):

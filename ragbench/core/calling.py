@@ -8,11 +8,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 import queue
+import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from datetime import UTC, datetime
+from types import FrameType
 from typing import Any, TypeVar
 
 from ragbench.errors import StageTimeoutError
@@ -41,6 +44,18 @@ def history_keyword(function: Callable[..., Any]) -> str | None:
         if parameter.name in HISTORY and parameter.kind is not parameter.POSITIONAL_ONLY:
             return parameter.name
     return None
+
+
+def bears_calls(asked: object) -> bool:
+    """Whether several calls may be in flight without the user saying so.
+
+    That is what ``bears_calls`` says: of a language model, or of a validator or an operator that
+    waits for a service. Code that does not say it may not be made for several threads.
+    """
+    says_so = getattr(asked, "bears_calls", None)
+    if says_so is None:
+        says_so = getattr(getattr(asked, "chat", None), "bears_calls", False)
+    return bool(says_so)
 
 
 def with_deadline(
@@ -134,6 +149,8 @@ class LoopThread:
         """Starts the thread, with a name by which tools show it."""
         self._loop = asyncio.new_event_loop()
         self._is_stopping = False
+        self._asked_at: float | None = None
+        """When the loop was asked for a turn that it has not taken yet."""
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -159,6 +176,32 @@ class LoopThread:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+    def silence(self) -> float:
+        """Seconds for which the loop takes no turn, since this was first asked. For one thread."""
+        now = time.monotonic()
+        if self._asked_at is None:
+            self._asked_at = now
+            self._loop.call_soon_threadsafe(self._take_turn)
+            return 0.0
+        return now - self._asked_at
+
+    def _take_turn(self) -> None:
+        """What the loop does with a turn."""
+        self._asked_at = None
+
+    def task_at_work(self) -> asyncio.Task[Any] | None:
+        """The task that runs at the moment; None while the loop waits."""
+        return asyncio.current_task(self._loop)
+
+    def frames(self) -> list[FrameType]:
+        """What runs in the loop's thread at the moment, the innermost function first."""
+        frames: list[FrameType] = []
+        frame = sys._current_frames().get(self._thread.ident or 0)
+        while frame is not None:
+            frames.append(frame)
+            frame = frame.f_back
+        return frames
 
     def begin(self, work: Coroutine[Any, Any, ValueT]) -> Future[ValueT]:
         """Starts a coroutine in the loop; a call from the loop itself would wait for ever."""

@@ -173,15 +173,31 @@ def _no_baseline(path: Path, error: Exception) -> RunMismatchError:
 def write_baseline(baseline: Baseline, path: Path) -> None:
     """Writes the file whole, or leaves what was there."""
     with written_whole(path) as file:
-        file.write(baseline_bytes(baseline))
+        for piece in _pieces(baseline):
+            file.write(piece.encode())
 
 
 def baseline_bytes(baseline: Baseline) -> bytes:
-    """The content of a baseline file. The same runs give the same bytes.
+    """The content of a baseline file. The same runs give the same bytes."""
+    return "".join(_pieces(baseline)).encode()
+
+
+def _pieces(baseline: Baseline) -> Iterator[str]:
+    """The content of a file in pieces: of many cases, the whole would take twice their memory.
 
     The file is committed: it is JSON, laid out by hand, an entry a line, so that a diff shows which
     cases changed.
     """
+    before = "{\n"
+    for member in _members(baseline):
+        yield before
+        yield from member
+        before = ",\n"
+    yield "\n}\n"
+
+
+def _members(baseline: Baseline) -> Iterator[Iterable[str]]:
+    """The members of the file's object, each in pieces."""
     head: dict[str, object] = {
         _FORMAT_KEY: FORMAT,
         "dataset": baseline.dataset,
@@ -192,23 +208,22 @@ def baseline_bytes(baseline: Baseline) -> bytes:
     if baseline.judge:
         head["judge"] = baseline.judge
     head["kept"] = baseline.kept
-    members = [_member(key, value) for key, value in head.items()]
+    for key, value in head.items():
+        yield [f"  {_member(key, value)}"]
     columns = sorted(baseline.metrics, key=lambda column: column.name)
     if baseline.origins is not None:
         origins = map(_stored_origin, baseline.origins)
-        members.append(_list_block("origins", origins))
-    members.append(_list_block("runs", map(_stored_run, baseline.runs)))
-    members.append(_list_block("stages", map(asdict, baseline.stages)))
-    members.append(_list_block("metrics", map(_stored_metric, columns)))
+        yield _list_block("origins", origins)
+    yield _list_block("runs", map(_stored_run, baseline.runs))
+    yield _list_block("stages", map(asdict, baseline.stages))
+    yield _list_block("metrics", map(_stored_metric, columns))
     drift = baseline.drift
     if drift is not None:
-        members.append(_list_block("drift", map(asdict, drift.metrics)))
-        members.append(_object_block("sums", _stored_sums(drift)))
-        members.append(_member("followed", drift.runs))
+        yield _list_block("drift", map(asdict, drift.metrics))
+        yield _object_block("sums", _stored_sums(drift))
+        yield [f"  {_member('followed', drift.runs)}"]
     # Last, because they are the longest part.
-    members.append(_object_block("cases", _stored_cases(baseline, columns)))
-    lines = ",\n".join(f"  {member}" for member in members)
-    return f"{{\n{lines}\n}}\n".encode()
+    yield _object_block("cases", _stored_cases(baseline, columns))
 
 
 def _member(key: str, value: object) -> str:
@@ -216,24 +231,30 @@ def _member(key: str, value: object) -> str:
     return f"{_json(key)}: {_json(value)}"
 
 
-def _list_block(key: str, entries: Iterable[object]) -> str:
+def _list_block(key: str, entries: Iterable[object]) -> Iterator[str]:
     """A key whose value is a list, with an entry a line."""
-    texts = [_json(entry) for entry in entries]
-    return f"{_json(key)}: [{_lines_of(texts)}]"
+    entry_texts = map(_json, entries)
+    return _block(key, "[", entry_texts, "]")
 
 
-def _object_block(key: str, members: Iterable[tuple[str, object]]) -> str:
+def _object_block(key: str, members: Iterable[tuple[str, object]]) -> Iterator[str]:
     """A key whose value is an object, with a member a line."""
-    texts = [_member(name, value) for name, value in members]
-    return f"{_json(key)}: {{{_lines_of(texts)}}}"
+    member_texts = (_member(name, value) for name, value in members)
+    return _block(key, "{", member_texts, "}")
 
 
-def _lines_of(entries: Sequence[str]) -> str:
-    """What is written between two brackets: a line an entry, and nothing without any."""
-    if not entries:
-        return ""
-    lines = ",\n".join(f"    {entry}" for entry in entries)
-    return f"\n{lines}\n  "
+def _block(key: str, opening: str, texts: Iterable[str], closing: str) -> Iterator[str]:
+    """A key and its entries, one a line, between two brackets; without entries, on one line."""
+    yield f"  {_json(key)}: {opening}"
+    is_empty = True
+    for text in texts:
+        if not is_empty:
+            yield ","
+        yield f"\n    {text}"
+        is_empty = False
+    if not is_empty:
+        yield "\n  "
+    yield closing
 
 
 def _stored_origin(origin: Origin) -> dict[str, object]:

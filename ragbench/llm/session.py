@@ -13,7 +13,7 @@ from contextlib import (
 )
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from ragbench.core.record import Record
 from ragbench.llm.budget import Budget, Receipt, check_cap, price_for
@@ -237,6 +237,8 @@ class Chat(AbstractContextManager["Chat"]):
     """Which model it is; raises where none is named."""
     purpose: str = "chat"
     """What its calls are booked under."""
+
+    bears_calls: ClassVar[bool] = True
 
     def __exit__(self, *_: object) -> None:
         """Closes all connections; it connects anew when it is asked again."""

@@ -10,6 +10,7 @@ from typing import Any, Literal, cast
 import msgspec
 
 from ragbench.core.biography import POST_RETRIEVE, Step
+from ragbench.core.calling import bears_calls
 from ragbench.core.checked import Checked
 from ragbench.core.chunk import Chunk
 from ragbench.core.outcome import Failure
@@ -102,6 +103,21 @@ class PostRetrieval(Checked):
         """Whether an operator, or a reranker within one, says that it reads the time."""
         steps = (*self.operators, *rerankers_of(self))
         return any(getattr(step, "reads_now", False) for step in steps)
+
+    @property
+    def bears_calls(self) -> bool:
+        """Whether several questions may be on their way through the operators at once.
+
+        So it is where one waits for a language model and each of the others only computes: code of
+        the user's, a service and a model on this machine may not be made for several threads.
+        """
+        is_waited_for = False
+        for step in (*self.operators, *rerankers_of(self)):
+            if bears_calls(step):
+                is_waited_for = True
+            elif not _only_computes(step):
+                return False
+        return is_waited_for
 
     def dated(self, now: datetime) -> PostRetrieval:
         """The same with a time that ages are counted from, where that matters and none is set."""
@@ -205,6 +221,12 @@ class PostRetrieval(Checked):
         if output.failures and self.on_error == "raise":
             raise RagbenchError(str(output.failures[0]))
         return output
+
+
+def _only_computes(step: object) -> bool:
+    """Whether an operator or a reranker is one of ours that asks neither a service nor a model."""
+    is_ours = type(step).__module__.startswith("ragbench.")
+    return is_ours and not hasattr(step, "service") and not getattr(step, "asks_elsewhere", False)
 
 
 def _checked_output(operator: Operator, returned: object) -> OperatorOutput:

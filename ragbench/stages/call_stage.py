@@ -82,6 +82,11 @@ class CallStage(Record, Generic[InputT, ValueT]):
     asks_system: bool = False
     """Whether the system is asked, which says how many calls of it may be in flight; else code of
     ours or an operator of the user's is called."""
+    bears_calls: bool = False
+    """Whether several calls may be in flight where the system is not asked: they wait for a
+    service, such as a language model, and are made for that."""
+    final: tuple[type[Exception], ...] = ()
+    """Errors that every other case would meet, too: they end the run."""
     status: Callable[[ValueT], Status] = lambda _: Status.MEASURED
     """Whether a value is an answer or an abstention."""
     is_incomplete: Callable[[bytes], bool] = lambda _: False
@@ -239,6 +244,7 @@ class CallStage(Record, Generic[InputT, ValueT]):
             stage=self.name,
             timeout=run.calls.timeout,
             stopped=run.stopped,
+            final=self.final,
             begun=begun,
             split=partial(run.warn_of_split, self.name),
         )
@@ -307,7 +313,9 @@ def has_calls_at_once(stages: Sequence[Stage], run: Running) -> bool:
     """Whether several calls of some stage may be in flight in this process, or are awaited."""
     for stage in stages:
         calling = calling_here(stage)
-        if calling is not None and (calling.call_async is not None or run.most_calls > 1):
+        if calling is None:
+            continue
+        if calling.call_async is not None or calling.bears_calls or run.most_calls > 1:
             return True
     return False
 

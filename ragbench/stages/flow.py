@@ -39,11 +39,12 @@ from ragbench.plugins import directory_kept
 from ragbench.stages.call_stage import CallStage, Work, calling_here
 from ragbench.stages.calls import Manner
 from ragbench.stages.judge import Job, JudgeStage
-from ragbench.stages.stage import STOPPED, Running, Stage
+from ragbench.stages.loop_watch import LOOK, LoopWatch
+from ragbench.stages.stage import MOST_CALLS, STOPPED, Running, Stage
 
 FIRST_CALLS = 4
-"""Calls of a system in flight to begin with, where their number follows what it bears."""
-_WINDOWS = 3
+"""Calls in flight to begin with, where their number follows what whoever answers bears."""
+USUAL_WINDOWS = 3
 """Windows that may be under way at once: the last cases of one are slow while the next begins."""
 _TRIES = 6
 """How often a case is asked that the system refuses for too many calls (429)."""
@@ -52,6 +53,8 @@ _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 60.0
 """Seconds; where a system asks for a longer pause although one call alone was in flight, the case
 fails: such limits are of a day. With more in flight, fewer may be borne: it is asked again."""
+_SYSTEM = "the system"
+"""How a warning names whose calls are made in most runs."""
 _LOOK = 0.5
 """Seconds between two looks at whether the run is stopped, while refused cases wait."""
 
@@ -62,13 +65,14 @@ def run_flow(
     run: Running,
     tally: Callable[[RunCase], None],
     *,
-    reads_ahead: bool = True,
+    most_windows: int = USUAL_WINDOWS,
 ) -> None:
     """Takes all cases through every stage.
 
     Args:
         tally: given each case that is through, in the order of the cases.
-        reads_ahead: whether a window may be read before the one before it is through.
+        most_windows: windows under way at once; with 1, none is read before the one before it is
+            through.
 
     Raises:
         InterruptedRunError: the run was stopped; what was in flight is stored.
@@ -76,7 +80,7 @@ def run_flow(
     flow = Flow(stages, run, tally)
     try:
         with directory_kept("a call"):
-            flow.take(iter(windows), most_windows=_WINDOWS if reads_ahead else 1)
+            flow.take(iter(windows), most_windows=most_windows)
     finally:
         flow.callers.close()
     run.journal.flush()
@@ -146,11 +150,20 @@ class Callers:
         self._busy = 0
         """Calls that threads were given and that are not over."""
 
-    def begin(self, stage: CallStage[Any, Any], call: _Call, manner: Manner) -> None:
-        """Begins a call; what comes of it is put among the ends."""
+    def begin(
+        self, stage: CallStage[Any, Any], call: _Call, manner: Manner, *, is_here: bool
+    ) -> None:
+        """Begins a call; what comes of it is put among the ends.
+
+        Args:
+            is_here: whether this thread makes a plain call, and waits for its end.
+        """
         manner = replace(manner, met=call.errors.append)
         if stage.call_async is not None and self._loop is not None:
             self._loop.begin(self._await(stage, call, manner))
+            return
+        if is_here:
+            self._make(stage, call, manner)
             return
         self._busy += 1
         if self._busy > self._threads:
@@ -160,9 +173,9 @@ class Callers:
             threading.Thread(target=self._work, name=name, daemon=True).start()
         self._waiting.put(lambda: self._make(stage, call, manner))
 
-    def ended(self, stage: CallStage[Any, Any]) -> None:
+    def ended(self, stage: CallStage[Any, Any], *, was_here: bool) -> None:
         """Notes that a call of a stage is over."""
-        if stage.call_async is None or self._loop is None:
+        if not was_here and (stage.call_async is None or self._loop is None):
             self._busy -= 1
 
     def close(self) -> None:
@@ -206,6 +219,33 @@ class Callers:
 
 
 @dataclass(slots=True, eq=False)
+class _Room:
+    """How many calls may be in flight of the system, or of a stage that does not ask it."""
+
+    name: str
+    """Whose calls they are, in words."""
+    limit: AdaptiveLimit
+    is_adaptive: bool
+    """Whether the limit follows how the calls end."""
+    fewest: int
+    """The lowest limit so far: a warning tells of a lower one, not of each way up and down."""
+
+    @classmethod
+    def of(cls, name: str, *, concurrency: int | None, bears_calls: bool) -> _Room:
+        """Room for as many calls as the user says, else for what bears several, else for one."""
+        is_adaptive = concurrency is None and bears_calls
+        most = MOST_CALLS if is_adaptive else concurrency or 1
+        first = FIRST_CALLS if is_adaptive else most
+        limit = AdaptiveLimit(most, first=first, now=time.monotonic)
+        return cls(name, limit, is_adaptive, most + 1)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether one more call may begin."""
+        return self.limit.pause <= 0 and self.limit.in_flight < self.limit.limit
+
+
+@dataclass(slots=True, eq=False)
 class _Window:
     """Cases that were read together, and are counted together."""
 
@@ -239,16 +279,9 @@ class Flow:
         for place, stage in enumerate(stages):
             if isinstance(stage, JudgeStage):
                 self._judge_place = place
-        concurrency = run.calls.concurrency
-        self._is_adaptive = concurrency is None and run.bears_calls
-        most = run.most_calls
-        first = FIRST_CALLS if self._is_adaptive else most
-        self._limit = AdaptiveLimit(most, first=first, now=time.monotonic)
-        """Of calls of the system, in all of its stages."""
-        self._fewest = most + 1
-        """The lowest limit so far: a warning tells of a lower one, not of each way up and down."""
-        self._own_most = concurrency or 1
-        """Calls in flight of each stage that does not ask the system, such as operators."""
+        self._rooms = self._rooms_of_calls()
+        """By the place of a stage that makes calls; the stages of the system share one."""
+        self._watch = None if run.loop is None else LoopWatch(run.loop)
         self._waiting: dict[int, deque[Work[Any]]] = {place: deque() for place in self._manners}
         """By place: cases that wait for a call."""
         self._later: list[tuple[float, int, int, Work[Any]]] = []
@@ -256,8 +289,6 @@ class Flow:
         their order, and where."""
         self._tries: Counter[tuple[int, int]] = Counter()
         """By place and case: how often the system has refused it."""
-        self._in_flight: Counter[int] = Counter()
-        """By place: calls in flight."""
         self._jobs: deque[Job] = deque()
         """Cells that wait to be judged."""
         self._judging = 0
@@ -265,9 +296,22 @@ class Flow:
         self._open: deque[_Window] = deque()
         """Windows that are under way, in order."""
         self._window_of: dict[int, _Window] = {}
-        """By the number of a case that is under way."""
+        """By the identity of a row that is under way: rows of a dump may have the same number."""
         self._error: RagbenchError | None = None
         """What ends the run, once all that is in flight is stored."""
+
+    def _rooms_of_calls(self) -> dict[int, _Room]:
+        """Room for the calls of each stage that makes some."""
+        concurrency = self._run.calls.concurrency
+        system = _Room.of(_SYSTEM, concurrency=concurrency, bears_calls=self._run.bears_calls)
+        rooms: dict[int, _Room] = {}
+        for place, stage in self._giving_back.items():
+            rooms[place] = system
+            if not stage.asks_system:
+                rooms[place] = _Room.of(
+                    stage.name, concurrency=concurrency, bears_calls=stage.bears_calls
+                )
+        return rooms
 
     # --- the loop
 
@@ -302,14 +346,16 @@ class Flow:
     @property
     def _is_idle(self) -> bool:
         """Whether nothing is in flight."""
-        return not self._judging and not any(self._in_flight.values())
+        in_flight = sum(room.limit.in_flight for room in self._rooms.values())
+        return not self._judging and not in_flight
 
     def _has_room(self, most_windows: int) -> bool:
         """Whether the next window is needed: the calls that may be in flight want more cases."""
         if self._is_ending or len(self._open) >= most_windows:
             return False
         waiting = sum(len(works) for works in self._waiting.values())
-        return waiting < self._limit.limit or not self._open
+        wanted = max((room.limit.limit for room in self._rooms.values()), default=1)
+        return waiting < wanted or not self._open
 
     def _settle_an_end(self) -> None:
         """Waits for what ends next, and settles it."""
@@ -317,6 +363,8 @@ class Flow:
             with directory_kept("a call"):  # it changes while another call ends
                 end = self.callers.ends.get(timeout=self._patience())
         except queue.Empty:
+            if self._watch is not None and not self._is_idle:
+                self._watch.look(self._longest_call)
             self._ask_refused_again()
             return
         self._settle(end)
@@ -326,14 +374,24 @@ class Flow:
 
     def _patience(self) -> float | None:
         """Seconds until a refused case may be asked again, or a stop be seen; None: none waits."""
-        moments = [moment for moment, *_ in self._later[:1]]
-        if not moments and self._limit.pause <= 0:
+        waits = [room.limit.pause for room in self._rooms.values() if room.limit.pause > 0]
+        if self._later:
+            moment, *_ = self._later[0]
+            waits.append(moment - time.monotonic())
+        if self._watch is not None:
+            waits.append(LOOK)
+        if not waits:
             return None
-        now = time.monotonic()
-        waits = [_LOOK, *(moment - now for moment in moments)]
-        if self._limit.pause > 0:
-            waits.append(self._limit.pause)
-        return max(0.0, min(waits))
+        return max(0.0, min(_LOOK, *waits))
+
+    @property
+    def _longest_call(self) -> float | None:
+        """Seconds that a call may take at most; None where there is no limit."""
+        calls = self._run.calls
+        if calls.timeout is None:
+            return None
+        has_batches = any(stage.takes_batches for stage in self._giving_back.values())
+        return calls.timeout * (calls.batch_size if has_batches else 1)
 
     # --- cases move on
 
@@ -342,7 +400,7 @@ class Flow:
         window = _Window(rows, len(rows))
         self._open.append(window)
         for row in rows:
-            self._window_of[row.number] = window
+            self._window_of[id(row)] = window
         in_flight = self._run.in_flight
         suspects: Collection[int] = set()
         if in_flight is not None and in_flight.left_over:
@@ -362,7 +420,7 @@ class Flow:
                 rows = self._settled_at(stage, place, rows, suspects)
             place += 1
         for row in rows:
-            window = self._window_of.pop(row.number)
+            window = self._window_of.pop(id(row))
             window.unfinished -= 1
         self._count_windows()
 
@@ -381,8 +439,8 @@ class Flow:
             if suspects:
                 works = calling.ask_suspects(works, suspects, run)
             self._waiting[place].extend(works)
-            waiting = {work.row.number for work in works}
-            return [row for row in rows if row.number not in waiting]
+            waiting = {id(work.row) for work in works}
+            return [row for row in rows if id(row) not in waiting]
         if isinstance(stage, JudgeStage):
             jobs = stage.take(rows, run)
             self._jobs.extend(jobs)
@@ -398,7 +456,7 @@ class Flow:
         """The rows of windows of which all have come to a stage that takes a window at a time."""
         come: list[RunCase] = []
         for row in rows:
-            window = self._window_of[row.number]
+            window = self._window_of[id(row)]
             gathered = window.gathered.setdefault(place, [])
             gathered.append(row)
             if len(gathered) == len(window.rows):
@@ -421,42 +479,38 @@ class Flow:
         """Begins calls while some are free: those of late stages first, so that cases end."""
         for place in sorted(self._waiting, reverse=True):
             works = self._waiting[place]
-            while works and self._may_begin(place):
+            room = self._rooms[place]
+            while works and room.is_free:
                 size = self._batch_size(place, len(works))
                 batch = [works.popleft() for _ in range(size)]
-                self._in_flight[place] += 1
-                if self._asks_system(place):
-                    self._limit.in_flight += 1
-                self._begin(_Call(place, batch, self._limit.epoch, self._limit.limit == 1))
-
-    def _asks_system(self, place: int) -> bool:
-        """Whether a stage asks the system."""
-        stage: Any = self._stages[place]
-        return bool(stage.asks_system)
-
-    def _may_begin(self, place: int) -> bool:
-        """Whether one more call of a stage may be in flight."""
-        if self._asks_system(place):
-            return self._limit.pause <= 0 and self._limit.in_flight < self._limit.limit
-        return self._in_flight[place] < self._own_most
+                room.limit.in_flight += 1
+                self._begin(_Call(place, batch, room.limit.epoch, room.limit.limit == 1))
 
     def _batch_size(self, place: int, waiting: int) -> int:
         """Cases of the next call: a share of those that wait, so that no slot is left without."""
         stage: Any = self._stages[place]
         if not stage.takes_batches:
             return 1
-        slots = self._limit.most if self._asks_system(place) else self._own_most
+        slots = self._rooms[place].limit.most
         return min(self._run.calls.batch_size, -(-waiting // slots))
 
     def _begin(self, call: _Call) -> None:
-        """Begins a call; one of an adaptive system is given back where it is refused."""
+        """Begins a call; where their number is adaptive, one that is refused is given back."""
         stage: Any = self._stages[call.place]
         manner = self._manners[call.place]
         tries = [self._tries[call.place, work.row.number] for work in call.batch]
-        if self._is_adaptive and self._asks_system(call.place) and max(tries) < _TRIES:
+        if self._rooms[call.place].is_adaptive and max(tries) < _TRIES:
             stage = self._giving_back[call.place]
             manner = replace(manner, final=(*manner.final, RefusedError))
-        self.callers.begin(stage, call, manner)
+        self.callers.begin(stage, call, manner, is_here=self._is_made_here(call.place))
+
+    def _is_made_here(self, place: int) -> bool:
+        """Whether this thread makes the calls of a stage.
+
+        A connection, such as one to SQLite, may serve no thread but the one that opened it: a
+        system that was not made for several calls is asked where it was made.
+        """
+        return not self._run.bears_calls and self._rooms[place].limit.most == 1
 
     def _begin_judging(self) -> None:
         """Begins to judge cells while there is room."""
@@ -497,14 +551,14 @@ class Flow:
         self._enter([work.row for work in end.works], place + 1)
 
     def _settle_call(self, end: _Ended) -> None:
-        """Notes that a call is over, and how the system bears so many."""
+        """Notes that a call is over, and how so many are borne."""
         call = end.call
         stage: Any = self._stages[call.place]
-        self.callers.ended(stage)
-        self._in_flight[call.place] -= 1
-        if self._asks_system(call.place):
-            self._adapt(call, end.error)
-            self._limit.in_flight -= 1
+        self.callers.ended(stage, was_here=self._is_made_here(call.place))
+        room = self._rooms[call.place]
+        if room.is_adaptive:
+            self._adapt(room, call, end.error)
+        room.limit.in_flight -= 1
         if end.error is None:
             return
         if isinstance(end.error, RefusedError):
@@ -514,24 +568,24 @@ class Flow:
         else:
             raise end.error
 
-    def _adapt(self, call: _Call, error: BaseException | None) -> None:
+    def _adapt(self, room: _Room, call: _Call, error: BaseException | None) -> None:
         """Lets more calls be in flight, or fewer, as a call has ended."""
-        if not self._is_adaptive:
-            return
-        before = self._limit.limit
+        limit = room.limit
+        before = limit.limit
         if isinstance(error, RefusedError):
-            self._limit.rate_limited(call.epoch, self._wait(call, error))
+            limit.rate_limited(call.epoch, self._wait(call, error))
         elif any(_status_of(met) == _TOO_MANY for met in call.errors):
-            self._limit.rate_limited(call.epoch, 0.0)
+            limit.rate_limited(call.epoch, 0.0)
         elif any(_is_overload(met) for met in call.errors):
-            self._limit.failed(call.epoch)
+            limit.failed(call.epoch)
         else:
-            self._limit.succeeded()
-        if self._limit.limit < min(before, self._fewest):
-            self._fewest = self._limit.limit
+            limit.succeeded()
+        if limit.limit < min(before, room.fewest):
+            room.fewest = limit.limit
+            hint = "; --concurrency N sets their number" if room.name == _SYSTEM else ""
             warn(
-                f"the system refuses or loses calls: {self._limit.limit} of {before} are in "
-                "flight from now on; --concurrency N sets their number"
+                f"{room.name} refuses or loses calls: {limit.limit} of {before} are in flight "
+                f"from now on{hint}"
             )
 
     def _wait(self, call: _Call, error: RefusedError) -> float:

@@ -55,6 +55,7 @@ def post_retrieve_stage(
         reads=reads_chunks(),
         call=lambda inputs: [post_retrieved(stage, query, result) for query, result, _ in inputs],
         is_incomplete=lambda body: _holds_failures(body, _any_step_failed),
+        bears_calls=stage.bears_calls,
     )
 
 

@@ -10,12 +10,13 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import orjson
 
+from ragbench.core.calling import bears_calls
 from ragbench.core.case import Case, Said
 from ragbench.core.outcome import Failure, Known, Outcome, Status
 from ragbench.core.record import replace
@@ -36,12 +37,13 @@ from ragbench.errors import (
     InterruptedRunError,
     LLMStoppedError,
     MissingExtraError,
+    NoContextsError,
 )
 from ragbench.ledger.content import distributions
 from ragbench.ledger.fingerprint import SIZE, fingerprint, fixed_digest
-from ragbench.stages.call_stage import Ahead, CallStage, Given
+from ragbench.stages.call_stage import Ahead, CallStage, Given, has_calls_at_once
 from ragbench.stages.rag import ChunksInput, reads_chunks
-from ragbench.stages.stage import STOPPED, Running
+from ragbench.stages.stage import STOPPED, Running, run_stages
 from ragbench.stats.mean import share_of
 from ragbench.validators.inspect import inspect_chunks
 from ragbench.validators.validator import Validator, in_conversation
@@ -51,6 +53,8 @@ if TYPE_CHECKING:
     from ragbench.io.dumps.pieces import Place
 
 VALIDATE = "validate"
+_FINAL = (ConfigError, MissingExtraError, LLMStoppedError)
+"""Errors of a validator that every other query would meet, too."""
 
 
 def validator_fingerprint(validator: Validator) -> str:
@@ -124,6 +128,8 @@ def validate_stage(validator: Validator, identity: bytes) -> CallStage[ChunksInp
         identity=identity,
         reads=reads_chunks(in_conversation=True),
         call=call,
+        bears_calls=bears_calls(validator),
+        final=_FINAL,
     )
 
 
@@ -188,8 +194,8 @@ def validator_call(make: Callable[[], Validator]) -> Map[RetrievalDump, Outcome[
             outcome: Outcome[Verdict]
             try:
                 outcome = Outcome(status=Status.MEASURED, value=validate_query(validator, dump))
-            except (ConfigError, MissingExtraError, LLMStoppedError):
-                raise  # every other query would fail alike
+            except _FINAL:
+                raise
             except Exception as error:  # noqa: BLE001  # one query's failure is no other's
                 outcome = Outcome(status=Status.FAILED, failure=Failure.of(error, stage=VALIDATE))
             outcomes.append(replace(outcome, seconds=time.perf_counter() - started))
@@ -198,18 +204,78 @@ def validator_call(make: Callable[[], Validator]) -> Map[RetrievalDump, Outcome[
     return call
 
 
-def judged_queries(
-    retrievals: Iterable[RetrievalDump],
-    identity: bytes,
-    pool: WorkerPool[Any, Outcome[Verdict]],
-    run: Running,
-) -> Iterator[RunCase]:
-    """Judges the queries of a dump in a pool, windows ahead of the one that is given."""
-    stage: CallStage[RetrievalDump, Verdict] = CallStage(
+def dump_stage(validator: Validator, identity: bytes) -> CallStage[RetrievalDump, Verdict]:
+    """The stage that judges the queries of a dump."""
+
+    def call(dumps: Sequence[RetrievalDump]) -> Sequence[Verdict]:
+        """The verdict on each retrieval."""
+        try:
+            return [validate_query(validator, dump) for dump in dumps]
+        except NoContextsError as error:
+            # In a run such a case is skipped; a query of a dump has a verdict or a failure.
+            raise InterfaceError(f"validator '{validator.name}': {error}") from error
+
+    return CallStage(
         name=VALIDATE,
         identity=identity,
         reads=lambda row: Given(cast("Any", row.settled["retrieve"].outcome.value), row.digest),
+        call=call,
+        bears_calls=bears_calls(validator),
+        final=_FINAL,
     )
+
+
+Tally = Callable[[RetrievalDump, Outcome[Verdict]], None]
+"""Takes what each query has come to, in the order of the dump."""
+_MOST_UNDER_WAY = 512
+"""Queries that may be under way at once: those behind a slow one wait for it to be counted."""
+
+
+def judge_here(
+    retrievals: Iterable[RetrievalDump],
+    stage: CallStage[RetrievalDump, Verdict],
+    run: Running,
+    tally: Tally,
+) -> None:
+    """Judges the queries of a dump in this process, several at once where the validator waits."""
+    # Each is a window of its own: its verdict is shown as soon as it is there.
+    windows = ([_row(dump)] for dump in retrievals)
+    if not has_calls_at_once([stage], run):
+        run_stages(windows, [stage], run, partial(_count, tally))
+        return
+    from ragbench.stages.flow import run_flow
+
+    run_flow(windows, [stage], run, partial(_count, tally), most_windows=_MOST_UNDER_WAY)
+
+
+def judge_on_workers(
+    retrievals: Iterable[RetrievalDump],
+    stage: CallStage[RetrievalDump, Verdict],
+    pool: WorkerPool[Any, Outcome[Verdict]],
+    run: Running,
+    tally: Tally,
+) -> None:
+    """Judges the queries of a dump in a pool, batches ahead of the one that is counted.
+
+    Workers compute: they have the next batches before a window of the loop would end.
+    """
+    for row in _judged_ahead(retrievals, stage, pool, run):
+        _count(tally, row)
+
+
+def _count(tally: Tally, row: RunCase) -> None:
+    """Counts a query that is through."""
+    dump = cast("RetrievalDump", row.settled["retrieve"].outcome.value)
+    tally(dump, row.settled[VALIDATE].outcome)
+
+
+def _judged_ahead(
+    retrievals: Iterable[RetrievalDump],
+    stage: CallStage[RetrievalDump, Verdict],
+    pool: WorkerPool[Any, Outcome[Verdict]],
+    run: Running,
+) -> Iterator[RunCase]:
+    """The queries of a dump, judged, in their order."""
     ahead = Ahead(stage, pool, run)
     begun_windows = deque[Sequence[RunCase]]()
 
@@ -228,7 +294,7 @@ def judged_queries(
         window = [_row(dump) for dump in dumps]
         begun_windows.append(window)
         todo = stage.take(window, run)
-        is_full = ahead.begin(todo, [worker_input(work.input) for work in todo])
+        is_full = ahead.begin(todo, [_worker_input(work.input) for work in todo])
         if is_full:
             yield from settle_oldest()
     while begun_windows:
@@ -251,7 +317,7 @@ def _row(dump: RetrievalDump) -> RunCase:
     return RunCase(number, case, digest, {"retrieve": StageOutcome(retrieved, b"", digest)})
 
 
-def worker_input(dump: RetrievalDump) -> RetrievalDump | Task:
+def _worker_input(dump: RetrievalDump) -> RetrievalDump | Task:
     """What a worker is given: of a retrieval whose texts are elsewhere its place."""
     if isinstance(dump, FarRetrieval):
         return Task(VALIDATE, dump.asked)

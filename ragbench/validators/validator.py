@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Protocol, runtime_checkable
 
-from ragbench.core.calling import history_keyword
+from ragbench.core.calling import bears_calls, history_keyword
 from ragbench.core.case import Said
 from ragbench.core.chat import ChatModel
 from ragbench.core.chunk import Chunk
@@ -23,7 +23,9 @@ class Validator(Protocol):
     """Decides which chunks answer a query, and where. It never ranks for others and never answers.
 
     The same input gives the same verdict. One whose ``validate`` has a parameter ``history`` is
-    given the conversation before, as messages with a role and a content.
+    given the conversation before, as messages with a role and a content. One that waits for a
+    service, and may be called in several threads, says so with an attribute ``bears_calls = True``:
+    four queries are judged at once to begin with, and up to sixteen.
     """
 
     @property
@@ -78,6 +80,11 @@ class CascadeValidator:
                 f"cascade: low and high must lie in [0, 1], low first, not {self.low:g} and "
                 f"{self.high:g}"
             )
+
+    @property
+    def bears_calls(self) -> bool:
+        """Whether the second one does: it is the one that is waited for."""
+        return bears_calls(self.second)
 
     @property
     def identity(self) -> str:

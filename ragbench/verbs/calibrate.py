@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import tee
 
+from ragbench.core.outcome import Outcome
 from ragbench.core.record import Record
-from ragbench.core.validation import RetrievalDump
+from ragbench.core.validation import RetrievalDump, Verdict
 from ragbench.errors import ConfigError, DataError, InterruptedRunError, Problem
 from ragbench.io.dumps.read import OpenDump
+from ragbench.ledger.journal import Journal
 from ragbench.plugins import import_packages_of
-from ragbench.stages.validate import letters, validator_call
+from ragbench.stages.stage import CallSettings, Running
+from ragbench.stages.validate import dump_stage, judge_here, judge_on_workers, validator_call
 from ragbench.validators.calibrate import CalibrationReport, Labelled, calibrate
 from ragbench.validators.calibration import DecisionRule
 from ragbench.validators.validator import Validator
@@ -57,7 +59,8 @@ def calibrate_dump(
         error: instead of it, the share of queries without the answer that may be called Yes.
         seed: of the folds of cross-validation.
         engine: where they are judged; see `ragbench.workers.engines.opened_engine`.
-        workers: processes that judge; None for one per processor, 1 for this process.
+        workers: processes that judge; None for one per processor, 1 for this process. Of the engine
+            ``local`` concurrent calls, for a validator that waits (``bears_calls``).
         stopped: asked between queries.
         advance: called with 1 for each judged query.
 
@@ -74,21 +77,37 @@ def calibrate_dump(
         raise ConfigError(f"the validator '{validator.name}' takes no calibration")
     judged: list[Labelled] = []
     skipped: Counter[str] = Counter()
-    with (
-        opened_engine(engine, workers=workers) as opened,
-        WorkerPool(partial(validator_call, make), opened, stopped=stopped) as pool,
-    ):
-        queries, inputs = tee(_labelled(dump, skipped))
-        # Not strict: a pool that is stopped gives fewer outcomes.
-        for outcome, query in zip(pool.map(inputs, letters), queries, strict=False):
-            if outcome.value is None:
-                skipped["failed"] += 1
+
+    def tally(query: RetrievalDump, outcome: Outcome[Verdict]) -> None:
+        """Takes the verdict on a query beside its labels."""
+        if outcome.value is None:
+            skipped["failed"] += 1
+        else:
+            is_present = bool(query.answer_present)
+            judged.append(Labelled(outcome.value, is_present, query.relevant_ids))
+        advance(1)
+
+    queries = _labelled(dump, skipped)
+    stage = dump_stage(validator, b"")  # nothing is kept under its identity
+    concurrency = workers if engine == "local" and stage.bears_calls else None
+    with opened_engine(engine, workers=workers) as opened, Journal(None) as journal:
+        run = Running(
+            journal=journal,
+            calls=CallSettings(concurrency=concurrency),
+            retry_failed=True,
+            stopped=stopped,
+            report=lambda _: None,
+        )
+        try:
+            if opened.fewest is None:
+                judge_here(queries, stage, run, tally)
             else:
-                is_present = bool(query.answer_present)
-                judged.append(Labelled(outcome.value, is_present, query.relevant_ids))
-            advance(1)
-    if stopped():
-        raise InterruptedRunError("the labels were not all judged; nothing was written")
+                call = partial(validator_call, make)
+                with WorkerPool(call, opened, stopped=stopped) as pool:
+                    judge_on_workers(queries, stage, pool, run, tally)
+        except InterruptedRunError:
+            message = "the labels were not all judged; nothing was written"
+            raise InterruptedRunError(message) from None
     if not judged:
         message = (
             "no query is labelled for whether its answer is present: give each record "

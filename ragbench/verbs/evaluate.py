@@ -590,10 +590,10 @@ def _through_stages(
     try:
         with closing(windows):
             if _has_calls_at_once(begun.stages, running):
-                from ragbench.stages.flow import run_flow
+                from ragbench.stages.flow import USUAL_WINDOWS, run_flow
 
-                reads_ahead = not hears_own_answers
-                run_flow(windows, stages, running, tally, reads_ahead=reads_ahead)
+                most = 1 if hears_own_answers else USUAL_WINDOWS
+                run_flow(windows, stages, running, tally, most_windows=most)
             else:
                 run_stages(windows, stages, running, tally)
     except InterruptedRunError:

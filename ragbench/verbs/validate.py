@@ -15,7 +15,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import tee
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
@@ -23,6 +22,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 import orjson
 from filelock import FileLock, Timeout
 
+from ragbench.core.calling import bears_calls
 from ragbench.core.outcome import Failure, Outcome, Status
 from ragbench.core.record import Record, field
 from ragbench.core.validation import (
@@ -55,18 +55,20 @@ from ragbench.masking import hidden_bytes
 from ragbench.metrics.summary import most_frequent
 from ragbench.plugins import import_packages_of
 from ragbench.private_files import open_private
+from ragbench.stages.call_stage import CallStage
 from ragbench.stages.doctor import DoctorTally, earlier_verdicts
 from ragbench.stages.far_dump import check_unchanged, far_calls, read_pieces, whole_retrieval
 from ragbench.stages.on_workers import lost_case
-from ragbench.stages.stage import STOPPED, CallSettings, Progress, Running
+from ragbench.stages.stage import CallSettings, Progress, Running
 from ragbench.stages.validate import (
     VALIDATE,
+    Tally,
     ValidationTally,
-    judged_queries,
-    letters,
+    dump_stage,
+    judge_here,
+    judge_on_workers,
     validator_call,
     validator_fingerprint,
-    worker_input,
 )
 from ragbench.stats.mean import share_of
 from ragbench.validators.inspect import inspect_chunks
@@ -115,7 +117,7 @@ def validate_dump(
     against: Path | None = None,
     engine: str = "processes",
     workers: int | None = 1,
-    threads: int = 1,
+    threads: int | None = None,
     limit: int | None = None,
     sample: int | None = None,
     seed: int = 0,
@@ -140,9 +142,11 @@ def validate_dump(
         demands: shares that the summary must reach.
         against: verdicts on another retriever's dump of the same queries, for a paired test.
         engine: where they are judged; see `ragbench.workers.engines.opened_engine`.
-        workers: processes that judge; None for one per processor, 1 for this process.
-        threads: concurrent calls in this process, for a validator that waits for an answer; only
-            with one worker.
+        workers: processes that judge; None for one per processor, but for this process where the
+            validator waits for a service (``bears_calls``); 1 for this process.
+        threads: concurrent calls in this process; only with one worker. None: one, but for a
+            validator that waits for a service and says that it bears several calls
+            (``bears_calls``) four to begin with, and up to sixteen as they are answered.
         limit: judge only so many queries.
         sample: judge only so many, drawn at random.
         seed: of the draw.
@@ -159,10 +163,9 @@ def validate_dump(
         InputError: ``out`` cannot be written.
         InterruptedRunError: `stopped` said so.
     """
-    # One process needs no pool of processes.
-    kind = "local" if engine == "processes" and workers == 1 else engine
-    make = _maker(validator, is_local=kind == "local")
+    make = _maker(validator)
     judge = make()  # what it lacks is reported before anything is written
+    kind = _place_of_calls(engine, workers, judge, is_alone=judge is validator)
     import_packages_of(judge)
     out_path = None if out is None else path_of(out)
     selection = limit if sample is None else (sample, seed)
@@ -171,10 +174,11 @@ def validate_dump(
             dump = stack.enter_context(open_dump(path_of(dump)))
         judging = _Judging(
             dump=dump,
-            validator=judge.name,
+            judge=judge,
             identity=validator_fingerprint(judge),
             make=partial(validator_call, make),
-            engine=stack.enter_context(opened_engine(kind, workers=workers, threads=threads)),
+            engine=stack.enter_context(opened_engine(kind, workers=workers)),
+            threads=threads,
             stopped=stopped,
             report=advance or (lambda _: None),
         )
@@ -185,16 +189,22 @@ def validate_dump(
         if selection is not None:
             selected = Selection(limit=limit, sample=sample, seed=seed)
             queries = selected.apply(queries, attrgetter("query_id"))
-        write_line = None
-        if out_path is not None:
+        takers: list[Callable[[ValidatedQuery], None]] = []
+        if out_path is None:
+            judging.run = judging.running(stack.enter_context(Journal(None)))
+        else:
             lines_to = judging.verdict_writer(out_path, selection, fresh=fresh)
-            write_line = stack.enter_context(lines_to)
+            takers.append(stack.enter_context(lines_to))
+        if emit is not None:
+            takers.append(emit)
+
+        def publish(judged: ValidatedQuery) -> None:
+            """Passes a verdict on to the file, and to whoever called."""
+            for take in takers:
+                take(judged)
+
         try:
-            for judged in judging.judged(queries):
-                if write_line is not None:
-                    write_line(judged.line)
-                if emit is not None:
-                    emit(judged)
+            judging.judge_all(queries, publish)
         except InterruptedRunError:
             if out_path is None:
                 raise InterruptedRunError("nothing was stored") from None
@@ -203,14 +213,26 @@ def validate_dump(
         return judging.summary(demands or Demands())
 
 
-def _maker(validator: object, *, is_local: bool) -> Callable[[], Validator]:
+def _place_of_calls(engine: str, workers: int | None, judge: Validator, *, is_alone: bool) -> str:
+    """The engine that judges: one process needs no pool, nor does a validator that waits.
+
+    Args:
+        is_alone: whether nothing makes another one like it.
+    """
+    waits = workers is None and bears_calls(judge)
+    if engine == "processes" and (workers == 1 or waits):
+        return "local"
+    if is_alone and engine != "local":
+        raise ConfigError(
+            f"{judge.name} is one validator, and each worker needs its own: give its name, or a "
+            "function of a module that makes it"
+        )
+    return engine
+
+
+def _maker(validator: object) -> Callable[[], Validator]:
     """What makes the validator, in this process or in each worker."""
     if isinstance(validator, Validator):
-        if not is_local:
-            raise ConfigError(
-                f"{validator.name} is one validator, and each worker needs its own: give its "
-                "name, or a function of a module that makes it"
-            )
         return lambda: validator
     if isinstance(validator, (str, Mapping)):
         return partial(build_validator, validator)
@@ -227,22 +249,53 @@ class _Judging:
     """A dump on its way through a validator."""
 
     dump: OpenDump
-    validator: str
+    judge: Validator
+    """Judges in this process; workers make their own."""
     identity: str
     make: Callable[[], Map[RetrievalDump, Outcome[Verdict]]]
     engine: Engine
+    threads: int | None
+    """Concurrent calls in this process; None where their number is not the user's."""
     stopped: Callable[[], bool]
     report: Callable[[Progress], None]
-    run: Running | None = None
-    """Without one nothing is stored."""
+    run: Running = dataclasses.field(init=False)
+    """Set before anything is judged, once its journal is open."""
     tally: ValidationTally = dataclasses.field(default_factory=ValidationTally)
     doctor: DoctorTally = dataclasses.field(default_factory=DoctorTally)
 
-    def judged(self, queries: Iterable[RetrievalDump]) -> Iterator[ValidatedQuery]:
-        """The verdict on each query, in their order."""
-        dump = self.dump
-        # Only an engine with workers can leave the reading of a dump to them.
-        split = None if self.engine.fewest is None else dump.split
+    def running(self, journal: Journal) -> Running:
+        """What the stage works with."""
+        return Running(
+            journal=journal,
+            calls=CallSettings(concurrency=self.threads),
+            retry_failed=True,
+            stopped=self.stopped,
+            report=self.report,
+        )
+
+    def judge_all(
+        self, queries: Iterable[RetrievalDump], publish: Callable[[ValidatedQuery], None]
+    ) -> None:
+        """Judges every query, and publishes the verdicts in their order."""
+        stage = dump_stage(self.judge, bytes.fromhex(self.identity))
+
+        def tally(query: RetrievalDump, outcome: Outcome[Verdict]) -> None:
+            """Counts and publishes what a query has come to."""
+            publish(self._published(query, outcome))
+
+        if self.engine.fewest is None:
+            judge_here(queries, stage, self.run, tally)
+        else:
+            self._judge_on_workers(queries, stage, tally)
+
+    def _judge_on_workers(
+        self,
+        queries: Iterable[RetrievalDump],
+        stage: CallStage[RetrievalDump, Verdict],
+        tally: Tally,
+    ) -> None:
+        """Has workers judge, and read the dump where they can."""
+        split = self.dump.split
         make: Callable[[], Map[Any, Any]] = self.make
         lost: Callable[[Task], Any] = partial(lost_case, VALIDATE)
         if split is not None:
@@ -250,25 +303,8 @@ class _Judging:
             lost = _lost
         with WorkerPool(make, self.engine, lost=lost, stopped=self.stopped) as pool:
             if split is not None:
-                dump.read_elsewhere(read_pieces(split, pool))
-            if self.run is None:
-                # Read once, for the pool and for what is published: the pool reads ahead.
-                queries, whole_inputs = tee(queries)
-                inputs: Iterable[Any] = whole_inputs
-                if split is not None:
-                    inputs = map(worker_input, inputs)
-                outcomes = pool.map(inputs, letters)
-                # Not strict: a pool that is stopped gives fewer outcomes.
-                for outcome, query in zip(outcomes, queries, strict=False):
-                    failed = int(outcome.failure is not None)
-                    self.report(Progress(VALIDATE, None, 1, failed=failed))
-                    yield self._published(query, outcome)
-                if self.stopped():
-                    raise InterruptedRunError(STOPPED)
-            else:
-                for row in judged_queries(queries, bytes.fromhex(self.identity), pool, self.run):
-                    query = cast("RetrievalDump", row.settled["retrieve"].outcome.value)
-                    yield self._published(query, row.settled[VALIDATE].outcome)
+                self.dump.read_elsewhere(read_pieces(split, pool))
+            judge_on_workers(queries, stage, pool, self.run, tally)
         if split is not None:
             check_unchanged(split)
 
@@ -294,15 +330,15 @@ class _Judging:
             counts = [(warning.kind.value, warning.count) for warning in warnings]
             self.tally.count_warnings(dump.query_id, counts)
             texts = [str(warning) for warning in warnings]
-            failed = failed_verdict_object(dump.query_id, failure, self.validator, texts)
+            failed = failed_verdict_object(dump.query_id, failure, self.judge.name, texts)
             line = orjson.dumps({**question, **failed})
         return ValidatedQuery(dump.query_id, dump.query, outcome, hidden_bytes(line))
 
     @contextmanager
     def verdict_writer(
         self, out: Path, selection: object, *, fresh: bool
-    ) -> Generator[Callable[[bytes], None]]:
-        """Opens the journal beside a file, and gives the function that takes the file's lines.
+    ) -> Generator[Callable[[ValidatedQuery], None]]:
+        """Opens the journal beside a file, and gives the function that takes what it holds.
 
         An interrupted run continues from the journal; the file itself appears whole, at the end.
 
@@ -324,13 +360,7 @@ class _Judging:
                 ):
                     try:
                         journal.runs.begin(bytes.fromhex(setting))
-                        self.run = Running(
-                            journal=journal,
-                            calls=CallSettings(),
-                            retry_failed=True,
-                            stopped=self.stopped,
-                            report=self.report,
-                        )
+                        self.run = self.running(journal)
                         yield partial(_add, lines)
                         lines.seek(0)
                         with written_whole(out) as whole:
@@ -363,7 +393,7 @@ class _Judging:
         if dump.malformed or tally.failed or demands != Demands():
             shares = tuple(_shares(tally, demands, dump.malformed))
         reused_from = None
-        if self.run is not None and tally.reused:
+        if tally.reused:
             # The last one is this run, and the one before it had the verdicts.
             runs = sorted(self.run.journal.runs.started().items())
             _, reused_from = runs[-2]
@@ -371,7 +401,7 @@ class _Judging:
             dump=dump.name,
             mapping=mapping_texts,
             roles=dump.roles,
-            validator=self.validator,
+            validator=self.judge.name,
             identity=fingerprint((self.identity, mapping)),
             queries=tally.verdicts,
             failed=tally.failed,
@@ -422,10 +452,10 @@ def _strict(dump: OpenDump) -> Iterator[RetrievalDump]:
         raise DataError(dump.problems.items)
 
 
-def _add(lines: BinaryIO, line: bytes) -> None:
+def _add(lines: BinaryIO, judged: ValidatedQuery) -> None:
     """Writes a line; a full disk is the error of the run and not of the query."""
     try:
-        lines.write(line + b"\n")
+        lines.write(judged.line + b"\n")
     except OSError as error:
         why = error.strerror or error
         raise RunError(f"{lines.name}: cannot be written: {why}") from error

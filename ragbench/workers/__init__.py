@@ -1,1 +1,1 @@
-"""Calls in threads, in processes and on a cluster: one pool over three engines."""
+"""Calls in this process, in others and on a cluster: one pool over three engines."""

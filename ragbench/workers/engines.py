@@ -1,4 +1,4 @@
-"""Where workers run: threads of this process, processes of this machine, or a cluster."""
+"""Where workers run: processes of this machine, or a cluster."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context, parent_process
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from ragbench.core.record import Record
 from ragbench.errors import ConfigError, RunError
@@ -35,7 +35,7 @@ class WorkerLostError(Exception):
 
 
 class Worker(Record):
-    """One thread pool, process or actor that makes calls, as the pool sees all three."""
+    """One process or actor that makes calls, as the pool sees both."""
 
     call: Callable[[Sequence[Any]], Future[Any]]
     close: Callable[[], None]
@@ -113,10 +113,10 @@ def _import_ray() -> Any:
 
 
 @contextmanager
-def opened_engine(text: str, *, workers: int | None = None, threads: int = 1) -> Generator[Engine]:
+def opened_engine(text: str, *, workers: int | None = None) -> Generator[Engine]:
     """The engine that a text names, until the block ends.
 
-    Where one process is enough, none is started: this one does its work in a thread.
+    Where one process is enough, none is started: this one does its work.
     """
     kind = check_engine(text)
     if kind == "ray":
@@ -125,11 +125,11 @@ def opened_engine(text: str, *, workers: int | None = None, threads: int = 1) ->
             yield engine
         return
     if kind == "local":
-        yield thread_engine(threads)
+        yield engine_here()
         return
     count = workers or available_cpus()
     if count == 1:
-        yield thread_engine()
+        yield engine_here()
     else:
         # Each process is started anew, so that it holds no locks of this one.
         yield Engine(start=_start_process, count=count, fewest=2)
@@ -143,20 +143,13 @@ def available_cpus() -> int:
         return os.cpu_count() or 1
 
 
-def thread_engine(threads: int = 1) -> Engine:
-    """Calls in threads of this process, one item each; with one thread, in the caller's own."""
+def engine_here() -> Engine:
+    """Calls in this thread, one item each, where their values are taken: it starts no worker."""
 
-    def start(make: Make) -> Worker:
-        # The call is made once, and must bear several threads.
-        call = make()
-        executor = ThreadPoolExecutor(threads)
-        # What still runs is ended by whoever closes the models that it waits for.
-        close = partial(executor.shutdown, wait=False, cancel_futures=True)
-        return Worker(call=lambda items: executor.submit(call, items), close=close)
+    def start(make: Make) -> NoReturn:
+        raise RunError("calls are made here: no worker is started")
 
-    if threads == 1:
-        return Engine(start=start, capacity=1, batch=1, fewest=None)
-    return Engine(start=start, capacity=2 * threads, batch=1)
+    return Engine(start=start, capacity=1, batch=1, fewest=None)
 
 
 def _start_process(make: Make) -> Worker:

@@ -10,7 +10,6 @@ import json
 import os
 import signal
 import sys
-import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -79,7 +78,7 @@ def name(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def apart(name: str) -> Iterator[Engine]:
     """With two workers; of Ray one, for its take a second each."""
-    with opened_engine(name, workers=1 if name == "ray" else 2, threads=2) as found:
+    with opened_engine(name, workers=1 if name == "ray" else 2) as found:
         yield found
 
 
@@ -87,7 +86,7 @@ def apart(name: str) -> Iterator[Engine]:
 def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
     if request.param == "ray":
         request.getfixturevalue("cluster")
-    with opened_engine(request.param, workers=2, threads=2) as found:
+    with opened_engine(request.param, workers=2) as found:
         yield found
 
 
@@ -294,16 +293,10 @@ def test_a_cluster_may_wait_for_a_node_of_its_autoscaler(monkeypatch: pytest.Mon
 TWO = two_processes()
 
 
-@pytest.mark.parametrize(("items", "engine"), [(10, TWO), (200, engines.thread_engine()), (0, TWO)])
+@pytest.mark.parametrize(("items", "engine"), [(10, TWO), (200, engines.engine_here()), (0, TWO)])
 def test_few_items_or_one_worker_stay_here(items: int, engine: Engine) -> None:
     found = mapped(squares, range(items), engine, batch=8)
     assert found == [(number * number, os.getpid()) for number in range(items)]
-
-
-def test_threads_work_side_by_side() -> None:
-    both = threading.Barrier(2, timeout=SOON)  # passes only when two calls are in flight
-    found = mapped(lambda: lambda _: both.wait() in (0, 1), range(20), engines.thread_engine(2))
-    assert found == [True] * 20
 
 
 @pytest.mark.parametrize("text", ["cluster", "ray://", "processes://2", ""])
@@ -495,7 +488,7 @@ def test_standard_output_holds_the_verdicts_alone_though_ray_talks(
     @contextmanager
     def talking(*_: Any, **__: Any) -> Generator[Engine]:
         print("(raylet) A worker died")
-        yield engines.thread_engine()
+        yield engines.engine_here()
 
     monkeypatch.setattr("ragbench.verbs.validate.opened_engine", talking)
     assert main(["validate", dump, "--json", "-q", "--engine", "ray", "--limit", "3"]) == 0

@@ -16,7 +16,6 @@ from ragbench_cli.console import ExitCode
 from ragbench_cli.options import Panel, argument, option, takes_records
 from ragbench_cli.output import Page, show
 from ragbench_cli.validator_options import (
-    CALLS,
     DEFAULT_VALIDATOR,
     CalibratedChoice,
     DumpChoice,
@@ -122,7 +121,7 @@ def command(options: ValidateOptions, dump: DumpChoice, validator: CalibratedCho
         if not options.quiet and opened.engine != "local" and opened.source.whole:
             console.say(f"read by this command, not by the workers: {opened.source.whole}")
         # A language model is asked in this process, by threads that wait for its answers.
-        threads = 1 if opened.may_be_many else workers or CALLS
+        threads = None if opened.may_be_many else workers
         summary = validate_dump(
             opened.source,
             opened.make,

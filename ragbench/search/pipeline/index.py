@@ -32,7 +32,7 @@ from ragbench.search.stores.database import Database, being_written, open_databa
 from ragbench.search.stores.record import WordsForm, check_words, encode
 from ragbench.text.language import guess_language, recognised_language
 from ragbench.text.letters import readable_text
-from ragbench.workers.engines import check_engine, opened_engine, thread_engine
+from ragbench.workers.engines import check_engine, engine_here, opened_engine
 from ragbench.workers.pool import Batch, Map, WorkerPool
 
 Embedding = WorkerPool[Sequence[str], Floats32]
@@ -275,7 +275,7 @@ def index_documents(
     alone = sole_writer(database.folder, database.address, patience=patience)
     with alone, _opened(database, collection, embedder, identity, sample, words) as store:
         if pool is None:
-            pool = WorkerPool(partial(_passages, embedder), thread_engine())
+            pool = WorkerPool(partial(_passages, embedder), engine_here())
         writing = _Writing(store, embedder, pool, chunker)
         reported = 0
         try:

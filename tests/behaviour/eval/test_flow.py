@@ -8,18 +8,31 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from ragbench import AsyncRAGInterface, CallSettings, EvalSettings, RAGInterface, evaluate
+from ragbench import (
+    AsyncRAGInterface,
+    CallSettings,
+    Chunk,
+    EvalSettings,
+    RAGInterface,
+    Verdict,
+    evaluate,
+)
+from ragbench.core.chat import Message
 from ragbench.errors import InterruptedRunError, RagbenchWarning, UnreachableError
+from ragbench.post.filter import LlmFilter
+from ragbench.post.operator import OperatorInput, RankedChunk
+from ragbench.post.stage import PostRetrieval
 from ragbench.stages.flow import FIRST_CALLS
 from ragbench.stages.stage import MOST_CALLS
+from ragbench.validators.lexical import LexicalValidator
 from ragbench.verbs.evaluate import RunRequest, run_evaluation
 from ragbench.verbs.models import open_judge
-from tests.behaviour.rags import cases, counts, run
+from tests.behaviour.rags import NotingRAG, cases, counts, run
 from tests.llm_server import FaultServer, Payload, said_by_default
 
 PATIENCE = CallSettings(timeout=30.0)
@@ -190,6 +203,81 @@ def test_a_plain_system_is_called_once_at_a_time_and_stage_by_stage(tmp_path: Pa
     run(cases("a", "b"), Plain(), tmp_path)
 
     assert calls == ["retrieve a", "retrieve b", "generate a", "generate b"]
+
+
+class WaitingValidator:
+    """Judges the first queries only when four of them are in flight, as a slow service might."""
+
+    name = "waiting"
+    identity = "1"
+    bears_calls = True
+
+    def __init__(self) -> None:
+        self.meeting = threading.Barrier(FIRST_CALLS)
+
+    def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
+        if query in questions(FIRST_CALLS):
+            self.meeting.wait(PATIENCE.timeout)
+        return LexicalValidator().validate(query, chunks)
+
+
+def test_a_validator_that_waits_has_calls_of_its_own_in_flight(tmp_path: Path) -> None:
+    report = run(cases(*questions(20)), NotingRAG(), tmp_path, validator=WaitingValidator())
+
+    assert counts(report)["validate"] == (20, 0, 0, 0)
+
+
+class WaitingChat:
+    """A model that keeps the first passage; the first questions wait for one another."""
+
+    name = "waiting"
+    bears_calls = True
+
+    def __init__(self) -> None:
+        self.meeting = threading.Barrier(FIRST_CALLS)
+
+    def complete(self, messages: Sequence[Message]) -> str:
+        if any(query in messages[-1].content for query in questions(FIRST_CALLS)):
+            self.meeting.wait(PATIENCE.timeout)
+        return '{"keep": [1]}'
+
+
+def test_an_operator_that_waits_for_a_model_has_calls_of_its_own_in_flight(tmp_path: Path) -> None:
+    operators = PostRetrieval(operators=(LlmFilter(chat=WaitingChat()),), on_error="raise")
+
+    report = run(cases(*questions(20)), NotingRAG(), tmp_path, post_retrieval=operators)
+
+    assert counts(report)["post_retrieve"] == (20, 0, 0, 0)
+
+
+def test_operators_of_the_users_are_applied_to_one_question_at_a_time() -> None:
+    class Own:
+        name = "own"
+
+        def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
+            return context.chunks
+
+    chat = LlmFilter(chat=WaitingChat())
+
+    assert PostRetrieval(operators=(chat,)).bears_calls
+    assert not PostRetrieval(operators=(chat, Own())).bears_calls
+
+
+def test_a_plain_system_beside_a_validator_that_waits_stays_in_its_thread(tmp_path: Path) -> None:
+    threads: set[int] = set()
+
+    class Plain(RAGInterface):
+        def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
+            threads.add(threading.get_ident())
+            return ["text"]
+
+        def generate(self, query: str, contexts: list[str]) -> str:
+            threads.add(threading.get_ident())
+            return "answer"
+
+    run(cases(*questions(20)), Plain(), tmp_path, validator=WaitingValidator())
+
+    assert threads == {threading.get_ident()}
 
 
 def test_a_batch_leaves_cases_for_the_other_calls(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import tempfile
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,7 +19,8 @@ from hypothesis import strategies as st
 
 from ragbench import Chunk, open_dump, validate_dump
 from ragbench.core.validation import Conflict, DumpSummary, EvidenceQuote, RetrievalQuality, Verdict
-from ragbench.errors import ConfigError, DataError, LLMBudgetError
+from ragbench.errors import ConfigError, DataError, LLMBudgetError, NoContextsError
+from ragbench.stages.flow import FIRST_CALLS
 from ragbench.verbs.validate import ValidatedQuery
 from tests.cli.runs import lines
 
@@ -156,6 +158,118 @@ def test_a_validator_that_inspects_nothing_is_given_the_warnings(tmp_path: Path)
     assert counts == both | {"malformed_chunk": (1, 1), "empty_text": (1, 1)}
     assert summary.details == {"half": 1.0, "seen": 2.0}
     assert (summary.chunks, summary.relevant_chunks) == (4, 2)
+
+
+# --- a validator that waits for a service
+
+PATIENCE = 20.0
+"""Seconds after which a call that waits for another one fails: the two never met."""
+
+
+class Waiting(Plain):
+    """Answers the first queries only when so many of them are in flight."""
+
+    name = "waiting"
+    bears_calls = True
+
+    def __init__(self, together: int) -> None:
+        super().__init__()
+        self.together = together
+        self.meeting = threading.Barrier(together)
+        self.threads: set[int] = set()
+
+    def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
+        self.threads.add(threading.get_ident())
+        if int(query.rpartition(" ")[2]) < self.together:
+            self.meeting.wait(PATIENCE)
+        return super().validate(query, chunks)
+
+
+class FirstIsLast(Plain):
+    """Answers the first query once the last one was answered."""
+
+    name = "plain"
+    bears_calls = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_over = threading.Event()
+
+    def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
+        if query == "what is number 0":
+            assert self.is_over.wait(PATIENCE)
+        if query == f"what is number {QUERIES - 1}":
+            self.is_over.set()
+        return super().validate(query, chunks)
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> Path:
+    return Path(lines(tmp_path / "dump.jsonl", [record(number) for number in range(QUERIES)]))
+
+
+@pytest.mark.parametrize(("threads", "together"), [(None, FIRST_CALLS), (7, 7)])
+def test_queries_are_judged_together_by_a_validator_that_waits(
+    dump: Path, threads: int | None, together: int
+) -> None:
+    summary = judge(dump, partial(Waiting, together), threads=threads)
+
+    assert (summary.queries, summary.failed) == (QUERIES, 0)
+
+
+def test_a_validator_that_waits_needs_no_processes(dump: Path) -> None:
+    summary = judge(dump, partial(Waiting, FIRST_CALLS), workers=None)
+
+    assert (summary.queries, summary.failed) == (QUERIES, 0)
+
+
+def test_a_validator_that_says_nothing_of_threads_is_called_in_that_of_its_caller(
+    dump: Path,
+) -> None:
+    validator = Waiting(1)
+    validator.bears_calls = False
+
+    judge(dump, lambda: validator)
+
+    assert validator.threads == {threading.get_ident()}
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_verdicts_are_in_the_order_of_the_dump_whichever_comes_first(
+    dump: Path, tmp_path: Path, is_stored: bool
+) -> None:
+    expected: list[ValidatedQuery] = []
+    judge(dump, Plain, emit=expected.append)
+    verdicts: list[ValidatedQuery] = []
+    out = tmp_path / "v.jsonl" if is_stored else None
+
+    judge(dump, FirstIsLast, out=out, emit=verdicts.append)
+
+    assert [verdict.line for verdict in verdicts] == [verdict.line for verdict in expected]
+
+
+def test_a_validator_that_misses_contexts_fails_for_that_query_alone(tmp_path: Path) -> None:
+    class Missing(Plain):
+        def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
+            if query == "nothing":
+                raise NoContextsError
+            return super().validate(query, chunks)
+
+    path = Path(lines(tmp_path / "dump.jsonl", [record(1), record(2, "nothing")]))
+
+    summary = judge(path, Missing)
+
+    assert (summary.queries, summary.failed) == (1, 1)
+
+
+def test_each_of_two_equal_queries_has_its_verdict(tmp_path: Path) -> None:
+    twice = [record(1) | {"query_id": "a"}, record(1) | {"query_id": "b"}]
+    path = Path(lines(tmp_path / "dump.jsonl", twice))
+    verdicts: list[ValidatedQuery] = []
+
+    judge(path, Plain, threads=2, out=tmp_path / "v.jsonl", emit=verdicts.append)
+
+    assert [verdict.query_id for verdict in verdicts] == ["a", "b"]
 
 
 # --- a dump that workers read
