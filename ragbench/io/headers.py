@@ -38,7 +38,7 @@ def header_meaning(name: str) -> str:
         >>> [header_meaning(name) for name in ("Question asked", "Bot reply", "Antwort", "Topic")]
         ['query', 'response', 'answer', '']
     """
-    words = _words(name)
+    words = header_words(name)
     if len(words) == 1 and words[0] in _LETTERS:
         return _LETTERS[words[0]]
     kinds: set[str] = set()
@@ -94,13 +94,13 @@ def numbered_headers(names: Sequence[str]) -> list[list[str]]:
         numbers = _NUMBER.findall(name)
         if len(numbers) != 1:
             continue
-        stem = " ".join(_words(_NUMBER.sub(" ", name)))
+        stem = " ".join(header_words(_NUMBER.sub(" ", name)))
         if header_meaning(stem) in ("source", "retrieved_contexts"):
             groups.setdefault(stem, []).append((int(numbers[0]), name))
     return [[name for _, name in sorted(group)] for group in groups.values() if len(group) > 1]
 
 
-def _words(name: str) -> list[str]:
+def header_words(name: str) -> list[str]:
     """The words of a header without case and accents."""
     letters = unicodedata.normalize("NFKD", name)
     plain = "".join(letter for letter in letters if not unicodedata.combining(letter))

@@ -34,6 +34,7 @@ from ragbench.io.export import Exported, Scores
 from ragbench.io.fields import entry_fields, field_names, says_verdict
 from ragbench.io.headers import header_meaning
 from ragbench.io.json_text import in_case, json_bytes
+from ragbench.io.ratings import RatingBound, metric_and_bound, rating_column, rating_of
 from ragbench.io.source import Problems, Row, Source, noting_read_errors
 from ragbench.io.values import (
     ValueProblem,
@@ -45,6 +46,7 @@ from ragbench.io.values import (
     is_object,
     parse_cell,
 )
+from ragbench.safe_text import shortened_line
 
 Key = tuple[str, str, str | None]
 """Digests of question, answer and contexts; None: the label does not say on which contexts."""
@@ -72,6 +74,27 @@ class HumanLabel(Record):
     def item(self) -> tuple[Key, str]:
         """What was judged, and by which metric: two people's labels of it have the same item."""
         return self.key, self.metric
+
+    def check_scale(self, metric: str, low: float | None, high: float | None) -> None:
+        """Refuses a label that is no value of its metric.
+
+        Raises:
+            ConfigError: it is outside the scale, such as 4 of 5 stars for a metric up to 1.
+        """
+        value = self.value
+        if value is None:
+            return
+        limit = ""
+        if low is not None and value < low:
+            limit = f"at least {low:g}"
+        elif high is not None and value > high:
+            limit = f"at most {high:g}"
+        if limit:
+            raise ConfigError(
+                f"--labels: the label of '{shortened_line(self.question)}' is {value:g}, and "
+                f"{metric} is {limit}. If people rated answers, name the rating from which on one "
+                f'is right: --labels "{metric}>=4=FILE" (docs/labels.md)'
+            )
 
 
 @cache
@@ -124,8 +147,11 @@ def key_of(question: str, answer: str, contexts: Sequence[str] | None) -> Key:
     )
 
 
-def read_people(path: str | Path) -> tuple[HumanLabel, ...]:
+def read_people(path: str | Path, *, bound: RatingBound | None = None) -> tuple[HumanLabel, ...]:
     """Reads labels in any of the forms; of several by one person on one thing the last one counts.
+
+    Args:
+        bound: from which rating on an answer is right, where people rated answers on a scale.
 
     Raises:
         DataError: it cannot be read, or a row is no label; holds every problem.
@@ -138,7 +164,7 @@ def read_people(path: str | Path) -> tuple[HumanLabel, ...]:
             labels_of_row: dict[tuple[Any, ...], HumanLabel] = {}
             # All labels of a row, or none: half a record would be a vote of its own.
             with noting_read_errors(row.path, problems, row.line):
-                for label in _labels(row):
+                for label in _labels(row, bound):
                     labels_of_row[(*label.item, label.by)] = label
                 labels |= labels_of_row
     problems.raise_if_any()
@@ -147,7 +173,7 @@ def read_people(path: str | Path) -> tuple[HumanLabel, ...]:
     return tuple(labels.values())
 
 
-def _labels(row: Row) -> Iterator[HumanLabel]:
+def _labels(row: Row, bound: RatingBound | None) -> Iterator[HumanLabel]:
     """The labels of a row: a tool's record may hold several."""
     values = row.values
     form: type[_LabelStudioTask | _ArgillaRecord] | None = None
@@ -166,6 +192,8 @@ def _labels(row: Row) -> Iterator[HumanLabel]:
             squashed[_squashed(str(name))] = value
             if says_verdict(str(name)) and (is_missing(value) or is_verdict(value)):
                 verdicts.append(value)
+        if bound is not None:
+            _put_rating(squashed, fields, bound)
         _add_by_header(squashed, fields)
         yield _label(squashed, verdicts, cells=row.cells)
 
@@ -187,6 +215,31 @@ def _add_by_header(squashed: dict[str, object], fields: Mapping[str, object]) ->
             if len(columns) == 1:
                 squashed[field] = fields[columns[0]]
                 break
+
+
+def _put_rating(
+    squashed: dict[str, object], fields: Mapping[str, object], bound: RatingBound
+) -> None:
+    """Puts what the rating of a row says of the answer into its field ``value``: right or wrong.
+
+    Args:
+        squashed: the fields by their squashed names.
+        fields: the same by the names of the file.
+
+    Raises:
+        ValueProblem: the row has no rating, or several.
+    """
+    names = list(map(str, fields))
+    column = rating_column(names, list(fields.values()))
+    if column is None:
+        raise ValueProblem(
+            "expected one field with a rating such as 4 or 4/5, under a name such as rating, stars "
+            f"or score. The fields are: {', '.join(names) or 'none'}"
+        )
+    rating = rating_of(fields[column])
+    for name in _names()["value"]:
+        squashed.pop(name, None)
+    squashed["value"] = None if rating is None else float(bound.is_right(rating))
 
 
 def _label(values: Mapping[str, object], verdicts: Sequence[object], *, cells: bool) -> HumanLabel:
@@ -426,14 +479,18 @@ class LabelBook:
 
     @classmethod
     def read(cls, files: Sequence[str | Path]) -> LabelBook:
-        """Reads files; ``METRIC=FILE`` where a file does not name the metric as ragbench does."""
+        """Reads files; ``METRIC=FILE`` where a file does not name the metric as ragbench does.
+
+        ``METRIC>=4=FILE`` reads ratings: from 4 on, an answer is right.
+        """
         labels: list[HumanLabel] = []
         for file in map(str, files):
             metric, equals, path = file.rpartition("=")
             if not equals or Path(file).exists():
                 labels += read_people(file)
                 continue
-            labels_of_file = read_people(path)
+            metric, bound = metric_and_bound(metric)
+            labels_of_file = read_people(path, bound=bound)
             metrics = {label.metric for label in labels_of_file}
             if len(metrics) > 1:
                 raise ConfigError(

@@ -14,12 +14,13 @@ from ragbench.core.record import Record, field
 from ragbench.io.fields import says_verdict
 from ragbench.io.headers import SIDES_OF, header_meaning, numbered_headers
 from ragbench.io.people import is_verdict
+from ragbench.io.ratings import RatingScale, scale_of
 from ragbench.io.values import is_missing
 
 _EXAMPLE = 50
 """Characters of a value that a proposal shows."""
-_PLAIN_NAME = re.compile(r"[\w \-.,()?#/:%°+'&\[\]]+")
-"""A name that every shell reads as it is between double quotes."""
+_PLAIN_NAME = re.compile(r"[\w \-.,()?#/:%°+'&\[\]=<>]+")
+"""A text that every shell reads as it is between double quotes."""
 _VERDICT = "verdict"
 _PROPOSED = (
     "query",
@@ -64,6 +65,8 @@ class Proposal(Record):
     """Columns that may be either of two fields."""
     verdicts: Column | None = None
     """A column with people's verdicts on the answers."""
+    scale: RatingScale | None = None
+    """The scale of the verdicts, where they are ratings; None where they are yes and no."""
 
     def lines(self, path: str) -> Iterator[str]:
         """The proposed fields with an example each, and the options that accept them.
@@ -72,18 +75,18 @@ class Proposal(Record):
             path: the file, as its user wrote it.
         """
         for name, columns in self.fields.items():
-            headers = ", ".join([_quoted(column.name) for column in columns])
+            headers = ", ".join([shell_quoted(column.name) for column in columns])
             yield f"  {name}: {headers} ({columns[0].example})"
         if self.verdicts is not None:
-            yield f"  verdicts of people: {_quoted(self.verdicts.name)} ({self.verdicts.example})"
+            yield f"  {self._described_verdicts(self.verdicts)}"
         for column in self.doubtful:
-            yield f"  in doubt: {_quoted(column.name)} ({column.example})"
+            yield f"  in doubt: {shell_quoted(column.name)} ({column.example})"
         options = self.options(path)
         if options:
             yield "Check them, and add:"
             yield f"  {options}"
         for column in self.doubtful:
-            header = _quoted(column.name)
+            header = shell_quoted(column.name)
             for name in SIDES_OF[column.meaning]:
                 yield f"  --field {name}={header}   if it is {_DESCRIPTIONS[name]}"
 
@@ -92,14 +95,20 @@ class Proposal(Record):
         options: list[str] = []
         for name, columns in self.fields.items():
             if len(columns) == 1:
-                options.append(f"--field {name}={_quoted(columns[0].name)}")
+                options.append(f"--field {name}={shell_quoted(columns[0].name)}")
                 continue
             for number, column in enumerate(columns, start=1):
-                options.append(f"--field context_{number}={_quoted(column.name)}")
+                options.append(f"--field context_{number}={shell_quoted(column.name)}")
         if self.verdicts is not None:
-            file = path if Path(path).is_file() else "FILE"
-            options.append(f"--labels {_quoted(f'answer_correct={file}')}")
+            options.append(f"--labels {labels_value('answer_correct', path, self.scale)}")
         return " ".join(options)
+
+    def _described_verdicts(self, column: Column) -> str:
+        """What the line of the verdicts says; of ratings also which ones count as right."""
+        header = shell_quoted(column.name)
+        if self.scale is None:
+            return f"verdicts of people: {header} ({column.example})"
+        return f"ratings of people: {header} ({column.example}); {self.scale.described}"
 
 
 def propose(
@@ -137,10 +146,12 @@ def propose(
             fields[missing[0]] = (candidates[0],)
         elif missing:
             doubtful += candidates
+    verdicts = _verdicts(columns, {*used_fields, *fields})
     return Proposal(
         fields={name: fields[name] for name in _PROPOSED if name in fields},
         doubtful=tuple(doubtful),
-        verdicts=_verdicts(columns, {*used_fields, *fields}),
+        verdicts=verdicts,
+        scale=None if verdicts is None else scale_of(verdicts.name, verdicts.values),
     )
 
 
@@ -154,7 +165,9 @@ def _column(name: str, rows: Sequence[Mapping[str, object]]) -> Column | None:
     if not values:
         return None
     meaning = header_meaning(name)
-    if all(map(is_verdict, values)):
+    if scale_of(name, values) is not None:
+        meaning = _VERDICT
+    elif all(map(is_verdict, values)):
         meaning = _meaning_of_verdicts(name, meaning)
     elif meaning in ("seconds", "milliseconds"):
         meaning = meaning if all(map(_is_number, values)) else ""
@@ -202,14 +215,31 @@ def _numbered_texts(columns: Sequence[Column]) -> tuple[Column, ...]:
 
 
 def _verdicts(columns: Sequence[Column], fields: Collection[str]) -> Column | None:
-    """The only column of verdicts, if the table has answers that they are on."""
+    """The only column of verdicts or ratings, if the table has answers that they are on.
+
+    Verdicts go before ratings, which need a bound.
+    """
     verdicts = [column for column in columns if column.meaning == _VERDICT]
+    if len(verdicts) > 1:
+        verdicts = [column for column in verdicts if scale_of(column.name, column.values) is None]
     if len(verdicts) != 1 or not {"reference", "response"}.issubset(fields):
         return None
     return verdicts[0]
 
 
-def _quoted(text: str) -> str:
+def labels_value(metric: str, path: str, scale: RatingScale | None = None) -> str:
+    """The value of ``--labels`` that reads a column of a file, as it is typed.
+
+    Args:
+        path: the file, as its user wrote it; what is no file is written as FILE.
+        scale: of ratings; None of verdicts.
+    """
+    file = path if Path(path).is_file() else "FILE"
+    bound = "" if scale is None else f">={scale.bound}"
+    return shell_quoted(f"{metric}{bound}={file}")
+
+
+def shell_quoted(text: str) -> str:
     """A text as it is typed in a shell: between double quotes if each shell takes it so."""
     if _PLAIN_NAME.fullmatch(text):
         return f'"{text}"' if quote(text) != text else text
