@@ -191,3 +191,20 @@ def test_a_utf_16_table_of_a_spreadsheet_has_its_header_below_the_title(ragbench
     refused = ragbench("eval", "cases.csv")
 
     assert "query=FRAGE DES KUNDEN" in printed_options(refused.err)
+
+
+def test_doctor_prints_the_line_that_it_reads(ragbench: Ragbench) -> None:
+    Path("german.csv").write_text(GERMAN, encoding="utf-8")
+
+    refused = ragbench("doctor", "--dataset", "german.csv")
+    done = ragbench("doctor", "--dataset", "german.csv", *printed_options(refused.out))
+
+    assert refused.code == 2
+    assert "data reads       2 cases" in done.out
+
+
+def test_a_field_without_a_dataset_is_refused_by_doctor(ragbench: Ragbench) -> None:
+    refused = ragbench("doctor", "--field", "query=Frage")
+
+    assert refused.code == 2
+    assert "--field goes with --dataset" in refused.err
