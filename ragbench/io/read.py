@@ -24,7 +24,6 @@ from ragbench.errors import ConfigError, DataError
 from ragbench.io.converted import text_files
 from ragbench.io.detect import detect_format, reader_of
 from ragbench.io.dumps.form import fields_shown, getter, without_path
-from ragbench.io.entries import LOOK
 from ragbench.io.expected import is_expectation, merged, take_expectations
 from ragbench.io.fields import (
     ANSWER_FIELDS,
@@ -530,7 +529,7 @@ class RowDecoder(ABC, Generic[RecordT]):
             message = f"expected the {target} as text, found nothing"
             self.problems.add(message, path=row.path, line=row.line, field=source)
             return
-        if row.cells and len(self.headless) < LOOK:
+        if row.cells and len(self.headless) < _HEADLESS_ROWS:
             self.headless.append(row)
         message = absence(target, row.values)
         if any(type(value) in (list, dict) for value in row.values.values()):
@@ -628,6 +627,8 @@ class EntryDecoder(RowDecoder[Entry]):
         return row if values is row.values else row._replace(values=values)
 
 
+_HEADLESS_ROWS = 1000
+"""Rows of a table without a question by which is proposed what its columns are."""
 _EXACT = frozenset(
     {"id", "cluster", "tags", "grades", "reference_context_ids", "retrieved_context_ids"}
 )
