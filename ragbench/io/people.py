@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -39,13 +38,13 @@ from ragbench.io.source import Problems, Row, Source, noting_read_errors
 from ragbench.io.values import (
     ValueProblem,
     as_list,
-    as_number,
     as_texts,
     is_list,
     is_missing,
     is_object,
     parse_cell,
 )
+from ragbench.io.verdicts import is_verdict, label_value, squashed_word
 from ragbench.safe_text import shortened_line
 
 Key = tuple[str, str, str | None]
@@ -107,21 +106,6 @@ def _names() -> Mapping[str, tuple[str, ...]]:
             names = (*names, *entry_fields()[field_of_case[field]])
         names_of[field] = names
     return names_of
-
-
-@cache
-def _words() -> Mapping[str, float | None]:
-    """What words say; None: the person passed it over."""
-    values = {"right": 1.0, "partly": 0.5, "wrong": 0.0, "skipped": None}
-    value_of_word: dict[str, float | None] = {}
-    for meaning, words in field_names("label_words").items():
-        value_of_word.update(dict.fromkeys(words, values[meaning]))
-    return value_of_word
-
-
-def _squashed(text: str) -> str:
-    """A name or a word without case, and with underscores between its parts."""
-    return re.sub("[ -]", "_", text.strip().casefold())
 
 
 def digest_of(texts: Iterable[str]) -> str:
@@ -189,7 +173,7 @@ def _labels(row: Row, bound: RatingBound | None) -> Iterator[HumanLabel]:
         squashed: dict[str, object] = {}
         verdicts: list[object] = []
         for name, value in fields.items():
-            squashed[_squashed(str(name))] = value
+            squashed[squashed_word(str(name))] = value
             if says_verdict(str(name)) and (is_missing(value) or is_verdict(value)):
                 verdicts.append(value)
         if bound is not None:
@@ -298,36 +282,6 @@ def _contexts(value: object, *, cells: bool) -> tuple[str, ...] | None:
     if cells and isinstance(value, str):
         value = parse_cell("retrieved_contexts", value)
     return None if value is None else as_texts(value)
-
-
-def is_verdict(value: object) -> bool:
-    """Whether a value is a verdict on an answer: yes, no, partly, true, false, 1 or 0.
-
-    By this a column of verdicts is recognised. Other words for these count, too. Words that pass an
-    answer over are no verdict, and neither is another number, which may be a score.
-    """
-    if isinstance(value, str):
-        word = _squashed(value)
-        return word in ("0", "1", "0.0", "1.0") or _words().get(word) is not None
-    return isinstance(value, (bool, int, float)) and value in (0, 1)
-
-
-def label_value(value: object) -> float | None:
-    """A label as a number on the metric's scale; None where the person passed it over."""
-    if value is None:
-        return None
-    word = _squashed(value) if isinstance(value, str) else ""
-    if word in _words():
-        return _words()[word]
-    try:
-        if word:
-            return as_number(float(word))
-        return as_number(float(value) if value in (0, 1) else value)  # true and false, too
-    except (ValueProblem, ValueError):
-        raise ValueProblem(
-            f"field 'value': {value!r} is not a label. Expected a number on the metric's scale, "
-            "yes, no, partly or skip"
-        ) from None
 
 
 class _Result(msgspec.Struct):

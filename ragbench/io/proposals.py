@@ -15,9 +15,9 @@ from ragbench.core.record import Record, field, replace
 from ragbench.errors import Problem
 from ragbench.io.fields import says_verdict
 from ragbench.io.headers import SIDES_OF, header_meaning, numbered_headers
-from ragbench.io.people import is_verdict
 from ragbench.io.ratings import RatingScale, scale_of
 from ragbench.io.values import is_missing
+from ragbench.io.verdicts import is_verdict
 
 _EXAMPLE = 50
 """Characters of a value that a proposal shows."""

@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from ragbench.io.dumps.form import getter, opened_json
 from ragbench.io.fields import field_names, says_gold, says_verdict
 from ragbench.io.json_text import json_text
-from ragbench.io.people import is_verdict
 from ragbench.io.proposals import labels_value, shell_quoted
 from ragbench.io.ratings import RatingScale, scale_of
 from ragbench.io.values import is_list, is_missing, is_object
+from ragbench.io.verdicts import is_verdict
 
 _SHOWN = 60
 """Characters of a value that a note shows."""
