@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, cast
 
 from ragbench.core.record import Record
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import ConfigError, DataError, Problem
 from ragbench_cli.options import Panel, json_object, option
 
 if TYPE_CHECKING:
@@ -93,30 +93,51 @@ def configured_rag(config: Path | None) -> NamedRag:
 
 def _read_section(file: YamlFile, section: Mapping[str, Any]) -> NamedRag:
     """The service of a section; its mapping is tried, so that a mistake is reported with a line."""
-    from ragbench.rag.service_mapping import read_mapping, read_service
+    from ragbench.io.settings import problems_of
     from ragbench.safe_text import listed_names
 
     for key in section:
         if key not in _KEYS:
             message = f"is no setting of a service.{listed_names(key, _KEYS)}"
             raise DataError([file.problem(("rag", key), message)])
-    spec = section.get("url")
-    if not isinstance(spec, str):
+    url = section.get("url")
+    if not isinstance(url, str):
         raise DataError([file.problem(("rag",), "needs 'url', the address of a service")])
     method = section.get("method")
-    if method is not None:
-        spec = f"{method}:{spec}"
+    spec = url if method is None else f"{method}:{url}"
     arguments = {key: _quoted(section[key]) for key in _KEYS[2:] if key in section}
-    mapping = {key: arguments.get(key) for key in ("send", "take", "headers")}
     try:
+        _check_section(spec, method, arguments)
+    except ConfigError as error:
+        problems: list[Problem] = []
+        for place, message in problems_of(error):
+            problems.append(file.problem(("rag", *place), message))
+        raise DataError(problems) from error
+    return NamedRag(spec, json.dumps(arguments) if arguments else None)
+
+
+def _check_section(spec: str, method: object, arguments: Mapping[str, Any]) -> None:
+    """Refuses an address, a method, a mapping or a limit that is wrong.
+
+    Raises:
+        ConfigError: one is; where it is known, with the place below the section.
+    """
+    from ragbench.io.http import check_patience
+    from ragbench.io.settings import below
+    from ragbench.rag.service_mapping import METHODS, read_mapping, read_service
+
+    with below("method"):
+        if method is not None and str(method).upper() not in METHODS:
+            raise ConfigError(f"there is no method '{method}'. There are {', '.join(METHODS)}")
+    with below("url"):
         service = read_service(spec)
         if service is None:
             raise ConfigError(f"'{spec}' is not an address such as https://host/ask")
-        if service.method or service.preset or mapping["send"] or mapping["take"]:
-            read_mapping(service, **mapping)
-    except ConfigError as error:
-        raise DataError([file.problem(("rag",), str(error))]) from error
-    return NamedRag(spec, json.dumps(arguments) if arguments else None)
+    limits = {name: arguments[name] for name in ("timeout", "retries") if name in arguments}
+    check_patience(**limits)
+    mapping = {key: arguments.get(key) for key in ("send", "take", "headers")}
+    if service.method or service.preset or mapping["send"] or mapping["take"]:
+        read_mapping(service, **mapping)
 
 
 def _quoted(value: object) -> Any:
