@@ -71,7 +71,7 @@ def staffed(
         "retrieve": (workers.make_rag, partial(retrieve_stage, top_k=top_k)),
         "generate": (workers.make_rag, generate_stage),
     }
-    if isinstance(rag, AdaptedRAG) and rag.answers_in_one_call:
+    if _answers_in_one_call(rag):
         # The retrieval brings the answer along: the command takes it from there, and asks nothing.
         makers["generate"] = (None, generate_stage)
     with ExitStack() as stack:
@@ -102,6 +102,11 @@ def staffed(
             else:
                 stages_on_workers.append(stage)
         yield stages_on_workers
+
+
+def _answers_in_one_call(rag: object) -> bool:
+    """Whether a RAG's answer comes with its retrieval."""
+    return isinstance(rag, AdaptedRAG) and rag.answers_in_one_call
 
 
 def _check_buildable(rag: RAG) -> None:
