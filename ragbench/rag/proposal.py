@@ -200,6 +200,8 @@ def _answer_path(
             continue
         if contexts is not None and leaf.list_steps[:1] == contexts.steps[:1] != ():
             continue
+        if contexts is not None and _are_beside(leaf, contexts):
+            continue
         # Of a list such as "choices" the first element has the answer.
         path = _path([0 if step is EACH else step for step in leaf.steps])
         value = body.find(path, in_pieces=True)
@@ -246,7 +248,7 @@ def _context_rank(body: Body, leaf: Leaf) -> tuple[int, int, int]:
     """How much the texts at a path look like contexts: by the names, and by their length."""
     names = field_names("hit")["text"]
     keys = [step for step in leaf.steps if isinstance(step, str)]
-    if not leaf.list_steps or not set(keys).isdisjoint(_words("chat")):
+    if not (leaf.list_steps or body.is_stream) or not set(keys).isdisjoint(_words("chat")):
         return _NO_CONTEXTS
     values = body.find(_path(leaf.steps), as_list=True)
     texts: list[str] = []
@@ -266,6 +268,9 @@ def _context_rank(body: Body, leaf: Leaf) -> tuple[int, int, int]:
     is_prose = any(" " in text for text in texts)
     if not has_name and not (is_context and is_prose):
         return _NO_CONTEXTS
+    # A text per event is a piece of the answer, unless its name says that it was retrieved.
+    if not leaf.list_steps and not is_context:
+        return _NO_CONTEXTS
     name_rank = len(names) - names.index(leaf.name) if has_name else 0
     return is_context + has_name, name_rank, max(map(len, texts))
 
@@ -276,7 +281,8 @@ def _beside(body: Body, leaves: Sequence[Leaf], contexts: Leaf) -> list[str]:
     count = len(values) if is_list(values) else 0
     siblings: list[Leaf] = []
     for leaf in leaves:
-        if leaf.list_steps == contexts.list_steps and leaf.steps != contexts.steps:
+        is_in_list = leaf.list_steps == contexts.list_steps != ()
+        if leaf.steps != contexts.steps and (is_in_list or _are_beside(leaf, contexts)):
             column = body.find(_path(leaf.steps), as_list=True)
             if is_list(column) and len(column) == count:
                 siblings.append(leaf)
@@ -291,6 +297,11 @@ def _beside(body: Body, leaves: Sequence[Leaf], contexts: Leaf) -> list[str]:
             if leaf.name == name and is_number and name not in distances:
                 return [*lines, f"scores={leaf.text}"]
     return lines
+
+
+def _are_beside(leaf: Leaf, contexts: Leaf) -> bool:
+    """Whether a value is in the same object as the text of an event with one context each."""
+    return not contexts.list_steps and leaf.steps[:-1] == contexts.steps[:-1] != ()
 
 
 def _best_id(leaves: Sequence[Leaf]) -> Leaf | None:
@@ -332,6 +343,18 @@ _NAME = r"[\"'`]?(?P<name>[A-Za-z_][\w.\[\]-]*)[\"'`]?"
 _SAYS_MISSING = (
     re.compile(rf"{_NAME}\s+(?:is|are)?\s*(?:a\s+)?(?:required|missing|mandatory)\b", re.I),
     re.compile(
+        rf"{_NAME}\s+(?:must|should|has to|needs to) be (?:provided|set|given|present|specified)\b",
+        re.I,
+    ),
+    re.compile(
+        rf"{_NAME}\s+(?:was not|is not|not) (?:provided|set|given|present|specified)\b", re.I
+    ),
+    re.compile(
+        rf"{_NAME}\s+(?:must not|cannot|can't|may not|should not) be (?:empty|blank|null)\b",
+        re.I,
+    ),
+    re.compile(rf"field\s+(?:is\s+)?(?:required|missing)\s*:\s*{_NAME}", re.I),
+    re.compile(
         r"(?:missing|required|requires|expect(?:s|ed)?|must (?:have|contain|provide))\s*"
         r"(?:required\s+)?(?:the\s+)?(?:an?\s+)?(?:body\s+|query\s+)?"
         r"(?:fields?|parameters?|propert(?:y|ies)|keys?|arguments?|params?)\s*:?\s*" + _NAME,
@@ -341,6 +364,12 @@ _SAYS_MISSING = (
     re.compile(r"KeyError:?\s*\(?[\"'](?P<name>[A-Za-z_][\w.-]*)[\"']"),
 )
 """How services say in words that a field is missing."""
+
+
+_SAYS_GRAPHQL = re.compile(
+    r"GraphQL|Syntax Error: (?:Unexpected|Expected)|must provide query string", re.I
+)
+"""How servers of GraphQL refuse what is no query of its language."""
 
 
 class MissingField(Record):
@@ -455,6 +484,12 @@ def proposed_send(status: int, text: str, method: str, sent: Mapping[str, object
     form = "--header Content-Type=application/x-www-form-urlencoded"
     if status == 415:
         return f"It takes no JSON: {form} sends a form"
+    if _SAYS_GRAPHQL.search(text):
+        return (
+            "It speaks GraphQL. Send your query, with the question as a variable: --send "
+            "'query=query($q: String!) { FIELD(question: $q) { answer } }' --send "
+            "'variables.q={query}'"
+        )
     fields = missing_fields(text)
     if any(field.name in sent for field in fields if not field.is_parameter) and method != "GET":
         return f"It may take a form: {form}"
