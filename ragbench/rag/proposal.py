@@ -80,6 +80,13 @@ class Leaf(Record):
         return [word.lower() for word in _WORDS.findall(self.name)]
 
     @property
+    def first_list(self) -> tuple[Step, ...]:
+        """The path up to its first list; empty where it is in none."""
+        if EACH not in self.steps:
+            return ()
+        return self.steps[: self.steps.index(EACH) + 1]
+
+    @property
     def list_steps(self) -> tuple[Step, ...]:
         """The path up to its last list; empty where it is in none."""
         for place in range(len(self.steps), 0, -1):
@@ -198,9 +205,7 @@ def _answer_path(
     for leaf in leaves:
         if not isinstance(leaf.value, str):
             continue
-        if contexts is not None and leaf.list_steps[:1] == contexts.steps[:1] != ():
-            continue
-        if contexts is not None and _are_beside(leaf, contexts):
+        if contexts is not None and _is_of_contexts(leaf, contexts):
             continue
         # Of a list such as "choices" the first element has the answer.
         path = _path([0 if step is EACH else step for step in leaf.steps])
@@ -297,6 +302,13 @@ def _beside(body: Body, leaves: Sequence[Leaf], contexts: Leaf) -> list[str]:
             if leaf.name == name and is_number and name not in distances:
                 return [*lines, f"scores={leaf.text}"]
     return lines
+
+
+def _is_of_contexts(leaf: Leaf, contexts: Leaf) -> bool:
+    """Whether a value is in the list of the contexts, or beside a context in its event."""
+    if _are_beside(leaf, contexts):
+        return True
+    return contexts.first_list != () and leaf.first_list == contexts.first_list
 
 
 def _are_beside(leaf: Leaf, contexts: Leaf) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -83,12 +84,13 @@ def command(options: DoctorOptions, model: LLMChoice, json: JsonOption = False) 
         checks.check_dataset(asked_for, options.dataset, options.corpus, fields)
     if options.llm or options.probe or model.model is not None or model.base_url is not None:
         checks.check_llm(asked_for, model, is_probed=options.probe)
-    installed = checks.check_installation()
     if json:
+        installed = checks.check_installation()
         console.print_json([*asked_for, *installed])
     else:
-        for check in (*asked_for, *checks.installation_in_short(installed)):
-            _print_check(check)
+        _print_checks(asked_for)  # at once: to look at the installation takes seconds
+        installed = checks.check_installation()
+        _print_checks(checks.installation_in_short(installed))
         if asked_for.command:
             typer.echo(f"\n{asked_for.command}")
     if any(check.state == "failed" for check in (*asked_for, *installed)):
@@ -102,12 +104,13 @@ def _refuse_without_dataset(options: DoctorOptions) -> None:
             raise ConfigError(f"{name} goes with --dataset")
 
 
-def _print_check(check: DoctorCheck) -> None:
-    """Prints a check as a row; further lines of its text are options to paste, and not wrapped."""
+def _print_checks(checks: Iterable[DoctorCheck]) -> None:
+    """Prints checks as rows; further lines of a text are options to paste, and not wrapped."""
     from ragbench_cli.output import entry
 
-    detail, *more_lines = check.detail.splitlines() or [""]
-    row = entry(check.name, detail, width=17, indent=8)
-    typer.echo(f"{check.state:<8}{row.lstrip()}")
-    for line in more_lines:
-        typer.echo(line)
+    for check in checks:
+        detail, *more_lines = check.detail.splitlines() or [""]
+        row = entry(check.name, detail, width=17, indent=8)
+        typer.echo(f"{check.state:<8}{row.lstrip()}")
+        for line in more_lines:
+            typer.echo(line)

@@ -185,3 +185,36 @@ def test_a_server_of_graphql_is_sent_its_query_and_a_variable() -> None:
     refusal = '{"errors": [{"message": "Syntax Error: Unexpected Name \\"Do\\"."}]}'
 
     assert "--send 'variables.q={query}'" in proposed_send(400, refusal, "POST", {"query": "Do"})
+
+
+def test_an_answer_and_contexts_may_be_below_one_key() -> None:
+    parts = [{"role": "assistant", "parts": [{"type": "text", "text": "Yes, bees fly."}]}]
+    chunks = [{"document": {"uri": "b1"}, "excerpt": "Bees fly from March on."}]
+
+    proposed = lines({"result": {"messages": parts, "grounding": {"chunks": chunks}}})
+
+    assert proposed == [
+        "answer=.result.messages[0].parts[0].text",
+        "contexts=.result.grounding.chunks[].excerpt",
+        "ids=.result.grounding.chunks[].document.uri",
+    ]
+
+
+def test_an_answer_in_plain_pieces_is_beside_an_event_with_sources() -> None:
+    body = read_body(
+        'event: sources\ndata: [{"snippet": "Bees fly from March on."}]\n\n'
+        "event: token\ndata: Yes,\n\nevent: token\ndata:  bees fly.\n\n",
+        "text/event-stream",
+    )
+
+    assert take_lines(body) == ["answer=.", "contexts=.[].snippet"]
+
+
+def test_german_names_of_a_service_are_proposed() -> None:
+    hits = [{"dokument": "b1", "absatz": "Bienen fliegen ab März."}]
+
+    assert lines({"antwort": "Ja, ab März.", "fundstellen": hits}) == [
+        "answer=.antwort",
+        "contexts=.fundstellen[].absatz",
+        "ids=.fundstellen[].dokument",
+    ]
