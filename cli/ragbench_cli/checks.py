@@ -369,11 +369,13 @@ async def _try_out(checks: Checks, settings: LLMSettings) -> None:
 # --- a dataset, a RAG, a pipeline
 
 
-def check_dataset(checks: Checks, dataset: str, corpus: str | None) -> None:
+def check_dataset(
+    checks: Checks, dataset: str, corpus: str | None, fields: Mapping[str, str]
+) -> None:
     """Reads a dataset, and the documents beside it, for what would be scored wrongly."""
     with checks.trying("data reads"):
         encoding, _ = encoding_of(dataset)
-        cases = list(read_cases(dataset, encoding=encoding))
+        cases = list(read_cases(dataset, encoding=encoding, fields=fields))
         detail = counted(len(cases), "case")
         documents: list[Document] | None = None
         checks.step = "corpus reads"

@@ -369,8 +369,9 @@ class Labelled(Record):
     PANEL: ClassVar = Panel.MEASURED
 
     labels: Annotated[list[str] | None, option("FILE", rare=True)] = None
-    """Labels of people, or METRIC=FILE; repeatable. They decide about the answers that they label,
-    before a judge and words, and correct the figures of all. See docs/labels.md."""
+    """Labels of people, or METRIC=FILE, or of ratings "METRIC>=4=FILE"; repeatable. They decide
+    about the answers that they label, before a judge and words, and correct the figures of all. See
+    docs/labels.md."""
 
     @property
     def book(self) -> LabelBook | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, cast
 
 from ragbench.core.record import Record
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import ConfigError, DataError, Problem
 from ragbench_cli.options import Panel, json_object, option
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _read_section(file: YamlFile, section: Mapping[str, Any]) -> NamedRag:
     Its mapping is tried, and thrown away: a mistake is reported with the file's line here, and
     could not be when the RAG is built from its arguments.
     """
-    from ragbench.rag.service_mapping import read_mapping, read_service
+    from ragbench.io.settings import problems_of
     from ragbench.safe_text import listed_names
 
     all_keys = (*_ADDRESS_KEYS, *_ARGUMENT_KEYS)
@@ -116,28 +116,50 @@ def _read_section(file: YamlFile, section: Mapping[str, Any]) -> NamedRag:
         if key not in all_keys:
             message = f"is no setting of a service.{listed_names(key, all_keys)}"
             raise DataError([file.problem(("rag", key), message)])
-    spec = section.get("url")
-    if not isinstance(spec, str):
+    url = section.get("url")
+    if not isinstance(url, str):
         raise DataError([file.problem(("rag",), "needs 'url', the address of a service")])
     method = section.get("method")
+    spec = url
     if method is not None:
-        spec = f"{method}:{spec}"
+        spec = f"{method}:{url}"
     names = [key for key in _ARGUMENT_KEYS if key in section]
     arguments = {name: _with_placeholders(section[name]) for name in names}
-    send = arguments.get("send")
-    take = arguments.get("take")
     try:
-        service = read_service(spec)
-        if service is None:
-            raise ConfigError(f"'{spec}' is not an address such as https://host/ask")
-        # A bare address is a service of ragbench's own form, which needs no mapping.
-        if service.method or service.preset or send or take:
-            read_mapping(service, send=send, take=take, headers=arguments.get("headers"))
+        _check_section(spec, method, arguments)
     except ConfigError as error:
-        raise DataError([file.problem(("rag",), str(error))]) from error
+        problems: list[Problem] = []
+        for place, message in problems_of(error):
+            problems.append(file.problem(("rag", *place), message))
+        raise DataError(problems) from error
     if not arguments:
         return NamedRag(spec, None)
     return NamedRag(spec, json.dumps(arguments))
+
+
+def _check_section(spec: str, method: object, arguments: Mapping[str, Any]) -> None:
+    """Refuses an address, a method, a mapping or a limit that is wrong.
+
+    Raises:
+        ConfigError: one is; where it is known, with the place below the section.
+    """
+    from ragbench.io.http import check_patience
+    from ragbench.io.settings import below
+    from ragbench.rag.service_mapping import METHODS, read_mapping, read_service
+
+    with below("method"):
+        if method is not None and str(method).upper() not in METHODS:
+            raise ConfigError(f"there is no method '{method}'. There are {', '.join(METHODS)}")
+    with below("url"):
+        service = read_service(spec)
+        if service is None:
+            raise ConfigError(f"'{spec}' is not an address such as https://host/ask")
+    limits = {name: arguments[name] for name in ("timeout", "retries") if name in arguments}
+    check_patience(**limits)
+    mapping = {key: arguments.get(key) for key in ("send", "take", "headers")}
+    # A bare address is a service of ragbench's own form, which needs no mapping.
+    if service.method or service.preset or mapping["send"] or mapping["take"]:
+        read_mapping(service, **mapping)
 
 
 def _with_placeholders(value: object) -> Any:

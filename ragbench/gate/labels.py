@@ -54,8 +54,14 @@ def labelled(run: RunScores, judged: Mapping[str, Key], book: LabelBook) -> RunS
 
 
 def _label(book: LabelBook, column: MetricColumn, judged: Key) -> Label | None:
-    """What people together say of a case, on a metric's scale."""
+    """What people together say of a case, on a metric's scale.
+
+    Raises:
+        ConfigError: a label is not on the scale, such as 4 of 5 stars for a metric up to 1.
+    """
     opinions = book.of(column.name, _read(judged, column))
+    for opinion in opinions:
+        opinion.check_scale(column.name, column.low, column.high)
     value = value_of(opinions)
     if value is None:
         return None

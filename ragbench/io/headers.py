@@ -19,9 +19,13 @@ _MIN_TYPO = 5
 """Letters of a word in which a typing error is looked for: shorter words resemble too many."""
 _TYPO_CUTOFF = 0.8
 """Similarity of a word with a typing error: two swapped letters of six (``anwser``) have 0.83."""
-_LETTERS = {"q": "query", "a": "answer"}
-"""Headers of a list of questions and answers."""
+_LETTERS = {"q": "question", "a": "answer"}
+"""Nouns in headers such as ``Customer Q`` and ``Bot A``."""
 _NUMBER = re.compile(r"(\d{1,3})(?:st|nd|rd|th)?", re.IGNORECASE)
+_NUMBER_SIGN = re.compile(r"[#№](?!\s*\d)|\bn[°º](?!\s*\d)", re.IGNORECASE)
+"""A sign for a number that the header does not have: the cells have it."""
+_NOUNS = frozenset({"question", "answer", "hit", "source", "result", "time", "other"})
+"""Kinds of words beside which a letter is no noun but a position, such as in ``Source A``."""
 
 SIDES_OF: dict[str, tuple[str, str]] = {
     "answer": ("reference", "response"),
@@ -38,12 +42,14 @@ def header_meaning(name: str) -> str:
         >>> [header_meaning(name) for name in ("Question asked", "Bot reply", "Antwort", "Topic")]
         ['query', 'response', 'answer', '']
     """
-    words = _words(name)
-    if len(words) == 1 and words[0] in _LETTERS:
-        return _LETTERS[words[0]]
+    if _NUMBER_SIGN.search(name):
+        return ""
+    words = header_words(name)
     kinds: set[str] = set()
     for word in words:
         kinds |= _kinds_of(word)
+    if kinds.isdisjoint(_NOUNS) and words and words[-1] in _LETTERS:
+        kinds.add(_LETTERS[words[-1]])
     if "time" in kinds:
         # A time counts only if its header names the unit.
         units = kinds & {"seconds", "milliseconds"}
@@ -85,22 +91,50 @@ def _side(kinds: set[str], noun: str) -> str:
 
 
 def numbered_headers(names: Sequence[str]) -> list[list[str]]:
-    """Groups of headers that differ in a number alone, such as ``Hit 1`` and ``Hit 2``, in order.
+    """Groups of headers that differ in a position alone, in its order.
 
-    Only names of sources are grouped: a numbered answer is one of several systems.
+    A position is a number (``Hit 1``), a letter (``Source A``) or a word (``First source``). Only
+    names of sources are grouped: a numbered answer is one of several systems.
     """
     groups: dict[str, list[tuple[int, str]]] = {}
     for name in names:
-        numbers = _NUMBER.findall(name)
-        if len(numbers) != 1:
+        stem_and_position = _without_position(name)
+        if stem_and_position is None:
             continue
-        stem = " ".join(_words(_NUMBER.sub(" ", name)))
+        stem, position = stem_and_position
         if header_meaning(stem) in ("source", "retrieved_contexts"):
-            groups.setdefault(stem, []).append((int(numbers[0]), name))
+            groups.setdefault(stem, []).append((position, name))
     return [[name for _, name in sorted(group)] for group in groups.values() if len(group) > 1]
 
 
-def _words(name: str) -> list[str]:
+def _without_position(name: str) -> tuple[str, int] | None:
+    """A header without its position, and the position; None unless it has exactly one."""
+    numbers = _NUMBER.findall(name)
+    if len(numbers) == 1:
+        return " ".join(header_words(_NUMBER.sub(" ", name))), int(numbers[0])
+    words = header_words(name)
+    for place, word in enumerate(words):
+        if word in _ordinals():
+            return " ".join([*words[:place], *words[place + 1 :]]), _ordinals()[word]
+    # A letter within a name is a word: "texte a lire".
+    if not numbers and len(words) > 1 and words[-1] in _POSITION_LETTERS:
+        return " ".join(words[:-1]), 1 + _POSITION_LETTERS.index(words[-1])
+    return None
+
+
+_POSITION_LETTERS = "abcdefgh"
+
+
+@cache
+def _ordinals() -> dict[str, int]:
+    """The position that a word such as ``second`` stands for."""
+    position_of: dict[str, int] = {}
+    for position, words in enumerate(field_names("positions", _FILE).values(), start=1):
+        position_of.update(dict.fromkeys(words, position))
+    return position_of
+
+
+def header_words(name: str) -> list[str]:
     """The words of a header without case and accents."""
     letters = unicodedata.normalize("NFKD", name)
     plain = "".join(letter for letter in letters if not unicodedata.combining(letter))

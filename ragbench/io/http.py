@@ -21,12 +21,28 @@ from ragbench.core.calling import LoopThread, retry_after
 from ragbench.core.http_body import ACCEPTED_PACKING, BodyError, BodyReader
 from ragbench.errors import ConfigError, InterfaceError, StageTimeoutError, UnreachableError
 from ragbench.io.json_files import parse_unambiguous
+from ragbench.io.settings import below, converted
 from ragbench.io.values import ValueProblem
 from ragbench.masking import hide, is_secret, mask_text, mask_url
 from ragbench.plugins import require
 
 if TYPE_CHECKING:
     import httpx
+
+
+def check_patience(timeout: object = 60.0, retries: object = 3) -> None:
+    """Refuses limits by which no request could be made.
+
+    Raises:
+        SettingsError: a limit is no number, or out of its range; it has the limit's place.
+    """
+    with below("timeout"):
+        if converted(timeout, float, "timeout") <= 0:
+            raise ConfigError(f"timeout must be above 0 seconds, not {timeout}")
+    with below("retries"):
+        if converted(retries, int, "retries") < 0:
+            raise ConfigError(f"retries must be at least 0, not {retries}")
+
 
 _TOO_MANY_REQUESTS = 429
 _RETRIED_STATUSES = frozenset({_TOO_MANY_REQUESTS, 502, 503, 504})
@@ -146,10 +162,7 @@ class JsonEndpoint:
         self.url = mask_url(url).rstrip("/")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigError(f"'{self.url}' is not an http:// or https:// URL")
-        if timeout <= 0 or retries < 0:
-            raise ConfigError(
-                f"timeout must be above 0 and retries at least 0, not {timeout} and {retries}"
-            )
+        check_patience(timeout, retries)
         self._secrets = _secrets(parts.username, parts.password, headers or {})
         hide(*self._secrets)  # what answers may be an echo
         self._base = url.partition("?")[0].rstrip("/")

@@ -22,9 +22,10 @@ from ragbench.core.record import Record
 from ragbench.errors import DataError, Problem
 from ragbench.io.detect import container_rows
 from ragbench.io.json_files import load
-from ragbench.io.people import HumanLabel, Key, label_value, read_people, value_of
+from ragbench.io.people import HumanLabel, Key, read_people, value_of
 from ragbench.io.source import Problems, Source, noting_read_errors
 from ragbench.io.values import ValueProblem, as_number, as_object, as_texts, is_list, is_object
+from ragbench.io.verdicts import label_value
 
 LEVELS: tuple[str, ...] = ("not_supported", "partially_supported", "supported")
 """What a label may say, lowest first."""

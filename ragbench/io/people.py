@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -34,17 +33,19 @@ from ragbench.io.export import Exported, Scores
 from ragbench.io.fields import entry_fields, field_names, says_verdict
 from ragbench.io.headers import header_meaning
 from ragbench.io.json_text import in_case, json_bytes
+from ragbench.io.ratings import RatingBound, metric_and_bound, rating_column, rating_of
 from ragbench.io.source import Problems, Row, Source, noting_read_errors
 from ragbench.io.values import (
     ValueProblem,
     as_list,
-    as_number,
     as_texts,
     is_list,
     is_missing,
     is_object,
     parse_cell,
 )
+from ragbench.io.verdicts import is_verdict, label_value, squashed_word
+from ragbench.safe_text import shortened_line
 
 Key = tuple[str, str, str | None]
 """Digests of question, answer and contexts; None: the label does not say on which contexts."""
@@ -73,6 +74,27 @@ class HumanLabel(Record):
         """What was judged, and by which metric: two people's labels of it have the same item."""
         return self.key, self.metric
 
+    def check_scale(self, metric: str, low: float | None, high: float | None) -> None:
+        """Refuses a label that is no value of its metric.
+
+        Raises:
+            ConfigError: it is outside the scale, such as 4 of 5 stars for a metric up to 1.
+        """
+        value = self.value
+        if value is None:
+            return
+        limit = ""
+        if low is not None and value < low:
+            limit = f"at least {low:g}"
+        elif high is not None and value > high:
+            limit = f"at most {high:g}"
+        if limit:
+            raise ConfigError(
+                f"--labels: the label of '{shortened_line(self.question)}' is {value:g}, and "
+                f"{metric} is {limit}. If people rated answers, name the rating from which on one "
+                f'is right: --labels "{metric}>=4=FILE" (docs/labels.md)'
+            )
+
 
 @cache
 def _names() -> Mapping[str, tuple[str, ...]]:
@@ -87,21 +109,6 @@ def _names() -> Mapping[str, tuple[str, ...]]:
             names = (*names, *entry_fields()[field_of_case[field]])
         names_of[field] = names
     return names_of
-
-
-@cache
-def _words() -> Mapping[str, float | None]:
-    """What words say; None: the person passed it over."""
-    values = {"right": 1.0, "partly": 0.5, "wrong": 0.0, "skipped": None}
-    value_of_word: dict[str, float | None] = {}
-    for meaning, words in field_names("label_words").items():
-        value_of_word.update(dict.fromkeys(words, values[meaning]))
-    return value_of_word
-
-
-def _squashed(text: str) -> str:
-    """A name or a word without case, and with underscores between its parts."""
-    return re.sub("[ -]", "_", text.strip().casefold())
 
 
 def digest_of(texts: Iterable[str]) -> str:
@@ -132,8 +139,11 @@ def key_of(question: str, answer: str, contexts: Sequence[str] | None) -> Key:
     return digest_of([question]), digest_of([answer]), contexts_digest
 
 
-def read_people(path: str | Path) -> tuple[HumanLabel, ...]:
+def read_people(path: str | Path, *, bound: RatingBound | None = None) -> tuple[HumanLabel, ...]:
     """Reads labels in any of the forms; of several by one person on one thing the last one counts.
+
+    Args:
+        bound: from which rating on an answer is right, where people rated answers on a scale.
 
     Raises:
         DataError: it cannot be read, or a row is no label; holds every problem.
@@ -146,7 +156,7 @@ def read_people(path: str | Path) -> tuple[HumanLabel, ...]:
             labels_of_row: dict[tuple[Any, ...], HumanLabel] = {}
             # All labels of a row, or none: half a record would be a vote of its own.
             with noting_read_errors(row.path, problems, row.line):
-                for label in _labels(row):
+                for label in _labels(row, bound):
                     labels_of_row[(*label.item, label.by)] = label
                 labels |= labels_of_row
     problems.raise_if_any()
@@ -155,7 +165,7 @@ def read_people(path: str | Path) -> tuple[HumanLabel, ...]:
     return tuple(labels.values())
 
 
-def _labels(row: Row) -> Iterator[HumanLabel]:
+def _labels(row: Row, bound: RatingBound | None) -> Iterator[HumanLabel]:
     """The labels of a row: a tool's record may hold several."""
     values = row.values
     form: type[_LabelStudioTask | _ArgillaRecord] | None = None
@@ -173,9 +183,11 @@ def _labels(row: Row) -> Iterator[HumanLabel]:
         squashed: dict[str, object] = {}
         verdicts: list[object] = []
         for name, value in fields.items():
-            squashed[_squashed(str(name))] = value
+            squashed[squashed_word(str(name))] = value
             if says_verdict(str(name)) and (is_missing(value) or is_verdict(value)):
                 verdicts.append(value)
+        if bound is not None:
+            _put_rating(squashed, fields, bound)
         _add_by_header(squashed, fields)
         yield _label(squashed, verdicts, cells=row.cells)
 
@@ -197,6 +209,31 @@ def _add_by_header(squashed: dict[str, object], fields: Mapping[str, object]) ->
             if len(columns) == 1:
                 squashed[field] = fields[columns[0]]
                 break
+
+
+def _put_rating(
+    squashed: dict[str, object], fields: Mapping[str, object], bound: RatingBound
+) -> None:
+    """Puts what the rating of a row says of the answer into its field ``value``: right or wrong.
+
+    Args:
+        squashed: the fields by their squashed names.
+        fields: the same by the names of the file.
+
+    Raises:
+        ValueProblem: the row has no rating, or several.
+    """
+    names = list(map(str, fields))
+    column = rating_column(names, list(fields.values()))
+    if column is None:
+        raise ValueProblem(
+            "expected one field with a rating such as 4 or 4/5, under a name such as rating, stars "
+            f"or score. The fields are: {', '.join(names) or 'none'}"
+        )
+    rating = rating_of(fields[column])
+    for name in _names()["value"]:
+        squashed.pop(name, None)
+    squashed["value"] = None if rating is None else float(bound.is_right(rating))
 
 
 def _label(values: Mapping[str, object], verdicts: Sequence[object], *, cells: bool) -> HumanLabel:
@@ -260,36 +297,6 @@ def _contexts(value: object, *, cells: bool) -> tuple[str, ...] | None:
     if cells and isinstance(value, str):
         value = parse_cell("retrieved_contexts", value)
     return as_texts(value)
-
-
-def is_verdict(value: object) -> bool:
-    """Whether a value is a verdict on an answer: yes, no, partly, true, false, 1 or 0.
-
-    By this a column of verdicts is recognised. Other words for these count, too. Words that pass an
-    answer over are no verdict, and neither is another number, which may be a score.
-    """
-    if isinstance(value, str):
-        word = _squashed(value)
-        return word in ("0", "1", "0.0", "1.0") or _words().get(word) is not None
-    return isinstance(value, (bool, int, float)) and value in (0, 1)
-
-
-def label_value(value: object) -> float | None:
-    """A label as a number on the metric's scale; None where the person passed it over."""
-    if value is None:
-        return None
-    word = _squashed(value) if isinstance(value, str) else ""
-    if word in _words():
-        return _words()[word]
-    try:
-        if word:
-            return as_number(float(word))
-        return as_number(float(value) if value in (0, 1) else value)  # true and false, too
-    except (ValueProblem, ValueError):
-        raise ValueProblem(
-            f"field 'value': {value!r} is not a label. Expected a number on the metric's scale, "
-            "yes, no, partly or skip"
-        ) from None
 
 
 class _Result(msgspec.Struct):
@@ -451,14 +458,18 @@ class LabelBook:
 
     @classmethod
     def read(cls, files: Sequence[str | Path]) -> LabelBook:
-        """Reads files; ``METRIC=FILE`` where a file does not name the metric as ragbench does."""
+        """Reads files; ``METRIC=FILE`` where a file does not name the metric as ragbench does.
+
+        ``METRIC>=4=FILE`` reads ratings: from 4 on, an answer is right.
+        """
         labels: list[HumanLabel] = []
         for file in map(str, files):
             metric, equals, path = file.rpartition("=")
             if not equals or Path(file).exists():
                 labels += read_people(file)
                 continue
-            labels_of_file = read_people(path)
+            metric, bound = metric_and_bound(metric)
+            labels_of_file = read_people(path, bound=bound)
             metrics = {label.metric for label in labels_of_file}
             if len(metrics) > 1:
                 raise ConfigError(

@@ -7,19 +7,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from shlex import quote
 
-from ragbench.core.record import Record, field
+from ragbench.core.record import Record, field, replace
+from ragbench.errors import Problem
 from ragbench.io.fields import says_verdict
 from ragbench.io.headers import SIDES_OF, header_meaning, numbered_headers
-from ragbench.io.people import is_verdict
+from ragbench.io.ratings import RatingScale, scale_of
 from ragbench.io.values import is_missing
+from ragbench.io.verdicts import is_verdict
 
 _EXAMPLE = 50
 """Characters of a value that a proposal shows."""
-_PLAIN_NAME = re.compile(r"[\w \-.,()?#/:%°+'&\[\]]+")
-"""A name that every shell reads as it is between double quotes."""
+_PLAIN_NAME = re.compile(r"[\w \-.,()?#/:%°+'&\[\]=<>]+")
+"""A text that every shell reads as it is between double quotes."""
+_QUESTION_MARKS = ("?", "？", "؟")
+_FEWEST_NUMBERS = 2
+"""Rows from which on consecutive numbers are taken for a count of the rows."""
 _VERDICT = "verdict"
 _PROPOSED = (
     "query",
@@ -32,10 +38,13 @@ _PROPOSED = (
 )
 """The fields that are proposed, in the order in which they are shown."""
 _DESCRIPTIONS = {
+    "query": "the question",
     "reference": "the right answer",
     "response": "your system's answer",
     "reference_contexts": "the right source",
     "retrieved_contexts": "what your system retrieved",
+    "seconds": "the time that your system took",
+    "milliseconds": "the time that your system took",
 }
 
 
@@ -64,6 +73,15 @@ class Proposal(Record):
     """Columns that may be either of two fields."""
     verdicts: Column | None = None
     """A column with people's verdicts on the answers."""
+    scale: RatingScale | None = None
+    """The scale of the verdicts, where they are ratings; None where they are yes and no."""
+    lacks_query: bool = False
+    """Whether the table has no column for the question, and none is proposed."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no column suggests anything."""
+        return not self.fields and not self.doubtful
 
     def lines(self, path: str) -> Iterator[str]:
         """The proposed fields with an example each, and the options that accept them.
@@ -72,34 +90,72 @@ class Proposal(Record):
             path: the file, as its user wrote it.
         """
         for name, columns in self.fields.items():
-            headers = ", ".join([_quoted(column.name) for column in columns])
+            headers = ", ".join([shell_quoted(column.name) for column in columns])
             yield f"  {name}: {headers} ({columns[0].example})"
         if self.verdicts is not None:
-            yield f"  verdicts of people: {_quoted(self.verdicts.name)} ({self.verdicts.example})"
+            yield f"  {self._described_verdicts(self.verdicts)}"
         for column in self.doubtful:
-            yield f"  in doubt: {_quoted(column.name)} ({column.example})"
+            yield f"  in doubt: {shell_quoted(column.name)} ({column.example})"
         options = self.options(path)
         if options:
             yield "Check them, and add:"
             yield f"  {options}"
         for column in self.doubtful:
-            header = _quoted(column.name)
-            for name in SIDES_OF[column.meaning]:
+            header = shell_quoted(column.name)
+            for name in SIDES_OF.get(column.meaning, (column.meaning,)):
                 yield f"  --field {name}={header}   if it is {_DESCRIPTIONS[name]}"
 
     def options(self, path: str) -> str:
         """The options for all fields that are not in doubt, as they are typed."""
-        options: list[str] = []
+        options = ["--field query=NAME"] if self.lacks_query else []
         for name, columns in self.fields.items():
             if len(columns) == 1:
-                options.append(f"--field {name}={_quoted(columns[0].name)}")
+                options.append(f"--field {name}={shell_quoted(columns[0].name)}")
                 continue
             for number, column in enumerate(columns, start=1):
-                options.append(f"--field context_{number}={_quoted(column.name)}")
+                options.append(f"--field context_{number}={shell_quoted(column.name)}")
         if self.verdicts is not None:
-            file = path if Path(path).is_file() else "FILE"
-            options.append(f"--labels {_quoted(f'answer_correct={file}')}")
+            options.append(f"--labels {labels_value('answer_correct', path, self.scale)}")
         return " ".join(options)
+
+    def _described_verdicts(self, column: Column) -> str:
+        """What the line of the verdicts says; of ratings also which ones count as right."""
+        header = shell_quoted(column.name)
+        if self.scale is None:
+            return f"verdicts of people: {header} ({column.example})"
+        return f"ratings of people: {header} ({column.example}); {self.scale.described}"
+
+
+def question_problem(
+    rows: Sequence[Mapping[str, object]],
+    unused: Collection[str],
+    used_fields: Collection[str],
+    path: str,
+    *,
+    reads_labels: bool = True,
+) -> Problem | None:
+    """What is wrong with a table in which no column has the question, and what may be meant.
+
+    Args:
+        rows: records of the table.
+        unused: their columns without a role.
+        used_fields: the fields that have a column.
+        path: the table, as its user wrote it.
+        reads_labels: whether whoever reads the table can read verdicts of people, too.
+
+    Returns:
+        None where the headers suggest neither questions nor answers: the table may be of documents.
+    """
+    proposal = propose(rows, unused, used_fields)
+    if not reads_labels:
+        proposal = replace(proposal, verdicts=None)
+    if proposal.fields.keys().isdisjoint({"query", "reference", "response"}):
+        return None
+    message = "no column has the name of the query"
+    if "query" not in proposal.fields:
+        message += ", and none looks like questions: put the header of the right one for NAME"
+    lines = "\n".join(proposal.lines(path))
+    return Problem(message=f"{message}. The columns may be:\n{lines}", path=path)
 
 
 def propose(
@@ -117,31 +173,56 @@ def propose(
         column = _column(name, rows)
         if column is not None:
             columns.append(column)
-    fields: dict[str, tuple[Column, ...]] = {}
-    if "retrieved_contexts" not in used_fields:
-        numbered = _numbered_texts(columns)
-        if numbered:
-            fields["retrieved_contexts"] = numbered
-            columns = [column for column in columns if column not in numbered]
-    for name in _PROPOSED:
-        candidates = [column for column in columns if column.meaning == name]
-        # Of two columns with one meaning, neither is proposed: only their owner knows.
-        if len(candidates) == 1 and name not in {*used_fields, *fields}:
-            fields[name] = (candidates[0],)
-    doubtful: list[Column] = []
-    for noun, sides in SIDES_OF.items():
+    fields = _clear_fields(columns, used_fields)
+    for noun in SIDES_OF:
         candidates = [column for column in columns if column.meaning == noun]
-        missing = [name for name in sides if name not in {*used_fields, *fields}]
+        missing = _missing_fields(noun, {*used_fields, *fields})
         if len(candidates) == 1 and len(missing) == 1:
             # The table has the field of the one side, so that this is the field of the other.
             fields[missing[0]] = (candidates[0],)
-        elif missing:
-            doubtful += candidates
+    all_fields = {*used_fields, *fields}
+    proposed_columns = [column for group in fields.values() for column in group]
+    doubtful: list[Column] = []
+    for column in columns:
+        if column not in proposed_columns and _missing_fields(column.meaning, all_fields):
+            doubtful.append(column)
+    verdicts = _verdicts(columns, all_fields)
     return Proposal(
         fields={name: fields[name] for name in _PROPOSED if name in fields},
         doubtful=tuple(doubtful),
-        verdicts=_verdicts(columns, {*used_fields, *fields}),
+        verdicts=verdicts,
+        scale=None if verdicts is None else scale_of(verdicts.name, verdicts.values),
+        lacks_query="query" not in all_fields,
     )
+
+
+def _clear_fields(
+    columns: Sequence[Column], used_fields: Collection[str]
+) -> dict[str, tuple[Column, ...]]:
+    """The fields that have exactly one column, or one column for each retrieved text."""
+    fields: dict[str, tuple[Column, ...]] = {}
+    questions = _questions(columns)
+    if questions is not None:
+        fields["query"] = (questions,)
+    numbered = _numbered_texts(columns)
+    if numbered:
+        fields["retrieved_contexts"] = numbered
+    for name in _PROPOSED:
+        candidates: list[Column] = []
+        for column in columns:
+            if column.meaning == name and column not in numbered:
+                candidates.append(column)
+        # Of two columns with one meaning, only their owner knows.
+        if len(candidates) == 1 and name not in fields:
+            fields[name] = (candidates[0],)
+    return {name: group for name, group in fields.items() if name not in used_fields}
+
+
+def _missing_fields(meaning: str, used_fields: Collection[str]) -> list[str]:
+    """The fields that a column with this meaning may be, without those that have a column."""
+    if meaning in SIDES_OF:
+        return [name for name in SIDES_OF[meaning] if name not in used_fields]
+    return [meaning] if meaning in _PROPOSED and meaning not in used_fields else []
 
 
 def _column(name: str, rows: Sequence[Mapping[str, object]]) -> Column | None:
@@ -154,12 +235,16 @@ def _column(name: str, rows: Sequence[Mapping[str, object]]) -> Column | None:
     if not values:
         return None
     meaning = header_meaning(name)
-    if all(map(is_verdict, values)):
+    if scale_of(name, values) is not None:
+        meaning = _VERDICT
+    elif all(map(is_verdict, values)):
         meaning = _meaning_of_verdicts(name, meaning)
     elif meaning in ("seconds", "milliseconds"):
         meaning = meaning if all(map(_is_number, values)) else ""
     elif meaning.startswith(("source", "retrieved", "reference_")) and not _are_texts(values):
         # The name of a model, a page or a file, an id, a grade.
+        meaning = ""
+    elif _are_row_numbers(values):
         meaning = ""
     return Column(name=name, values=tuple(values), meaning=meaning)
 
@@ -180,6 +265,13 @@ def _are_texts(values: Sequence[str]) -> bool:
     return 2 * len(texts) > len(values)
 
 
+def _are_row_numbers(values: Sequence[str]) -> bool:
+    """Whether values count the rows, as a column ``Ref #`` does."""
+    if len(values) < _FEWEST_NUMBERS or not all(value.isdecimal() for value in values):
+        return False
+    return all(int(after) == int(before) + 1 for before, after in pairwise(values))
+
+
 def _is_number(text: str) -> bool:
     """Whether a cell is a number."""
     try:
@@ -187,6 +279,21 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _questions(columns: Sequence[Column]) -> Column | None:
+    """The column of the questions: the only one with such a header, or else with such values."""
+    by_header = [column for column in columns if column.meaning == "query"]
+    if len(by_header) == 1:
+        return by_header[0]
+    by_values = [column for column in by_header or columns if _are_questions(column.values)]
+    return by_values[0] if len(by_values) == 1 else None
+
+
+def _are_questions(values: Sequence[str]) -> bool:
+    """Whether most values end with a question mark, of whichever script."""
+    questions = [value for value in values if value.rstrip().endswith(_QUESTION_MARKS)]
+    return 2 * len(questions) > len(values)
 
 
 def _numbered_texts(columns: Sequence[Column]) -> tuple[Column, ...]:
@@ -202,14 +309,31 @@ def _numbered_texts(columns: Sequence[Column]) -> tuple[Column, ...]:
 
 
 def _verdicts(columns: Sequence[Column], fields: Collection[str]) -> Column | None:
-    """The only column of verdicts, if the table has answers that they are on."""
+    """The only column of verdicts or ratings, if the table has answers that they are on.
+
+    Verdicts go before ratings, which need a bound.
+    """
     verdicts = [column for column in columns if column.meaning == _VERDICT]
+    if len(verdicts) > 1:
+        verdicts = [column for column in verdicts if scale_of(column.name, column.values) is None]
     if len(verdicts) != 1 or not {"reference", "response"}.issubset(fields):
         return None
     return verdicts[0]
 
 
-def _quoted(text: str) -> str:
+def labels_value(metric: str, path: str, scale: RatingScale | None = None) -> str:
+    """The value of ``--labels`` that reads a column of a file, as it is typed.
+
+    Args:
+        path: the file, as its user wrote it; what is no file is written as FILE.
+        scale: of ratings; None of verdicts.
+    """
+    file = path if Path(path).is_file() else "FILE"
+    bound = "" if scale is None else f">={scale.bound}"
+    return shell_quoted(f"{metric}{bound}={file}")
+
+
+def shell_quoted(text: str) -> str:
     """A text as it is typed in a shell: between double quotes if each shell takes it so."""
     if _PLAIN_NAME.fullmatch(text):
         return f'"{text}"' if quote(text) != text else text

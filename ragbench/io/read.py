@@ -20,7 +20,7 @@ from ragbench.core.chunk import Document
 from ragbench.core.outcome import Outcome
 from ragbench.core.record import Record
 from ragbench.core.trace import Entry
-from ragbench.errors import ConfigError
+from ragbench.errors import ConfigError, DataError
 from ragbench.io.converted import text_files
 from ragbench.io.detect import detect_format, reader_of
 from ragbench.io.dumps.form import fields_shown, getter, without_path
@@ -39,6 +39,7 @@ from ragbench.io.fields import (
     targets,
 )
 from ragbench.io.overrides import Overrides, joined_rows, meant_fields
+from ragbench.io.proposals import question_problem
 from ragbench.io.recorded import Retrieved, outcomes
 from ragbench.io.research_sets import flatten_squad_row
 from ragbench.io.source import (
@@ -114,8 +115,29 @@ def read_cases(
     )
     place = Source.of(source, split=split, encoding=encoding)
     reader = None if format is None else partial(reader_of(format), kind="cases")
-    entries = decoder.records(place, reader, is_raised=problems is None)
-    return (entry.case for entry in entries)
+    return _cases_of(decoder, place, reader, is_raised=problems is None)
+
+
+def _cases_of(
+    decoder: EntryDecoder, place: Source, reader: RowsOf | None, *, is_raised: bool
+) -> Iterator[Case]:
+    """The cases of a source; a table without a question says what its columns may be."""
+    for entry in decoder.records(place, reader, is_raised=False):
+        yield entry.case
+    if not is_raised:
+        return
+    if decoder.headless:
+        plan = decoder.plans[tuple(decoder.headless[0].values)]
+        problem = question_problem(
+            [row.values for row in decoder.headless],
+            plan.unknown,
+            [target for target, _ in plan.bindings],
+            place.name,
+            reads_labels=False,
+        )
+        if problem is not None:
+            raise DataError([problem])
+    decoder.problems.raise_if_any()
 
 
 def read_documents(
@@ -393,6 +415,8 @@ class RowDecoder(ABC, Generic[RecordT]):
     """Nulls among the ids of relevant contexts, which are skipped, by field of the source."""
     plans: FieldMap = field(init=False)
     """How the rows so far were read."""
+    headless: list[Row] = field(default_factory=list[Row])
+    """The first rows of a table that has no column for the main field."""
     _paths: tuple[tuple[str, Callable[[object], object]], ...] = field(init=False)
     """What a mapping names that stands deeper in a row."""
     _ids: IdRegister = field(default_factory=IdRegister)
@@ -583,6 +607,8 @@ class RowDecoder(ABC, Generic[RecordT]):
             message = f"expected the {target} as text, found nothing"
             self.problems.add(message, path=row.path, line=row.line, field=source)
             return
+        if row.cells and len(self.headless) < _HEADLESS_ROWS:
+            self.headless.append(row)
         message = absence(target, row.values)
         if any(type(value) in (list, dict) for value in row.values.values()):
             message += "\n" + "\n".join(fields_shown(row.values))
@@ -684,6 +710,8 @@ class EntryDecoder(RowDecoder[Entry]):
         return row._replace(values=values)
 
 
+_HEADLESS_ROWS = 1000
+"""Rows of a table without a question by which is proposed what its columns are."""
 _EXACT = frozenset(
     {"id", "cluster", "tags", "grades", "reference_context_ids", "retrieved_context_ids"}
 )

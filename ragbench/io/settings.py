@@ -12,7 +12,8 @@ import math
 import re
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin
@@ -140,6 +141,22 @@ def problems_of(error: Exception, names: Iterable[str] = ()) -> list[tuple[Place
         place = (first_word,) if first_word in names else ()
         problems.append((place, line))
     return problems
+
+
+@contextmanager
+def below(*place: str | int) -> Generator[None]:
+    """A block whose errors are about the value at a place, or about what is below it.
+
+    Raises:
+        SettingsError: in place of any other error of the configuration.
+    """
+    try:
+        yield
+    except ConfigError as error:
+        problems: list[tuple[Place, str]] = []
+        for inner_place, message in problems_of(error):
+            problems.append(((*place, *inner_place), message))
+        raise SettingsError(problems) from None
 
 
 def _problems_below(key: str | int, error: ConfigError) -> list[tuple[Place, str]]:

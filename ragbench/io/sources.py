@@ -55,7 +55,7 @@ from ragbench.io.fields import (
 from ragbench.io.llamaindex import IN_ORDER
 from ragbench.io.only import Only
 from ragbench.io.overrides import Overrides, joined_rows, meant_fields
-from ragbench.io.proposals import propose
+from ragbench.io.proposals import propose, question_problem
 from ragbench.io.read import EntryDecoder, FieldMap
 from ragbench.io.recorded import Retrieved, recorded_outcome, retrieved
 from ragbench.io.roles import Roles, dump_roles
@@ -506,22 +506,23 @@ class _Opening:
         """Yields what the unread fields may be, in a table by their headers, too.
 
         Raises:
-            DataError: no column has the question, and the header of one suggests it.
+            DataError: no column has the question, and headers suggest what the columns are.
         """
         values = [row.values for row in sample]
         if not sample or not sample[0].cells or self.is_join:
             yield from verdict_notes(values, unused, bound, self.place.name)
             return
+        if "query" not in bound:
+            problem = question_problem(values, unused, bound, self.place.name)
+            if problem is not None:
+                raise DataError([problem])
+            return
         proposal = propose(values, unused, bound)
-        lines = "\n".join(proposal.lines(self.place.name))
-        if "query" in bound:
-            if proposal.fields or proposal.doubtful:
-                yield f"Columns that are not read may be:\n{lines}"
-            else:
-                yield from verdict_notes(values, unused, bound, self.place.name)
-        elif "query" in proposal.fields:
-            message = f"no column has the name of the query. The columns may be:\n{lines}"
-            raise DataError([Problem(message=message, path=self.place.name)])
+        if proposal.is_empty:
+            yield from verdict_notes(values, unused, bound, self.place.name)
+        else:
+            lines = "\n".join(proposal.lines(self.place.name))
+            yield f"Columns that are not read may be:\n{lines}"
 
     def _refuse_lone_chunk_fields(self, entries: Sequence[Entry], bound: Mapping[str, str]) -> None:
         """Refuses a mapping of a chunk's fields where no field holds chunks.

@@ -7,14 +7,14 @@ holds, and the ``--field`` line that would give it a role.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from pathlib import Path
-from shlex import quote
 
 from ragbench.io.dumps.form import getter, opened_json
 from ragbench.io.fields import field_names, says_gold, says_verdict
 from ragbench.io.json_text import json_text
-from ragbench.io.people import is_verdict
+from ragbench.io.proposals import labels_value, shell_quoted
+from ragbench.io.ratings import RatingScale, scale_of
 from ragbench.io.values import is_list, is_missing, is_object
+from ragbench.io.verdicts import is_verdict
 
 _SHOWN = 60
 """Characters of a value that a note shows."""
@@ -88,7 +88,7 @@ def verdict_notes(
 ) -> Iterator[str]:
     """Says how verdicts on answers are used that a file has in a field of its own, such as ``OK?``.
 
-    Name and values decide together: each value is yes or no, or is missing.
+    Name and values decide together: each value is yes or no, or a rating, or is missing.
 
     Args:
         used_fields: the fields of a case, or of what a system did, with the field that holds each.
@@ -97,27 +97,38 @@ def verdict_notes(
     for name in unused:
         values = [row.get(name) for row in rows]
         verdicts = [value for value in values if not is_missing(value)]
-        if not says_verdict(name) or not verdicts or not all(map(is_verdict, verdicts)):
+        scale = scale_of(name, verdicts)
+        is_of_verdicts = says_verdict(name) and all(map(is_verdict, verdicts))
+        if not verdicts or (scale is None and not is_of_verdicts):
             continue
-        options = _options_for_labels(used_fields, path)
-        if options:
-            yield (
-                f"'{name}' is not read. If it holds people's verdicts on the answers, add "
-                f"{options}: they correct the score. ragbench label collects more (docs/labels.md)"
-            )
-            return
+        options = _options_for_labels(used_fields, path, scale)
+        if not options:
+            continue
+        if scale is None:
+            kind = "verdicts on the answers"
+            correction = "they correct the score"
+        else:
+            kind = "ratings of the answers"
+            correction = f"they go {scale.described}"
+        yield (
+            f"'{name}' is not read. If it holds people's {kind}, add {options}: {correction}. "
+            "ragbench label collects more (docs/labels.md)"
+        )
+        return
 
 
-def _options_for_labels(used_fields: Mapping[str, str], path: str) -> str:
+def _options_for_labels(
+    used_fields: Mapping[str, str], path: str, scale: RatingScale | None
+) -> str:
     """The options that read verdicts as labels; empty if the file has no answers to judge."""
-    file = quote(path) if Path(path).is_file() else "FILE"
     if "response" in used_fields:
         metric = "answer_correct" if "reference" in used_fields else "METRIC"
-        return f"--labels {metric}={file}"
+        return f"--labels {labels_value(metric, path, scale)}"
     answer = used_fields.get("reference", "")
     if answer.casefold() not in _NAMES_OF_ANSWERS:
         return ""
-    return f"--field response={quote(answer)} --labels METRIC={file}"
+    labels = labels_value("METRIC", path, scale)
+    return f"--field response={shell_quoted(answer)} --labels {labels}"
 
 
 _NAMES_OF_ANSWERS = ("answer", "answers", "output")

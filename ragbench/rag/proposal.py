@@ -87,6 +87,13 @@ class Leaf(Record):
         return _words_in(self.name)
 
     @property
+    def first_list(self) -> tuple[Step, ...]:
+        """The path up to its first list; empty where it is in none."""
+        if EACH not in self.steps:
+            return ()
+        return self.steps[: self.steps.index(EACH) + 1]
+
+    @property
     def list_steps(self) -> tuple[Step, ...]:
         """The path up to its last list; empty where it is in none.
 
@@ -234,8 +241,7 @@ def _answer_path(
     for leaf in leaves:
         if not isinstance(leaf.value, str):
             continue
-        is_in_list = leaf.list_steps != ()
-        if contexts is not None and is_in_list and leaf.steps[0] == contexts.steps[0]:
+        if contexts is not None and _is_of_contexts(leaf, contexts):
             continue
         # Of a list such as "choices" the first element has the answer.
         path = _path([0 if step is EACH else step for step in leaf.steps])
@@ -300,7 +306,8 @@ def _context_rank(body: Body, leaf: Leaf) -> tuple[int, int, int]:
     text_names = field_names("hit")["text"]
     keys = [step for step in leaf.steps if isinstance(step, str)]
     is_of_chat = not set(keys).isdisjoint(_words("chat"))
-    if not leaf.list_steps or is_of_chat:
+    is_one_of_many = leaf.list_steps != () or body.is_stream
+    if not is_one_of_many or is_of_chat:
         return _NO_CONTEXTS
     values = body.find(_path(leaf.steps), as_list=True)
     if not is_list(values) or not values:
@@ -323,6 +330,9 @@ def _context_rank(body: Body, leaf: Leaf) -> tuple[int, int, int]:
     is_prose = any(" " in text for text in texts)
     if not has_name and not (is_in_contexts and is_prose):
         return _NO_CONTEXTS
+    # A text per event is a piece of the answer, unless its name says that it was retrieved.
+    if not leaf.list_steps and not is_in_contexts:
+        return _NO_CONTEXTS
     name_rank = 0
     if has_name:
         name_rank = len(text_names) - text_names.index(leaf.name)
@@ -338,7 +348,8 @@ def _beside(body: Body, leaves: Sequence[Leaf], contexts: Leaf) -> list[str]:
     count = len(values) if is_list(values) else 0
     siblings: list[Leaf] = []
     for leaf in leaves:
-        if leaf.list_steps == contexts.list_steps and leaf.steps != contexts.steps:
+        is_in_list = leaf.list_steps == contexts.list_steps != ()
+        if leaf.steps != contexts.steps and (is_in_list or _are_beside(leaf, contexts)):
             column = body.find(_path(leaf.steps), as_list=True)
             if is_list(column) and len(column) == count:
                 siblings.append(leaf)
@@ -364,6 +375,18 @@ def _best_score(leaves: Sequence[Leaf]) -> Leaf | None:
         if name in numbers and name not in distances:
             return numbers[name]
     return None
+
+
+def _is_of_contexts(leaf: Leaf, contexts: Leaf) -> bool:
+    """Whether a value is in the list of the contexts, or beside a context in its event."""
+    if _are_beside(leaf, contexts):
+        return True
+    return contexts.first_list != () and leaf.first_list == contexts.first_list
+
+
+def _are_beside(leaf: Leaf, contexts: Leaf) -> bool:
+    """Whether a value is in the same object as the text of an event with one context each."""
+    return not contexts.list_steps and leaf.steps[:-1] == contexts.steps[:-1] != ()
 
 
 def _best_id(leaves: Sequence[Leaf]) -> Leaf | None:
@@ -413,6 +436,18 @@ _NAME = r"[\"'`]?(?P<name>[A-Za-z_][\w.\[\]-]*)[\"'`]?"
 _SAYS_MISSING = (
     re.compile(rf"{_NAME}\s+(?:is|are)?\s*(?:a\s+)?(?:required|missing|mandatory)\b", re.I),
     re.compile(
+        rf"{_NAME}\s+(?:must|should|has to|needs to) be (?:provided|set|given|present|specified)\b",
+        re.I,
+    ),
+    re.compile(
+        rf"{_NAME}\s+(?:was not|is not|not) (?:provided|set|given|present|specified)\b", re.I
+    ),
+    re.compile(
+        rf"{_NAME}\s+(?:must not|cannot|can't|may not|should not) be (?:empty|blank|null)\b",
+        re.I,
+    ),
+    re.compile(rf"field\s+(?:is\s+)?(?:required|missing)\s*:\s*{_NAME}", re.I),
+    re.compile(
         r"(?:missing|required|requires|expect(?:s|ed)?|must (?:have|contain|provide))\s*"
         r"(?:required\s+)?(?:the\s+)?(?:an?\s+)?(?:body\s+|query\s+)?"
         r"(?:fields?|parameters?|propert(?:y|ies)|keys?|arguments?|params?)\s*:?\s*" + _NAME,
@@ -422,6 +457,12 @@ _SAYS_MISSING = (
     re.compile(r"KeyError:?\s*\(?[\"'](?P<name>[A-Za-z_][\w.-]*)[\"']"),
 )
 """How services say in words that a field is missing."""
+
+
+_SAYS_GRAPHQL = re.compile(
+    r"GraphQL|Syntax Error: (?:Unexpected|Expected)|must provide query string", re.I
+)
+"""How servers of GraphQL refuse what is no query of its language."""
 
 
 class MissingField(Record):
@@ -549,6 +590,12 @@ def proposed_send(status: int, text: str, method: str, sent: Mapping[str, object
     form = "--header Content-Type=application/x-www-form-urlencoded"
     if status == 415:
         return f"It takes no JSON: {form} sends a form"
+    if _SAYS_GRAPHQL.search(text):
+        return (
+            "It speaks GraphQL. Send your query, with the question as a variable: --send "
+            "'query=query($q: String!) { FIELD(question: $q) { answer } }' --send "
+            "'variables.q={query}'"
+        )
     fields = missing_fields(text)
     names = [field.name for field in fields]
     parameters = [field.name for field in fields if field.is_parameter]

@@ -53,9 +53,13 @@ class Body(Record):
         """
         if not self.is_stream:
             return find(self.documents[0], path, in_pieces=in_pieces)
+        documents = self.documents
+        if in_pieces and not path.steps:
+            # Pieces of a text as they are, among events with other things.
+            documents = tuple(text for text in documents if isinstance(text, str)) or documents
         values: list[object] = []
         problems: list[PathProblem] = []
-        for document in self.documents:
+        for document in documents:
             value = find(document, path, in_pieces=in_pieces)
             if isinstance(value, PathProblem):
                 problems.append(value)

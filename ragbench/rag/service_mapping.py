@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from ragbench.core.record import Record
 from ragbench.errors import ConfigError
+from ragbench.io.settings import below
 from ragbench.io.values import is_list, is_object
 from ragbench.masking import mask_url
 from ragbench.rag.json_path import JsonPath, PathProblem, described_value, parse_path
@@ -199,11 +200,18 @@ def read_mapping(
         headers: an object, or lines as ``--header`` has them.
 
     Raises:
-        ConfigError: a part is wrong, or an environment variable is not set.
+        SettingsError: a part is wrong, or an environment variable is not set; it has the place.
     """
-    fields = _fields_of(send, "send", read_send)
-    paths = _fields_of(take, "take", read_take)
-    header_values = _fields_of(headers, "headers", read_headers)
+    with below("send"):
+        fields = _fields_of(send, "send", read_send)
+        placeholders_of(fields)
+    with below("take"):
+        paths = _fields_of(take, "take", read_take)
+    with below("headers"):
+        header_values = _fields_of(headers, "headers", read_headers)
+        sent_headers = _sent_headers(header_values)
+    with below("url"):
+        placeholders_of(service.url)
     address = service.url
     method = service.method or "POST"
     key = ""
@@ -215,13 +223,22 @@ def read_mapping(
         key = preset.key
         for name in preset.needs:
             if name not in fields:
-                raise ConfigError(f"{service.preset} needs --send {name}=..., such as {name}=NAME")
+                with below("send"):
+                    raise ConfigError(
+                        f"{service.preset} needs --send {name}=..., such as {name}=NAME"
+                    )
+    with below("send"):
+        sent_fields = values_with_variables(fields, "--send")
+    taken: list[Taken] = []
+    for name, value in paths.items():
+        with below("take", name):
+            taken.append(_taken(name, value))
     mapping = ServiceMapping(
         address=address,
         method=method,
-        send=values_with_variables(fields, "--send"),
-        take=tuple(_taken(name, value) for name, value in paths.items()),
-        headers=_sent_headers(header_values),
+        send=sent_fields,
+        take=tuple(taken),
+        headers=sent_headers,
         key=key or "API_KEY",
         written={"method": method, "send": fields, "take": paths, "headers": header_values},
     )
@@ -240,7 +257,11 @@ def _fields_of(
     if isinstance(value, str):
         return dict(read([value]))
     if is_list(value) and all(isinstance(line, str) for line in value):
-        return dict(read(cast("Sequence[str]", value)))
+        lines = cast("Sequence[str]", value)
+        for position, line in enumerate(lines):
+            with below(position):
+                read([line])
+        return dict(read(lines))
     raise ConfigError(f"{name} must be an object or lines, and not {described_value(value)}")
 
 
@@ -305,23 +326,26 @@ def _sent_headers(headers: Mapping[str, Any]) -> dict[str, str]:
     """Headers with the environment variables in them."""
     sent: dict[str, str] = {}
     for name, value in headers.items():
-        if not isinstance(value, (str, int, float)):
-            raise ConfigError(f"the header {name} must be a text")
-        sent[name] = with_variables(str(value), f"the header {name}")
+        with below(name):
+            if not isinstance(value, (str, int, float)):
+                raise ConfigError(f"the header {name} must be a text")
+            sent[name] = with_variables(str(value), f"the header {name}")
     return sent
 
 
 def _check(mapping: ServiceMapping) -> None:
     """Refuses a mapping by which nothing can be asked or measured."""
     if mapping.take and mapping.names.isdisjoint({"answer", "contexts", "ids"}):
-        raise ConfigError(
-            "nothing is taken that could be measured: add --take answer=PATH or contexts=PATH"
-        )
+        with below("take"):
+            raise ConfigError(
+                "nothing is taken that could be measured: add --take answer=PATH or contexts=PATH"
+            )
     if mapping.placeholders.isdisjoint({"query", "messages"}):
-        raise ConfigError(
-            "the question is not sent: add --send question={query}, with the field that the "
-            "service reads it from. 'ragbench doctor --rag URL' tries the usual ones"
-        )
+        with below("send"):
+            raise ConfigError(
+                "the question is not sent: add --send question={query}, with the field that the "
+                "service reads it from. 'ragbench doctor --rag URL' tries the usual ones"
+            )
 
 
 # --- from a response to the fields of a result

@@ -19,6 +19,7 @@ import orjson
 from ragbench.core.case import Said
 from ragbench.core.record import Record
 from ragbench.errors import ConfigError
+from ragbench.io.settings import below
 from ragbench.io.values import is_list, is_object
 from ragbench.masking import hide
 from ragbench.rag.json_path import Each, JsonPath, parse_path, text_of
@@ -57,32 +58,45 @@ class Question(Record):
         }
 
 
-def placeholders_of(value: object) -> set[str]:
+def placeholders_of(template: object) -> set[str]:
     """The placeholders in a template, however deep.
 
     Raises:
-        ConfigError: one has an unknown name.
+        SettingsError: one has an unknown name; it has the place of the text with it.
     """
+    if isinstance(template, str):
+        return _placeholders_in(template)
     names: set[str] = set()
-    if isinstance(value, str):
-        for match in _PLACEHOLDER.finditer(value):
-            name = match["name"]
-            if name is None:
-                continue
-            if name not in PLACEHOLDERS:
-                known = ", ".join(f"{{{placeholder}}}" for placeholder in PLACEHOLDERS)
-                raise ConfigError(
-                    f"there is no placeholder {{{name}}}.{did_you_mean(name, PLACEHOLDERS)} There "
-                    f"are {known}. Write {{{{{name}}}}} to send {{{name}}} as it is"
-                )
-            names.add(name)
-    elif is_object(value):
-        for entry in value.values():
-            names |= placeholders_of(entry)
-    elif is_list(value):
-        for entry in value:
+    for key, entry in _entries_of(template):
+        with below(key):
             names |= placeholders_of(entry)
     return names
+
+
+def _placeholders_in(text: str) -> set[str]:
+    """The placeholders in a text."""
+    names: set[str] = set()
+    for match in _PLACEHOLDER.finditer(text):
+        name = match["name"]
+        if name is None:
+            continue
+        if name not in PLACEHOLDERS:
+            known = ", ".join(f"{{{placeholder}}}" for placeholder in PLACEHOLDERS)
+            raise ConfigError(
+                f"there is no placeholder {{{name}}}.{did_you_mean(name, PLACEHOLDERS)} There "
+                f"are {known}. Write {{{{{name}}}}} to send {{{name}}} as it is"
+            )
+        names.add(name)
+    return names
+
+
+def _entries_of(template: object) -> list[tuple[str | int, object]]:
+    """The entries of an object or a list with their keys or positions; of other values none."""
+    if is_object(template):
+        return list(template.items())
+    if is_list(template):
+        return list(enumerate(template))
+    return []
 
 
 class _Omitted:
@@ -294,13 +308,20 @@ def values_with_variables(template: object, where: str) -> Any:
     """A template with the environment variables in its texts; only ``${NAME}`` alone is replaced.
 
     A longer text may be a template of another language, with such signs of its own.
+
+    Raises:
+        SettingsError: a variable is not set; it has the place of the text with it.
     """
     if isinstance(template, str) and _VARIABLE.fullmatch(template):
         return with_variables(template, where)
+    values: dict[str | int, Any] = {}
+    for key, entry in _entries_of(template):
+        with below(key):
+            values[key] = values_with_variables(entry, where)
     if is_object(template):
-        return {key: values_with_variables(value, where) for key, value in template.items()}
+        return values
     if is_list(template):
-        return [values_with_variables(value, where) for value in template]
+        return list(values.values())
     return template
 
 

@@ -71,6 +71,9 @@ def staffed(
         "retrieve": (workers.make_rag, partial(retrieve_stage, top_k=top_k)),
         "generate": (workers.make_rag, generate_stage),
     }
+    if _answers_in_one_call(rag):
+        # The retrieval brings the answer along: the command takes it from there, and asks nothing.
+        makers["generate"] = (None, generate_stage)
     with ExitStack() as stack:
         engine = stack.enter_context(opened_engine(workers.engine, workers=workers.count))
         callers: dict[str, Callable[[], Map[Any, Any]]] = {}
@@ -101,18 +104,19 @@ def staffed(
         yield stages_on_workers
 
 
+def _answers_in_one_call(rag: object) -> bool:
+    """Whether a RAG's answer comes with its retrieval."""
+    return isinstance(rag, AdaptedRAG) and rag.answers_in_one_call
+
+
 def _check_buildable(rag: RAG) -> None:
     """Refuses a RAG that workers cannot be asked in place of."""
     if rag.is_async:
-        reason = "its methods are coroutines"
-    elif isinstance(rag, AdaptedRAG) and rag.answers_in_one_call:
-        reason = "it answers while it retrieves"
-    else:
-        return
-    raise ConfigError(
-        f"the RAG cannot be built on workers: {reason}. Take on_workers from it, and the command "
-        "asks it itself"
-    )
+        raise ConfigError(
+            "the RAG cannot be built on workers: its methods are coroutines, and one process asks "
+            "many of them at a time. Remove on_workers from its class or factory, and set "
+            "--concurrency"
+        )
 
 
 # --- on a worker

@@ -274,12 +274,17 @@ def right_by_people(book: LabelBook, query: str, response: str) -> float | None:
     """What people say of whether an answer is right, from 0 to 1; None without a label of theirs.
 
     They may have labelled it for any metric of correctness: the question is the same.
+
+    Raises:
+        ConfigError: a label is not on this scale, such as 4 of 5 stars.
     """
     question, answer, _ = key_of(query, response, None)
     key = question, answer, ANY  # whatever contexts it was shown with
     labels: list[HumanLabel] = []
     for metric in (*JUDGED_RIGHT, WORDS_RIGHT):
-        labels += book.of(metric, key)
+        for label in book.of(metric, key):
+            label.check_scale(metric, 0.0, 1.0)
+            labels.append(label)
     return value_of(labels)
 
 

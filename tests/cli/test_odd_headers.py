@@ -66,6 +66,39 @@ def test_the_printed_line_reads_the_table(
     assert first["retrieval"]["value"]["contexts"] == texts_of_first
 
 
+def test_ratings_are_labels_with_the_bound_that_is_printed(ragbench: Ragbench) -> None:
+    Path("rated.csv").write_text(
+        "question,reference,Chatbot output,Note /5\n"
+        "When is noon?,At 12,At midnight.,1\n"
+        "When is lunch?,At noon,At noon.,5\n",
+        encoding="utf-8",
+    )
+
+    refused = ragbench("eval", "rated.csv")
+    options = printed_options(refused.err)
+    done = ragbench("eval", "rated.csv", *options, "-o", "run")
+
+    assert "from 1 to 5, of which 4 and more count as right" in refused.err
+    assert options[-2:] == ["--labels", "answer_correct>=4=rated.csv"]
+    assert "Of 2 cases: 1 right, 1 wrong. Decided by labels of people." in done.out
+
+
+def test_ratings_beside_recorded_answers_are_a_hint_and_never_guessed(ragbench: Ragbench) -> None:
+    Path("rated.csv").write_text(
+        "question,reference,response,rating\nWhen is lunch?,At noon,At noon.,1\n"
+        "When is noon?,At 12,At 12.,5\n",
+        encoding="utf-8",
+    )
+
+    done = ragbench("eval", "rated.csv", "-o", "run")
+    refused = ragbench("report", "run", "--labels", "answer_correct=rated.csv")
+
+    assert 'add --labels "answer_correct>=4=rated.csv"' in done.err
+    assert "by words" in done.out
+    assert refused.code == 2
+    assert "is 5, and answer_correct is at most 1" in refused.err
+
+
 def test_an_answer_whose_side_is_open_is_not_in_the_line(ragbench: Ragbench) -> None:
     Path("cases.csv").write_text("Frage,Antwort\nWann ist Mittag?,Um 12 Uhr\n", encoding="utf-8")
 
@@ -158,3 +191,20 @@ def test_a_utf_16_table_of_a_spreadsheet_has_its_header_below_the_title(ragbench
     refused = ragbench("eval", "cases.csv")
 
     assert "query=FRAGE DES KUNDEN" in printed_options(refused.err)
+
+
+def test_doctor_prints_the_line_that_it_reads(ragbench: Ragbench) -> None:
+    Path("german.csv").write_text(GERMAN, encoding="utf-8")
+
+    refused = ragbench("doctor", "--dataset", "german.csv")
+    done = ragbench("doctor", "--dataset", "german.csv", *printed_options(refused.out))
+
+    assert refused.code == 2
+    assert "data reads       2 cases" in done.out
+
+
+def test_a_field_without_a_dataset_is_refused_by_doctor(ragbench: Ragbench) -> None:
+    refused = ragbench("doctor", "--field", "query=Frage")
+
+    assert refused.code == 2
+    assert "--field goes with --dataset" in refused.err

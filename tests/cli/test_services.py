@@ -138,22 +138,40 @@ def test_recorded_answers_are_scored_whatever_the_file_names(ragbench: Ragbench)
     ragbench("eval", "cases.jsonl").ok()
 
 
+ASKED = "\n  url: http://h\n"
+SENT = f"{ASKED}  send: {{q: '{{query}}'}}\n"
+
+
 @pytest.mark.parametrize(
-    ("section", "message"),
+    ("section", "place", "message"),
     [
-        ("rag: {uri: 'http://h'}", "Did you mean 'url'?"),
-        ("rag: {send: {q: '{query}'}}", "needs 'url'"),
-        ("rag: [a]", "must be the name of a RAG, or hold 'url'"),
-        ("rag:\n  url: http://h\n  send: {q: x}", "the question is not sent"),
-        ("rag:\n  url: http://h\n  send: {q: '{query}'}\n  take: {anser: .a}", "'answer'"),
-        ("rag:\n  url: nowhere\n  take: {answer: .a}", "is not an address"),
+        ("{uri: 'http://h'}", "1: field 'uri'", "Did you mean 'url'?"),
+        ("{send: {q: '{query}'}}", "1: field 'rag'", "needs 'url'"),
+        ("[a]", "1: field 'rag'", "must be the name of a RAG, or hold 'url'"),
+        (f"{ASKED}  send:\n    q: x", "3: field 'send'", "the question is not sent"),
+        (f"{ASKED}  send:\n    in:\n      q: '{{qry}}'", "5: field 'q'", "Did you mean 'query'?"),
+        (f"{ASKED}  send: ['q={{query}}', b]", "3: field 'send'", "--send b: expected KEY=VALUE"),
+        (f"{SENT}  take:\n    x: .a", "5: field 'x'", "There are answer, contexts"),
+        (f"{SENT}  take:\n    ids: .a\n    answer: .b[", "6: field 'answer'", "is not a path"),
+        (f"{SENT}  take:\n    cost: .a", "4: field 'take'", "nothing is taken"),
+        (f"{SENT}  headers:\n    A: 1\n    B: ${{NO}}", "6: field 'B'", "variable NO, which is"),
+        (f"{SENT}  timeout: soon", "4: field 'timeout'", "must be a number, not 'soon'"),
+        (f"{SENT}  retries: -1", "4: field 'retries'", "at least 0, not -1"),
+        (f"{SENT}  method: FETCH", "4: field 'method'", "There are POST, GET"),
+        ("\n  url: nowhere", "2: field 'url'", "is not an address"),
     ],
 )
-def test_a_wrong_section_is_refused_with_its_line(
-    ragbench: Ragbench, section: str, message: str
+def test_a_wrong_section_is_refused_with_line_and_key(
+    ragbench: Ragbench, section: str, place: str, message: str
 ) -> None:
-    Path("ragbench.yaml").write_text(section)
-    ragbench("eval", "cases.jsonl").refused("ragbench.yaml:1", message)
+    Path("ragbench.yaml").write_text(f"rag: {section}")
+    ragbench("eval", "cases.jsonl").refused(f"ragbench.yaml:{place}", message)
+
+
+def test_arguments_of_a_service_that_are_no_numbers_are_refused(ragbench: Ragbench) -> None:
+    arguments = ["--rag-args", '{"timeout": "soon"}']
+    refused = ragbench("eval", "cases.jsonl", "--rag", "http://127.0.0.1:1/ask", *arguments)
+    refused.refused("timeout must be a number, not 'soon'")
 
 
 @pytest.mark.parametrize(

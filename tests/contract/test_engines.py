@@ -404,6 +404,23 @@ class Counting(RAGInterface):
 class Retriever(RAGInterface, families=("retrieval",)):
     on_workers = True
     retrieve = Counting.retrieve
+
+
+def ask(query):
+    """Retrieves and answers in one call."""
+    with open("pids", "a") as file:
+        print(os.getpid(), file=file)
+    return {"answer": f"answer to {query}", "contexts": [f"context of {query}"]}
+
+
+ask.on_workers = True
+
+
+async def ask_async(query):
+    return {"answer": query, "contexts": []}
+
+
+ask_async.on_workers = True
 '''
 
 
@@ -453,6 +470,30 @@ def test_a_case_that_takes_workers_down_fails_alone(cases: str) -> None:
 def test_workers_have_no_part_in_a_stage_that_the_rag_lacks(cases: str) -> None:
     here = evaluated(cases, "local", rag="Retriever")
     assert evaluated(cases, "processes", "--workers", "2", rag="Retriever") == here
+
+
+def test_a_function_that_answers_in_one_call_is_called_once_per_case_on_workers(
+    cases: str,
+) -> None:
+    here = evaluated(cases, "local", rag="ask")
+    Path("pids").unlink()
+
+    on_workers = evaluated(cases, "processes", "--workers", "2", rag="ask")
+
+    asked = Path("pids").read_text("utf-8").split()
+    assert on_workers == here
+    assert str(os.getpid()) not in asked
+    assert len(asked) == 80
+
+
+def test_coroutines_on_workers_are_refused_with_what_to_change(
+    cases: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["eval", cases, "--rag", "counting.py:ask_async", "--engine", "processes"]
+
+    assert main(command) == 2
+
+    assert "Remove on_workers from its class or factory" in capsys.readouterr().err
 
 
 def test_a_script_may_name_workers_for_every_engine(cases: str) -> None:

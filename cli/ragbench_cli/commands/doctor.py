@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,8 +13,11 @@ from ragbench.errors import ConfigError
 from ragbench_cli import console
 from ragbench_cli.console import ExitCode
 from ragbench_cli.models import LLMChoice
-from ragbench_cli.options import JsonOption, option, takes_records
+from ragbench_cli.options import JsonOption, mapping, option, takes_records
 from ragbench_cli.services import ServiceChoice, with_mapping
+
+if TYPE_CHECKING:
+    from ragbench_cli.checks import DoctorCheck
 
 
 class DoctorOptions(Record):
@@ -35,6 +39,8 @@ class DoctorOptions(Record):
     answers, broken letters, gold that no document holds."""
     corpus: Annotated[str | None, option("DOCUMENTS")] = None
     """With --dataset: its documents; those beside it when not given."""
+    field: Annotated[list[str] | None, option("TARGET=SOURCE")] = None
+    """With --dataset: take a field from another name, such as query=Frage; repeatable."""
     llm: bool = False
     """Also call the language model: two small calls, which may be billed."""
     probe: bool = False
@@ -59,15 +65,14 @@ def command(options: DoctorOptions, model: LLMChoice, json: JsonOption = False) 
       ragbench doctor --rag https://host/ask --header 'Authorization=Bearer ${API_KEY}'
       ragbench doctor --pipeline rag.yaml
       ragbench doctor --dataset cases.jsonl --corpus docs
+      ragbench doctor --dataset cases.csv --field query=Frage
       ragbench doctor --llm --llm-base-url http://localhost:8000/v1 --llm-model qwen3
       ragbench doctor --llm --llm-model anthropic/claude-sonnet-5 --probe
     """
     from ragbench_cli import checks
-    from ragbench_cli.output import entry
 
     asked_for = checks.Checks()
-    if options.corpus is not None and options.dataset is None:
-        raise ConfigError("--corpus goes with --dataset")
+    _refuse_without_dataset(options)
     with console.users_code():
         if options.rag is not None:
             named = with_mapping(options.rag, options.rag_args, options.service)
@@ -75,17 +80,37 @@ def command(options: DoctorOptions, model: LLMChoice, json: JsonOption = False) 
         if options.pipeline is not None:
             checks.check_pipeline(asked_for, options.pipeline, options.question)
     if options.dataset is not None:
-        checks.check_dataset(asked_for, options.dataset, options.corpus)
+        fields = mapping(options.field or (), "--field")
+        checks.check_dataset(asked_for, options.dataset, options.corpus, fields)
     if options.llm or options.probe or model.model is not None or model.base_url is not None:
         checks.check_llm(asked_for, model, is_probed=options.probe)
-    installed = checks.check_installation()
     if json:
+        installed = checks.check_installation()
         console.print_json([*asked_for, *installed])
     else:
-        for check in (*asked_for, *checks.installation_in_short(installed)):
-            line = entry(check.name, check.detail, width=17, indent=8)
-            typer.echo(f"{check.state:<8}{line.lstrip()}")
+        _print_checks(asked_for)  # at once: to look at the installation takes seconds
+        installed = checks.check_installation()
+        _print_checks(checks.installation_in_short(installed))
         if asked_for.command:
             typer.echo(f"\n{asked_for.command}")
     if any(check.state == "failed" for check in (*asked_for, *installed)):
         raise typer.Exit(ExitCode.CANNOT_RUN)
+
+
+def _refuse_without_dataset(options: DoctorOptions) -> None:
+    """Refuses options of a dataset where none is named."""
+    for name, value in (("--corpus", options.corpus), ("--field", options.field)):
+        if value is not None and options.dataset is None:
+            raise ConfigError(f"{name} goes with --dataset")
+
+
+def _print_checks(checks: Iterable[DoctorCheck]) -> None:
+    """Prints checks as rows; further lines of a text are options to paste, and not wrapped."""
+    from ragbench_cli.output import entry
+
+    for check in checks:
+        detail, *more_lines = check.detail.splitlines() or [""]
+        row = entry(check.name, detail, width=17, indent=8)
+        typer.echo(f"{check.state:<8}{row.lstrip()}")
+        for line in more_lines:
+            typer.echo(line)

@@ -33,6 +33,14 @@ from ragbench.io.table_head import header_position, look_at_head
         ("Response time", ""),
         ("Question type", ""),
         ("Answer score", ""),
+        ("What the customer wanted to know", "query"),
+        ("What the assistant answered", "response"),
+        ("Customer Q", "query"),
+        ("Approved A", "reference"),
+        ("Bot A", "response"),
+        ("Source A", "source"),
+        ("Ref #", ""),
+        ("Asked by", ""),
         ("Owner", ""),
         ("", ""),
         ("问题", ""),
@@ -46,6 +54,24 @@ def test_headers_that_differ_in_a_number_are_grouped_in_its_order() -> None:
     names = ["Hit 10 text", "Hit 2 text", "Hit 2 score", "Answer 1", "Answer 2"]
 
     assert numbered_headers(names) == [["Hit 2 text", "Hit 10 text"]]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["Fundstelle A", "Fundstelle B", "Fundstelle C"],
+        ["Erster Treffer", "Zweiter Treffer"],
+        ["First source", "Second source", "Third source"],
+        ["Passage trouvé n°1", "Passage trouvé n°2"],
+    ],
+    ids=["letters", "German", "English", "number sign"],
+)
+def test_headers_that_differ_in_a_letter_or_an_ordinal_are_grouped(names: list[str]) -> None:
+    assert numbered_headers(names[::-1]) == [names]
+
+
+def test_a_letter_within_a_name_is_no_position() -> None:
+    assert numbered_headers(["Texte a lire", "Texte b lire"]) == []
 
 
 @pytest.mark.parametrize(

@@ -270,7 +270,7 @@ def test_one_call_endpoints_are_asked_once(server: Server) -> None:
         ("ftp://host", {}, "is not an http:// or https:// URL"),
         ("http://", {}, "is not an http:// or https:// URL"),
         ("http://host", {"timeout": 0}, "timeout must be above 0"),
-        ("http://host", {"retries": -1}, "retries at least 0"),
+        ("http://host", {"retries": -1}, "retries must be at least 0"),
         ("http://host", {"token": 1}, "takes no token; it takes headers, timeout, retries"),
     ],
 )

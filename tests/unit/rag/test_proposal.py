@@ -141,6 +141,10 @@ def test_a_huge_response_is_cut() -> None:
         ('{"error": {"message": "Missing required parameter: \'messages\'."}}', ["messages"]),
         ("query is required", ["query"]),
         ("KeyError: 'user_input'", ["user_input"]),
+        ('{"error": {"message": "payload.utterance must be provided"}}', ["payload.utterance"]),
+        ("Field required: userMessage", ["userMessage"]),
+        ('{"error": "input was not provided"}', ["input"]),
+        ("'prompt' cannot be empty", ["prompt"]),
         ('{"error": "content filter"}', []),
         ("", []),
     ],
@@ -157,6 +161,7 @@ def test_a_refusal_names_fields(body: str, names: list[str]) -> None:
         ("messages", False, "messages={messages}"),
         ("chat_history", False, "chat_history={history}"),
         ("top_k", False, "top_k=5"),
+        ("queries", False, 'queries=["{query}"]'),
         ("sessionId", False, "sessionId={session_id}"),
         ("frage", True, "frage={query}"),
         ("model", False, "model=VALUE"),
@@ -164,3 +169,52 @@ def test_a_refusal_names_fields(body: str, names: list[str]) -> None:
 )
 def test_a_field_is_sent_by_its_name(name: str, is_only: bool, line: str) -> None:
     assert send_line(name, is_only=is_only) == line
+
+
+def test_a_context_per_event_is_no_answer() -> None:
+    body = read_body(
+        '{"t": "ctx", "passage": {"body": "Bees fly from March on.", "ref": "b1"}}\n'
+        '{"t": "ctx", "passage": {"body": "Fish swim in the sea.", "ref": "f1"}}\n'
+        '{"t": "tok", "v": "Yes, "}\n{"t": "tok", "v": "bees fly."}\n'
+    )
+
+    assert take_lines(body) == ["answer=.v", "contexts=.passage.body", "ids=.passage.ref"]
+
+
+def test_a_server_of_graphql_is_sent_its_query_and_a_variable() -> None:
+    refusal = '{"errors": [{"message": "Syntax Error: Unexpected Name \\"Do\\"."}]}'
+
+    assert "--send 'variables.q={query}'" in proposed_send(400, refusal, "POST", {"query": "Do"})
+
+
+def test_an_answer_and_contexts_may_be_below_one_key() -> None:
+    parts = [{"role": "assistant", "parts": [{"type": "text", "text": "Yes, bees fly."}]}]
+    chunks = [{"document": {"uri": "b1"}, "excerpt": "Bees fly from March on."}]
+
+    proposed = lines({"result": {"messages": parts, "grounding": {"chunks": chunks}}})
+
+    assert proposed == [
+        "answer=.result.messages[0].parts[0].text",
+        "contexts=.result.grounding.chunks[].excerpt",
+        "ids=.result.grounding.chunks[].document.uri",
+    ]
+
+
+def test_an_answer_in_plain_pieces_is_beside_an_event_with_sources() -> None:
+    body = read_body(
+        'event: sources\ndata: [{"snippet": "Bees fly from March on."}]\n\n'
+        "event: token\ndata: Yes,\n\nevent: token\ndata:  bees fly.\n\n",
+        "text/event-stream",
+    )
+
+    assert take_lines(body) == ["answer=.", "contexts=.[].snippet"]
+
+
+def test_german_names_of_a_service_are_proposed() -> None:
+    hits = [{"dokument": "b1", "absatz": "Bienen fliegen ab März."}]
+
+    assert lines({"antwort": "Ja, ab März.", "fundstellen": hits}) == [
+        "answer=.antwort",
+        "contexts=.fundstellen[].absatz",
+        "ids=.fundstellen[].dokument",
+    ]

@@ -1,0 +1,162 @@
+"""Ratings of answers on a scale, such as 1 to 5 stars, read as right and wrong.
+
+Only a user knows from which rating on an answer counts as right, so the bound is part of the
+option: ``--labels "answer_correct>=4=answers.csv"``. `ragbench.io.proposals` proposes it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+from ragbench.core.record import Record
+from ragbench.errors import ConfigError
+from ragbench.io.fields import field_names
+from ragbench.io.headers import header_words
+from ragbench.io.values import is_missing
+
+_BOUND = re.compile(r"(?P<metric>[^<>]+?)\s*(?P<sign>>=|<=)\s*(?P<number>\d+(?:\.\d+)?)")
+_RATING = re.compile(
+    r"(?P<number>\d{1,3}(?:[.,]\d+)?)(?:\s*(?:/|of|out of|von|sur|de|su)\s*\d{1,3})?"
+    r"\s*(?:stars?|sterne?|étoiles?|estrellas?|stelle|points?|punkte?|puntos?)?",
+    re.IGNORECASE,
+)
+"""A cell with a rating, such as ``4``, ``4,5``, ``4/5`` or ``4 of 5 stars``."""
+_FULL_STARS = "★⭐"
+_STARS = re.compile(rf"[{_FULL_STARS}]+[☆✩]*")
+_HIGHEST = 10
+"""Scales of people end here at the latest: a larger number is a count, a year or a percentage."""
+_GOOD_SHARE = 0.8
+"""The bound that is proposed, as a share of the highest rating: 4 of 5 stars, or 8 of 10."""
+
+
+class RatingBound(Record):
+    """From which rating on an answer is right."""
+
+    number: float
+    low_is_right: bool = False
+    """Whether ratings up to the number are right, where 1 is the best grade."""
+
+    def is_right(self, rating: float) -> bool:
+        """Whether an answer with this rating is right."""
+        return rating <= self.number if self.low_is_right else rating >= self.number
+
+
+class RatingScale(Record):
+    """The lowest and the highest rating of a column."""
+
+    low: int
+    high: int
+
+    @property
+    def bound(self) -> int:
+        """From which rating on an answer may count as right, if high ratings are good."""
+        return math.ceil(_GOOD_SHARE * self.high)
+
+    @property
+    def reverse_bound(self) -> int:
+        """Up to which rating an answer may count as right, if low ratings are good."""
+        return self.low + self.high - self.bound
+
+    @property
+    def described(self) -> str:
+        """Which ratings the proposed bound counts as right, and what to write for the reverse."""
+        return (
+            f"from {self.low} to {self.high}, of which {self.bound} and more count as right (if "
+            f"{self.low} is the best: answer_correct<={self.reverse_bound})"
+        )
+
+
+def metric_and_bound(text: str) -> tuple[str, RatingBound | None]:
+    """The metric of ``--labels METRIC=FILE``, and the bound where there is one.
+
+    Example:
+        >>> metric_and_bound("answer_correct>=4")
+        ('answer_correct', RatingBound(number=4.0, low_is_right=False))
+
+    Raises:
+        ConfigError: there is a sign of comparison, and no such bound.
+    """
+    match = _BOUND.fullmatch(text.strip())
+    if match is not None:
+        bound = RatingBound(number=float(match["number"]), low_is_right=match["sign"] == "<=")
+        return match["metric"], bound
+    if not set(text).isdisjoint("<>"):
+        raise ConfigError(
+            f"--labels {text}=FILE: expected METRIC>=NUMBER=FILE, such as answer_correct>=4=FILE, "
+            "or METRIC<=NUMBER=FILE where 1 is the best grade"
+        )
+    return text, None
+
+
+def rating_of(value: object) -> float | None:
+    """The rating in a cell; None where it holds none.
+
+    Example:
+        >>> [rating_of(value) for value in (4, "4,5", "4/5", "★★★☆☆", "good")]
+        [4.0, 4.5, 4.0, 3.0, None]
+    """
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, (int, float)):
+        return float(value) if math.isfinite(value) else None
+    if not isinstance(value, str):
+        return None
+    text = value.strip().replace("\ufe0f", "")  # the mark that a character is shown in colour
+    if _STARS.fullmatch(text):
+        return float(sum(text.count(star) for star in _FULL_STARS))
+    match = _RATING.fullmatch(text)
+    return None if match is None else float(match["number"].replace(",", "."))
+
+
+def says_rating(name: str) -> bool:
+    """Whether a field's name says that it holds ratings of answers, such as ``Stars (1-5)``."""
+    words = set(header_words(name))
+    word_lists = field_names("rating")
+    is_of_other = not words.isdisjoint({*field_names("verdict")["others"], *word_lists["others"]})
+    return not is_of_other and not words.isdisjoint(word_lists["words"])
+
+
+def scale_of(name: str, values: Sequence[object]) -> RatingScale | None:
+    """The scale of a column of ratings; None where the name or the values are of something else.
+
+    Ratings are whole or half numbers up to 10, and not only 0 and 1, which are verdicts.
+
+    Args:
+        values: those that are not missing.
+    """
+    if not values or not says_rating(name):
+        return None
+    ratings: list[float] = []
+    for value in values:
+        rating = rating_of(value)
+        if rating is None or not 0 <= rating <= _HIGHEST or not (2 * rating).is_integer():
+            return None
+        ratings.append(rating)
+    if max(ratings) <= 1:
+        return None
+    # "Stars (1-5)" and "4/5" say the highest rating, which nobody may have given.
+    numbers = [int(number) for number in re.findall(r"\d+", name)]
+    for value in values:
+        if isinstance(value, str) and "/" in value:
+            numbers.append(int(value.rpartition("/")[2]))
+    high = math.ceil(max(ratings))
+    for number in numbers:
+        if number <= _HIGHEST:
+            high = max(high, number)
+    return RatingScale(low=0 if min(ratings) < 1 else 1, high=high)
+
+
+def rating_column(names: Sequence[str], values: Sequence[object]) -> str | None:
+    """The only field of a row that holds a rating, or may hold one and is empty.
+
+    Args:
+        names: the fields of the row.
+        values: the value of each field.
+    """
+    columns: list[str] = []
+    for name, value in zip(names, values, strict=True):
+        if says_rating(name) and (is_missing(value) or rating_of(value) is not None):
+            columns.append(name)
+    return columns[0] if len(columns) == 1 else None
