@@ -197,7 +197,9 @@ class LoopThread:
     def frames(self) -> list[FrameType]:
         """What runs in the loop's thread at the moment, the innermost function first."""
         frames: list[FrameType] = []
-        frame = sys._current_frames().get(self._thread.ident or 0)
+        # The one way to see another thread's work; documented, in spite of its underscore.
+        frames_of_threads = sys._current_frames()  # pyright: ignore[reportPrivateUsage]
+        frame = frames_of_threads.get(self._thread.ident or 0)
         while frame is not None:
             frames.append(frame)
             frame = frame.f_back

@@ -72,8 +72,8 @@ def common_cases(
 def _common_and_all_ids(runs: Sequence[RunScores]) -> tuple[set[str], set[str]]:
     """The ids of the cases that every run has, and of those that any has."""
     ids_of_runs = [set(run.table.ids) for run in runs]
-    ids_in_all = set.intersection(*ids_of_runs)
-    ids_in_any = set.union(*ids_of_runs)
+    ids_in_all = ids_of_runs[0].intersection(*ids_of_runs[1:])
+    ids_in_any = ids_of_runs[0].union(*ids_of_runs[1:])
     return ids_in_all, ids_in_any
 
 

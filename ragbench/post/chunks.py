@@ -230,9 +230,8 @@ def chunk_of(item: object, where: str) -> Chunk:
         raise InputError(f"{where}: text must be a text, not {type(text).__name__}")
     score = values.get("score")
     if score is not None:
-        # numpy's numbers are `Real` or `Integral`, too, and none of them is a bool of Python's.
-        is_number = isinstance(score, Real) and not isinstance(score, bool)
-        if not is_number or not math.isfinite(score):
+        # A bool of Python is a `Real`, too. numpy's numbers are, and its bools are not.
+        if isinstance(score, bool) or not isinstance(score, Real) or not math.isfinite(score):
             raise InputError(f"{where}: score must be a finite number, not {score!r}")
         score = float(score)
     id = _id_in(values) or _id_in(metadata)
