@@ -512,7 +512,9 @@ def test_where_ragas_gives_nan_the_case_is_skipped() -> None:
 def test_without_reference_ids_there_is_no_recall_of_ids() -> None:
     retrieval = trace(retrieval=retrieved("a"))
 
-    assert cell("ragas:id_based_context_recall", retrieval) == Cell.skipped("no reference context ids")
+    assert cell("ragas:id_based_context_recall", retrieval) == Cell.skipped(
+        "no reference context ids"
+    )
 
 
 def test_a_recall_of_nothing_retrieved_is_0() -> None:
