@@ -9,26 +9,28 @@ from hypothesis import strategies as st
 from ragbench.core.filters import And, Equals, Exists, Filter, In, Not, Or, Prefix, Range
 
 # Few fields and values, so that filters and metadata meet.
-FIELDS = ["year", "source", "any", "document_id", "a"]
+PLAIN_FIELDS = ["year", "source", "any", "document_id", "a"]
 # A dot leads into a nested mapping.
-FIELDS += ["a.b", "a.b.k", "year.k", "document_id.k"]
+NESTED_FIELDS = ["a.b", "a.b.k", "year.k", "document_id.k"]
 # What a query language may read as its own.
-FIELDS += ['o\'brien "x"', "über", "", "a%b", "half\ud83c", "it's", "--"]
+ODD_FIELDS = ['o\'brien "x"', "über", "", "a%b", "half\ud83c", "it's", "--"]
+FIELDS = [*PLAIN_FIELDS, *NESTED_FIELDS, *ODD_FIELDS]
 
 NUMBERS: list[Any] = [-1.5, 0, 1, 1.0, 2022.5, 2023, 2**53]
 DATES = ["2022", "2023", "2023-05", "2023-05-01", "2023-05-01T10:00:00Z", "2024-01-01"]
 
-SCALARS: list[Any] = [0, 1, 1.0, -1.5, 2023, True, False, "1", "true", "2023"]
-SCALARS += ["2023-05-01", "2023-05-01T12:00:00+02:00"]
+PLAIN_SCALARS: list[Any] = [0, 1, 1.0, -1.5, 2023, True, False, "1", "true", "2023"]
+MOMENTS = ["2023-05-01", "2023-05-01T12:00:00+02:00"]
 # Numbers that no float holds exactly, and a zero with a sign.
-SCALARS += [2**53 + 1, 2**70, -0.0]
+ODD_NUMBERS = [2**53 + 1, 2**70, -0.0]
 # Texts that must be quoted, and halves of characters.
-SCALARS += ["", "a'b\"c\\", "x\x00y", "苹果", "a_b", "a%b", "\ud83c", "\ufdd0d83c"]
+ODD_TEXTS = ["", "a'b\"c\\", "x\x00y", "苹果", "a_b", "a%b", "\ud83c", "\ufdd0d83c"]
 # Around the lengths at which stores cut texts.
-SCALARS += ["x" * 300, "x" * 499, "x" * 500, "x" * 501]
+LONG_TEXTS = ["x" * 300, "x" * 499, "x" * 500, "x" * 501]
+SCALARS: list[Any] = [*PLAIN_SCALARS, *MOMENTS, *ODD_NUMBERS, *ODD_TEXTS, *LONG_TEXTS]
 
-PREFIXES = ["", "2023", "2023-05", "a'b", "a'b\"c\\", "x\x00", "苹", "x", "%", "_"]
-PREFIXES += ["x" * 299, "x" * 500, "x" * 501]
+SHORT_PREFIXES = ["", "2023", "2023-05", "a'b", "a'b\"c\\", "x\x00", "苹", "x", "%", "_"]
+PREFIXES = [*SHORT_PREFIXES, "x" * 299, "x" * 500, "x" * 501]
 
 fields = st.sampled_from(FIELDS)
 scalars = st.sampled_from(SCALARS)

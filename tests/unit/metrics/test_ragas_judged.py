@@ -440,8 +440,8 @@ def test_answers_score_as_in_ragas(
     assert value(metric, answered(response, reference)) == expected
 
 
-ROUGE_WORDS = ["The", "a", "cat", "cats", "sat.", "sitting", "on", "mats,"]
-ROUGE_WORDS += ["state-of-the-art", "2,008"]
+SENTENCE_WORDS = ["The", "a", "cat", "cats", "sat.", "sitting", "on", "mats,"]
+ROUGE_WORDS = [*SENTENCE_WORDS, "state-of-the-art", "2,008"]
 
 
 @pytest.mark.extra("text")
