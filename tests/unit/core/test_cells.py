@@ -12,15 +12,20 @@ from ragbench import Case, Failure, GenerationResult, Outcome, RetrievalResult, 
 from ragbench.core.trace import SampleRow, sample_row
 from tests.unit.io.traces import failed, measured, skipped
 
+# --- failures
+
 
 def failure_of(error: BaseException) -> Failure:
+    """The record of an error, which is raised first so that it has a traceback."""
     try:
         raise error
     except BaseException as raised:  # noqa: BLE001  # whatever a RAG may raise
         return Failure.of(raised, stage="generate")
 
 
-def test_the_chain_of_causes_is_kept_and_ends() -> None:
+@pytest.fixture
+def chained() -> Failure:
+    """An error that was raised from another one, while a third one was handled."""
     try:
         try:
             try:
@@ -30,109 +35,197 @@ def test_the_chain_of_causes_is_kept_and_ends() -> None:
         except LookupError:
             raise ValueError("no answer")  # noqa: B904  # the chain by context is what is tested
     except ValueError as error:
-        failure = Failure.of(error, stage="retrieve")
-    assert failure.cause == "LookupError: no index <- OSError: connection refused"
-    assert str(failure) == f"retrieve: ValueError: no answer <- {failure.cause}"
-    one, two = ValueError("one"), ValueError("two")
-    one.__cause__, two.__cause__ = two, one
-    assert Failure.of(one, stage="retrieve").cause == "ValueError: two"
+        return Failure.of(error, stage="retrieve")
+
+
+def test_the_chain_of_causes_is_kept(chained: Failure) -> None:
+    assert chained.cause == "LookupError: no index <- OSError: connection refused"
+
+
+def test_a_failure_is_written_as_its_stage_its_error_and_its_causes(chained: Failure) -> None:
+    assert str(chained) == (
+        "retrieve: ValueError: no answer <- LookupError: no index <- OSError: connection refused"
+    )
+
+
+def test_a_chain_of_causes_that_is_a_circle_ends() -> None:
+    question = ValueError("question")
+    answer = ValueError("answer")
+    question.__cause__ = answer
+    answer.__cause__ = question
+
+    assert Failure.of(question, stage="retrieve").cause == "ValueError: answer"
 
 
 @pytest.mark.parametrize("text", ["\ud800", "a\udfffb", "\x00", "\x1b[31m", "名", ""])
 def test_any_message_can_be_written_down(text: str) -> None:
     failure = failure_of(ValueError(text))
-    for part in (failure.message, failure.traceback, str(failure)):
-        assert part is not None
-        part.encode()
+
+    assert failure.traceback is not None
+    failure.message.encode()
+    failure.traceback.encode()
+    str(failure).encode()
     msgspec.json.encode(failure)
 
 
+class BrokenError(Exception):
+    """An error whose message cannot be made."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("nested")
+
+
 def test_a_message_that_cannot_be_made_is_reported() -> None:
-    class Broken(Exception):
-        def __str__(self) -> str:
-            raise RuntimeError("nested")
+    failure = failure_of(BrokenError())
 
-    said = "(its message cannot be read: RuntimeError)"
-    assert failure_of(Broken()).message == said
+    assert failure.message == "(its message cannot be read: RuntimeError)"
+
+
+def test_a_cause_whose_message_cannot_be_made_is_reported() -> None:
     error = ValueError("outer")
-    error.__cause__ = Broken()
-    assert failure_of(error).cause == f"Broken: {said}"
+    error.__cause__ = BrokenError()
+
+    failure = failure_of(error)
+
+    assert failure.cause == "BrokenError: (its message cannot be read: RuntimeError)"
 
 
-def test_a_huge_message_keeps_its_ends() -> None:
-    failure = failure_of(ValueError("begin" + "x" * 5_000_000 + "end"))
-    assert re.fullmatch(r"begin.*\(4,990,008 characters\).*end", failure.message, re.S)
-    assert failure.traceback is not None
-    assert max(len(failure.message), len(failure.traceback)) < 11_000
+@pytest.fixture(scope="module")
+def failure_with_huge_message() -> Failure:
+    return failure_of(ValueError("begin" + "x" * 5_000_000 + "end"))
 
 
-SKIPPED, FAILED = skipped("no generator"), failed("retrieve")
+def test_a_huge_message_keeps_its_ends(failure_with_huge_message: Failure) -> None:
+    message = failure_with_huge_message.message
+
+    assert re.fullmatch(r"begin.*\(4,990,008 characters\).*end", message, re.S)
+    assert len(message) < 11_000
+
+
+def test_the_traceback_of_a_huge_message_is_short(failure_with_huge_message: Failure) -> None:
+    traceback = failure_with_huge_message.traceback
+
+    assert traceback is not None
+    assert len(traceback) < 11_000
+
+
+# --- rows of samples
+
+NO_GENERATOR = skipped("no generator")
+FAILED_RETRIEVAL = failed("retrieve")
 
 
 def row(
-    retrieval: Outcome[Any] = SKIPPED,
-    generation: Outcome[Any] = SKIPPED,
+    retrieval: Outcome[Any] = NO_GENERATOR,
+    generation: Outcome[Any] = NO_GENERATOR,
     post_retrieval: Outcome[Any] | None = None,
     **facts: Any,
 ) -> SampleRow:
+    """The row of a case with these facts, after these stages."""
     case = Case(id="c", query="q", **facts)
-    stages: Any = {} if post_retrieval is None else {"post_retrieval": post_retrieval}
-    return sample_row(Trace(case=case, retrieval=retrieval, generation=generation, **stages))
-
-
-def test_every_field_of_a_full_trace_is_found_and_lists_are_not_copied() -> None:
-    contexts, candidates = ["one", "two"], ["a", "b"]
-    facts = {"persona_name": "p", "query_style": "formal", "query_length": "short"}
-    own: Any = {"reference_contexts": ("one",), "reference_context_ids": ("1",), "reference": "a"}
-    found: Any = {"retrieved_contexts": ["one", "two"], "retrieved_context_ids": ["1", "2"]}
-    made = row(
-        measured(RetrievalResult(contexts, context_ids=["1", "2"])),
-        measured(GenerationResult("a", multi_responses=candidates)),
-        metadata={"rubrics": {"score1": "bad"}, **facts},
-        **own,
+    trace = Trace(
+        case=case, retrieval=retrieval, generation=generation, post_retrieval=post_retrieval
     )
-    assert made == SampleRow(
+    return sample_row(trace)
+
+
+def test_every_field_of_a_full_trace_is_found() -> None:
+    sample = row(
+        measured(RetrievalResult(["one", "two"], context_ids=["1", "2"])),
+        measured(GenerationResult("a", multi_responses=["a", "b"])),
+        reference="a",
+        reference_contexts=("one",),
+        reference_context_ids=("1",),
+        metadata={
+            "rubrics": {"score1": "bad"},
+            "persona_name": "p",
+            "query_style": "formal",
+            "query_length": "short",
+        },
+    )
+
+    assert sample == SampleRow(
         user_input="q",
+        retrieved_contexts=["one", "two"],
+        retrieved_context_ids=["1", "2"],
         response="a",
         multi_responses=["a", "b"],
+        reference="a",
+        reference_contexts=("one",),
+        reference_context_ids=("1",),
         rubrics={"score1": "bad"},
-        **own,
-        **found,
-        **facts,
+        persona_name="p",
+        query_style="formal",
+        query_length="short",
     )
-    assert made.retrieved_contexts is contexts and made.multi_responses is candidates
 
 
-def test_failed_and_skipped_stages_leave_none_and_nothing_found_leaves_an_empty_list() -> None:
-    assert row(FAILED) == SampleRow(user_input="q")
+def test_lists_are_not_copied() -> None:
+    contexts = ["one", "two"]
+    candidates = ["a", "b"]
+
+    sample = row(
+        measured(RetrievalResult(contexts)),
+        measured(GenerationResult("a", multi_responses=candidates)),
+    )
+
+    assert sample.retrieved_contexts is contexts
+    assert sample.multi_responses is candidates
+
+
+def test_failed_and_skipped_stages_leave_none() -> None:
+    assert row(FAILED_RETRIEVAL, NO_GENERATOR) == SampleRow(user_input="q")
+
+
+def test_an_empty_retrieval_leaves_an_empty_list_and_a_declined_answer_its_text() -> None:
     declined = Outcome(status=Status.ABSTAINED, value=GenerationResult(""))
-    nothing = row(measured(RetrievalResult([])), declined)
-    assert nothing == SampleRow(user_input="q", retrieved_contexts=[], response="")
+
+    sample = row(measured(RetrievalResult([])), declined)
+
+    assert sample == SampleRow(user_input="q", retrieved_contexts=[], response="")
+
+
+RETRIEVED = measured(RetrievalResult(["a", "b"], context_ids=["1", "2"]))
 
 
 def test_what_generation_was_given_counts_as_retrieved() -> None:
-    retrieval = measured(RetrievalResult(["a", "b"], context_ids=["1", "2"]))
-    kept = measured(RetrievalResult(["b"], context_ids=["2"]))
-    assert row(retrieval, post_retrieval=kept).retrieved_context_ids == ["2"]
-    assert row(retrieval, post_retrieval=FAILED).retrieved_contexts is None
+    reranked = measured(RetrievalResult(["b"], context_ids=["2"]))
+
+    sample = row(RETRIEVED, post_retrieval=reranked)
+
+    assert sample.retrieved_context_ids == ["2"]
+
+
+def test_where_the_stage_after_retrieval_failed_generation_was_given_nothing() -> None:
+    sample = row(RETRIEVED, post_retrieval=FAILED_RETRIEVAL)
+
+    assert sample.retrieved_contexts is None
 
 
 @pytest.mark.parametrize(
-    ("facts", "reference_ids", "reference"),
+    ("facts", "reference_ids"),
     [
-        ({"grades": {"a": 2, "b": 0, "c": 1, "d": -1}}, ["a", "c"], None),
-        ({"grades": {"a": 2}, "reference_context_ids": ()}, (), None),
-        ({"grades": {"a": 0}}, [], None),
-        ({"alternative_references": ("x", "y")}, None, "x"),
+        ({"grades": {"a": 2, "b": 0, "c": 1, "d": -1}}, ["a", "c"]),
+        ({"grades": {"a": 2}, "reference_context_ids": ()}, ()),
+        ({"grades": {"a": 0}}, []),
     ],
+    ids=["grades from 1 on", "ids come first", "no relevant grade"],
 )
-def test_grades_and_alternatives_stand_in(
-    facts: dict[str, Any], reference_ids: object, reference: str | None
-) -> None:
-    made = row(**facts)
-    assert (made.reference_context_ids, made.reference) == (reference_ids, reference)
+def test_grades_stand_in_for_ids(facts: dict[str, Any], reference_ids: object) -> None:
+    sample = row(**facts)
+
+    assert sample.reference_context_ids == reference_ids
+    assert sample.reference is None
+
+
+def test_an_alternative_reference_stands_in_for_the_reference() -> None:
+    sample = row(alternative_references=("x", "y"))
+
+    assert sample.reference == "x"
+    assert sample.reference_context_ids is None
 
 
 def test_metadata_of_another_type_is_the_users_own() -> None:
     metadata = {"rubrics": ["x"], "persona_name": 3, "query_style": None, "query_length": 12}
+
     assert row(metadata=metadata) == SampleRow(user_input="q")

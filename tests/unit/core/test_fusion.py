@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -13,56 +13,110 @@ from ragbench.core.fusion import ScoreOrders, reciprocal_rank_fusion, reciprocal
 from ragbench.post.augment import fuse
 from ragbench.post.operator import RankedChunk, in_order
 
-RANKINGS = st.lists(
-    st.lists(st.sampled_from("abcdef"), max_size=6, unique=True), min_size=1, max_size=3
-)
 
-
-def chunks(ids: list[str]) -> list[Chunk]:
+def chunks(ids: Sequence[str]) -> list[Chunk]:
     return [Chunk(id=id, text=id) for id in ids]
 
 
-def test_reciprocal_ranks_by_hand() -> None:
-    found = reciprocal_rank_scores([["a", "b"], ["b", "c", "b"]])
-    assert found == pytest.approx({"a": 1 / 61, "b": 1 / 62 + 1 / 61, "c": 1 / 62})
-    found = reciprocal_rank_scores([["a"], ["a", "b"]], weights=[2, 0.5], rrf_k=1)
-    assert found == pytest.approx({"a": 2 / 2 + 0.5 / 2, "b": 0.5 / 3})
+def ids_of(ranking: Sequence[Chunk]) -> list[str]:
+    return [chunk.id for chunk in ranking]
+
+
+# --- by hand
+
+
+def test_each_ranking_adds_one_over_sixty_and_the_rank() -> None:
+    scores = reciprocal_rank_scores([["a", "b"], ["b", "c"]])
+
+    assert scores == pytest.approx({"a": 1 / 61, "b": 1 / 62 + 1 / 61, "c": 1 / 62})
+
+
+def test_an_id_that_a_ranking_repeats_counts_once_at_its_first_rank() -> None:
+    scores = reciprocal_rank_scores([["b", "c", "b"]])
+
+    assert scores == pytest.approx({"b": 1 / 61, "c": 1 / 62})
+
+
+def test_a_ranking_counts_by_its_weight_and_the_constant_can_be_set() -> None:
+    scores = reciprocal_rank_scores([["a"], ["a", "b"]], weights=[2, 0.5], rrf_k=1)
+
+    assert scores == pytest.approx({"a": 2 / 2 + 0.5 / 2, "b": 0.5 / 3})
+
+
+def test_weights_of_another_number_than_the_rankings_are_refused() -> None:
     with pytest.raises(ValueError, match="argument"):
         reciprocal_rank_scores([["a"]], weights=[1, 2])
 
 
-def test_of_equal_scores_the_lower_id_comes_first() -> None:
-    found = reciprocal_rank_fusion([chunks(["b", "x"]), chunks(["a", "x"])])
-    assert [one.id for one in found] == ["x", "a", "b"]
-    assert [one.id for one in reciprocal_rank_fusion([chunks(["b"]), chunks(["a"])])] == ["a", "b"]
-    assert [one.id for one in reciprocal_rank_fusion([chunks(["b", "a"])], top_k=1)] == ["b"]
+@pytest.mark.parametrize(
+    ("rankings", "fused"), [(["bx", "ax"], ["x", "a", "b"]), (["b", "a"], ["a", "b"])]
+)
+def test_of_equal_scores_the_lower_id_comes_first(rankings: list[str], fused: list[str]) -> None:
+    # Each letter is the id of a chunk.
+    chunk_rankings = [chunks(ids) for ids in rankings]
+
+    assert ids_of(reciprocal_rank_fusion(chunk_rankings)) == fused
+
+
+def test_only_the_top_chunks_are_given() -> None:
+    fused = reciprocal_rank_fusion([chunks(["b", "a"])], top_k=1)
+
+    assert ids_of(fused) == ["b"]
+
+
+# --- for any rankings
+
+IDS = st.lists(st.sampled_from("abcdefgh"), unique=True)
+RANKINGS = st.lists(IDS, min_size=1, max_size=3)
+
+
+def unscored(chunk: Chunk) -> RankedChunk:
+    """A chunk as a merge takes it, before it has a rank."""
+    return RankedChunk(chunk=chunk, score=None, rank=1, initial_score=None, initial_rank=None)
 
 
 @given(RANKINGS)
 def test_retrieval_and_merging_fuse_alike(rankings: list[list[str]]) -> None:
     weights = [1.0, 0.5, 2.0][: len(rankings)]
-    retrieved = reciprocal_rank_fusion([chunks(ids) for ids in rankings], weights=weights)
-    plain: Any = {"score": None, "rank": 1, "initial_score": None, "initial_rank": None}
-    entries = [
-        in_order([RankedChunk(chunk=one, **plain) for one in chunks(ids)]) for ids in rankings
-    ]
-    merged = [(one.chunk.id, one.score) for one in fuse(entries, "rrf", weights)]
-    assert merged == [(one.id, one.score) for one in retrieved]
+    chunk_rankings = [chunks(ids) for ids in rankings]
+    entry_rankings: list[Sequence[RankedChunk]] = []
+    for ranking in chunk_rankings:
+        entries = [unscored(chunk) for chunk in ranking]
+        entry_rankings.append(in_order(entries))
+
+    retrieved = reciprocal_rank_fusion(chunk_rankings, weights=weights)
+    merged = fuse(entry_rankings, "rrf", weights)
+
+    retrieved_scores = [(chunk.id, chunk.score) for chunk in retrieved]
+    merged_scores = [(entry.chunk.id, entry.score) for entry in merged]
+    assert merged_scores == retrieved_scores
 
 
-IDS = st.lists(st.sampled_from("abcdefgh"), unique=True)
+@given(IDS, IDS)
+def test_every_chunk_is_given_once(dense: list[str], sparse: list[str]) -> None:
+    fused = reciprocal_rank_fusion([chunks(dense), chunks(sparse)])
+
+    assert sorted(ids_of(fused)) == sorted({*dense, *sparse})
 
 
-@given(first=IDS, second=IDS, k=st.integers(1, 100))
-def test_every_chunk_is_held_once_whatever_the_order_of_the_rankings(
-    first: list[str], second: list[str], k: int
+@given(IDS, IDS, st.integers(1, 100))
+def test_the_order_of_the_rankings_changes_nothing(
+    dense: list[str], sparse: list[str], rrf_k: int
 ) -> None:
-    fused = reciprocal_rank_fusion([chunks(first), chunks(second)], rrf_k=k)
-    assert sorted(one.id for one in fused) == sorted({*first, *second})
-    swapped = reciprocal_rank_fusion([chunks(second), chunks(first)], rrf_k=k)
-    assert [one.id for one in fused] == [one.id for one in swapped]
-    alone = reciprocal_rank_fusion([chunks(first), chunks(first)], weights=[1, 0])
-    assert [one.id for one in alone] == first
+    fused = reciprocal_rank_fusion([chunks(dense), chunks(sparse)], rrf_k=rrf_k)
+    swapped = reciprocal_rank_fusion([chunks(sparse), chunks(dense)], rrf_k=rrf_k)
+
+    assert ids_of(fused) == ids_of(swapped)
+
+
+@given(IDS)
+def test_a_ranking_beside_one_of_no_weight_stays_as_it_is(ids: list[str]) -> None:
+    fused = reciprocal_rank_fusion([chunks(ids), chunks(ids)], weights=[1, 0])
+
+    assert ids_of(fused) == ids
+
+
+# --- whether the best score is the highest or the lowest
 
 
 @pytest.mark.parametrize(
@@ -81,22 +135,40 @@ def test_the_direction_of_a_list(scores: list[float], rising: bool | None) -> No
     assert rises(scores) is rising
 
 
+OPPOSITE = {True: False, False: True, None: None}
+
+
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False)))
 def test_a_list_read_backwards_goes_the_other_way(scores: list[float]) -> None:
-    there, back = rises(scores), rises(scores[::-1])
-    assert (there is None) is (back is None)
-    assert there is None or there is not back
+    assert rises(scores[::-1]) is OPPOSITE[rises(scores)]
+
+
+def note_of(*, rising: int, falling: int, mixed: int) -> str | None:
+    """The note on a run with so many lists of each direction, and fifty of equal scores."""
+    orders = ScoreOrders()
+    for _ in range(rising):
+        orders.add((1, 2))
+    for _ in range(falling):
+        orders.add((2, 1))
+    for _ in range(mixed):
+        orders.add((1, 3, 2))
+    for _ in range(50):
+        orders.add((1, 1))
+    return orders.note()
+
+
+@pytest.mark.parametrize(("falling", "mixed"), [(1, 0), (0, 1)])
+def test_where_nine_lists_of_ten_rise_it_is_noted(falling: int, mixed: int) -> None:
+    note = note_of(rising=9, falling=falling, mixed=mixed)
+
+    assert note is not None
+    assert note.startswith("In 9 of 10 retrievals with different scores these rise")
 
 
 @pytest.mark.parametrize(
-    ("rising", "falling", "mixed", "said"),
-    [(9, 1, 0, True), (9, 0, 1, True), (8, 1, 0, False), (8, 0, 1, False), (0, 0, 0, False)],
+    ("rising", "falling", "mixed"),
+    [(8, 1, 0), (8, 0, 1), (0, 0, 0)],
+    ids=["8 of 9", "8 of 9, one mixed", "equal scores alone"],
 )
-def test_nine_lists_of_ten_must_rise(rising: int, falling: int, mixed: int, said: bool) -> None:
-    orders = ScoreOrders()
-    for scores, times in (((1, 2), rising), ((2, 1), falling), ((1, 3, 2), mixed), ((1, 1), 50)):
-        for _ in range(times):
-            orders.add(scores)
-    note = orders.note()
-    assert (note is not None) is said
-    assert note is None or note.startswith("In 9 of 10 retrievals with different scores these rise")
+def test_where_fewer_lists_rise_nothing_is_noted(rising: int, falling: int, mixed: int) -> None:
+    assert note_of(rising=rising, falling=falling, mixed=mixed) is None

@@ -29,9 +29,11 @@ def retrieved(
     metadata: Sequence[Mapping[str, Any]] | None = None,
     seconds: float | None = None,
 ) -> Outcome[RetrievalResult[Any]]:
-    contexts = [f"text of {id}" for id in ids] if texts is None else list(texts)
+    if texts is None:
+        texts = [f"text of {id}" for id in ids]
+    context_ids = list(ids) if with_ids else None
     result: RetrievalResult[Any] = RetrievalResult(
-        contexts, context_ids=list(ids) if with_ids else None, context_metadata=metadata
+        list(texts), context_ids=context_ids, context_metadata=metadata
     )
     return Outcome(status=Status.MEASURED, value=result, seconds=seconds)
 
@@ -72,6 +74,8 @@ def trace(
     retrieval: Outcome[RetrievalResult[Any]] = SKIPPED,
     generation: Outcome[GenerationResult[Any]] = SKIPPED,
 ) -> Trace:
+    """A case with what its dataset says of it, and what the RAG retrieved and answered."""
+    spans = [Evidence(text=text) for text in evidence]
     case = Case(
         id="case",
         query="query",
@@ -80,7 +84,7 @@ def trace(
         reference_contexts=None if gold_texts is None else tuple(gold_texts),
         reference_context_ids=None if gold is None else tuple(gold),
         grades=grades,
-        evidence=tuple(Evidence(text=text) for text in evidence),
+        evidence=tuple(spans),
         answerable=answerable,
     )
     return Trace(case=case, retrieval=retrieval, generation=generation)
@@ -100,14 +104,15 @@ def cells(
     return Plan(parse_metrics(metrics), matching=matching).score(traces)
 
 
-def cell(name: str, one: Trace, *, matching: Matching = Matching.AUTO) -> Cell:
-    return cells(name, one, matching=matching)[0][0]
+def cell(metric: str, trace: Trace, *, matching: Matching = Matching.AUTO) -> Cell:
+    rows = cells(metric, trace, matching=matching)
+    return rows[0][0]
 
 
-def value(name: str, one: Trace, *, matching: Matching = Matching.AUTO) -> float:
-    found = cell(name, one, matching=matching)
-    assert found.value is not None, found
-    return found.value
+def value(metric: str, trace: Trace, *, matching: Matching = Matching.AUTO) -> float:
+    measured = cell(metric, trace, matching=matching)
+    assert measured.value is not None, measured
+    return measured.value
 
 
 Say = Callable[[str, Mapping[str, Any], int], Any]
@@ -150,10 +155,10 @@ class Judge:
     ) -> Reply[Any]:
         prompt = messages[-1].content
         self.asked.append((prompt, repeat))
-        said = self.say(prompt, schema.definition, repeat)
-        if isinstance(said, Exception):
-            raise said
-        text = json.dumps(said)
+        answer = self.say(prompt, schema.definition, repeat)
+        if isinstance(answer, Exception):
+            raise answer
+        text = json.dumps(answer)
         # Raises LLMReplyError, as the client in the end.
         return replace(reply("", text, "m"), value=read_structure(text, schema), cached=False)
 
@@ -168,15 +173,18 @@ def judged(metric: str, trace: Trace, judge: Judge, *, repeats: int = 1) -> Judg
 
 
 def statements(texts: Sequence[str], verdicts: Sequence[int]) -> Say:
+    """A judge that finds these statements in an answer, then gives each a verdict.
+
+    With fewer verdicts than statements, the judge forgets the last ones.
+    """
+
     def say(prompt: str, schema: Mapping[str, Any], repeat: int) -> Any:
         if schema["title"] in ("StatementGeneratorOutput", "ClaimDecompositionOutput"):
             name = next(iter(schema["properties"]))
             return {name: list(texts)}
-        return {
-            "statements": [
-                {"statement": text, "reason": "because", "verdict": verdict}
-                for text, verdict in zip(texts, verdicts, strict=False)
-            ]
-        }
+        rows: list[dict[str, Any]] = []
+        for text, verdict in zip(texts, verdicts, strict=False):
+            rows.append({"statement": text, "reason": "because", "verdict": verdict})
+        return {"statements": rows}
 
     return say

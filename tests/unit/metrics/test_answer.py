@@ -1,7 +1,8 @@
+"""Answers beside their references: exact and shared words, parts of texts, and correctness."""
+
 from __future__ import annotations
 
 import hashlib
-import math
 import string
 from pathlib import Path
 
@@ -51,11 +52,26 @@ def test_values_computed_by_hand(
     metric: str, response: str, reference: str, expected: float
 ) -> None:
     # An empty response is a declined answer unless the system says that it is none.
-    said = generated(response, abstained=False)
-    one = trace(references=[reference], generation=said)
-    assert value(metric, one) == pytest.approx(expected, abs=1e-12)
-    several = trace(references=[reference, response], generation=said)
-    assert not response or value(metric, several) == 1.0  # the best reference counts
+    answer = generated(response, abstained=False)
+    case = trace(references=[reference], generation=answer)
+
+    assert value(metric, case) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        "exact_match",
+        "exact_match(normalise=none)",
+        "token_f1",
+        "token_f1(normalise=squad)",
+        "edit_similarity",
+    ],
+)
+def test_the_best_of_several_references_counts(metric: str) -> None:
+    case = answered("Eiffel Tower", "Big Ben", "Eiffel Tower", "Tower")
+
+    assert value(metric, case) == 1.0
 
 
 @given(st.text(st.sampled_from(string.printable), max_size=60))
@@ -117,8 +133,30 @@ def test_values_of_rouge_bleu_and_chrf(
     metric: str, response: str, reference: str, expected: float
 ) -> None:
     assert value(metric, answered(response, reference)) == pytest.approx(expected, abs=1e-9)
-    assert value(metric, answered(response, "else", reference, "?")) >= expected - 1e-9
-    assert value(metric, answered(response, response)) <= 1.0
+
+
+@pytest.mark.extra("text")
+@pytest.mark.parametrize("metric", ["rouge1", "rouge2", "rougeL", "bleu", "chrf"])
+def test_further_references_lower_no_value(metric: str) -> None:
+    response = "the cat lay on the mat"
+    reference = "the cat sat on the mat"
+
+    alone = value(metric, answered(response, reference))
+    among_others = value(metric, answered(response, "else", reference, "?"))
+
+    assert among_others >= alone - 1e-9
+
+
+@pytest.mark.extra("text")
+@pytest.mark.parametrize("metric", ["rouge1", "rouge2", "rougeL", "bleu", "chrf"])
+@pytest.mark.parametrize(
+    "text", ["the cat lay on the mat", "dog", "salt &amp; a lot of pepper", "北京是中国的首都"]
+)
+def test_no_value_is_above_one(metric: str, text: str) -> None:
+    case = answered(text, text)
+
+    # ROUGE reads no word in Chinese: such a reference is skipped.
+    assert (cell(metric, case).value or 0.0) <= 1.0
 
 
 @pytest.mark.extra("text")
@@ -139,34 +177,39 @@ def test_bleu_counts_parts_of_texts_in_any_script(response: str, reference: str)
 
 
 def test_declining_does_not_raise_the_end_to_end_score() -> None:
-    answered_one = trace(references=["5"], generation=generated("5"))
-    declined = [trace(references=["5"], generation=generated("I don't know.")) for _ in range(99)]
-    rows = cells("token_f1, end_to_end_f1", answered_one, *declined)
-    assert [row[0].value for row in rows].count(None) == 99
-    assert math.fsum(row[1].value or 0.0 for row in rows) / 100 == 0.01
+    right = answered("5", "5")
+    declined = answered("I don't know.", "5")
+    traces = [right, *[declined] * 99]
+
+    f1 = [row[0].value for row in cells("token_f1", *traces)]
+    end_to_end = [row[0].value for row in cells("end_to_end_f1", *traces)]
+
+    assert f1 == [1.0, *[None] * 99]  # the mean of one case would be 1
+    assert end_to_end == [1.0, *[0.0] * 99]
 
 
 @pytest.mark.parametrize(
-    ("answerable", "said", "expected"),
+    ("answerable", "response", "expected"),
     [
-        (True, "I don't know.", 0.0),
-        (True, "5", None),
-        (None, "I don't know.", None),
-        (False, "I don't know.", 1.0),
-        (False, "5", 0.0),
+        (True, "I don't know.", Cell.measured(0.0)),
+        (True, "5", Cell.skipped("no reference answer")),
+        (None, "I don't know.", Cell.skipped("no reference answer")),
+        (False, "I don't know.", Cell.measured(1.0)),
+        (False, "5", Cell.measured(0.0)),
     ],
 )
 def test_end_to_end_without_a_reference(
-    answerable: bool | None, said: str, expected: float | None
+    answerable: bool | None, response: str, expected: Cell
 ) -> None:
-    found = cell("end_to_end_em", trace(answerable=answerable, generation=generated(said)))
-    skipped = Cell.skipped("no reference answer")
-    assert found == (skipped if expected is None else Cell.measured(expected))
+    case = trace(answerable=answerable, generation=generated(response))
+
+    assert cell("end_to_end_em", case) == expected
 
 
 # --- whether a chunk holds an answer, by its words alone
 
-LONG = "alpha bravo charlie delta echo foxtrot golf hotel india juliet kappa lima mike"
+ALPHABET = "alpha bravo charlie delta echo foxtrot golf hotel india juliet kappa lima mike"
+ELEVEN = "alpha bravo charlie delta echo foxtrot golf hotel india juliet kappa"
 
 
 @pytest.mark.parametrize(
@@ -185,19 +228,27 @@ LONG = "alpha bravo charlie delta echo foxtrot golf hotel india juliet kappa lim
         ("it lasts 25 months", "two years", False),
         ("fox and more", "fox", True),
         # Of 13 distinct tokens, at least 0.7: ten of them do, nine do not.
-        (" ".join(reversed(LONG.split()[:10])), LONG, True),
-        (" ".join(reversed(LONG.split()[:9])), LONG, False),
+        ("juliet india hotel golf foxtrot echo delta charlie bravo alpha", ALPHABET, True),
+        ("india hotel golf foxtrot echo delta charlie bravo alpha", ALPHABET, False),
         # Of up to 12, none but the whole will do.
-        ("lima " + " ".join(LONG.split()[:11]), " ".join(LONG.split()[:12]), False),
+        (f"lima {ELEVEN}", f"{ELEVEN} lima", False),
     ],
 )
 def test_when_a_chunk_holds_an_answer(chunk: str, answer: str, expected: bool) -> None:
     assert holds_answer(chunk, answer) is expected
 
 
-def test_which_answers_say_something() -> None:
-    assert list(filter(is_telling, ("four", "abc", "both", "none.", "5 kg"))) == ["four", "5 kg"]
+@pytest.mark.parametrize("answer", ["four", "5 kg"])
+def test_an_answer_that_says_something_is_telling(answer: str) -> None:
+    assert is_telling(answer)
 
+
+@pytest.mark.parametrize("answer", ["abc", "both", "none."])
+def test_an_answer_that_is_too_short_or_stands_anywhere_is_not_telling(answer: str) -> None:
+    assert not is_telling(answer)
+
+
+# --- whether an answer is right
 
 WORDS = "the red car of the mayor stands behind the old mill and waits for its driver since noon"
 LONGER = f"{WORDS}; a second one, green and dusty, was sold to a neighbour, who paints houses."
@@ -252,13 +303,27 @@ CONTRADICTED: list[tuple[str, str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("query", "response", "reference", "what"), CONTRADICTED)
-def test_what_says_otherwise_is_wrong(query: str, response: str, reference: str, what: str) -> None:
-    assert verdict(query, response, [reference]).reason == what
+@pytest.mark.parametrize(("query", "response", "reference", "reason"), CONTRADICTED)
+def test_what_says_otherwise_is_wrong(
+    query: str, response: str, reference: str, reason: str
+) -> None:
+    assert verdict(query, response, [reference]).reason == reason
     assert sure_verdict(answer_correct(query, response, [reference])) is False
-    # What it cites is no part of it; of several references the best one counts.
+
+
+@pytest.mark.parametrize(("query", "response", "reference", "reason"), CONTRADICTED)
+def test_what_an_answer_cites_is_no_part_of_it(
+    query: str, response: str, reference: str, reason: str
+) -> None:
     citing = f"{response} [12]\nSources: 110 EUR"
+
     assert sure_verdict(answer_correct(query, citing, [reference])) is False
+
+
+@pytest.mark.parametrize(("query", "response", "reference", "reason"), CONTRADICTED)
+def test_an_answer_is_right_that_is_one_of_several_references(
+    query: str, response: str, reference: str, reason: str
+) -> None:
     assert sure_verdict(answer_correct(query, response, [reference, response])) is True
 
 
@@ -285,55 +350,56 @@ def test_what_is_no_contradiction(query: str, response: str, reference: str) -> 
     assert comparison.agreement is not Agreement.DIFFERENT
 
 
-def test_words_of_a_long_reference_are_rarely_sure() -> None:
-    some = "The mayor owns two, a red car and a green one; nobody knows where either of them is."
-    assert sure_verdict(answer_correct("", some, [LONGER])) is None
+IN_OTHER_WORDS = "The mayor owns two, a red car and a green one; nobody knows where either is."
+
+
+def test_other_words_of_a_long_reference_are_not_sure() -> None:
+    assert sure_verdict(answer_correct("", IN_OTHER_WORDS, [LONGER])) is None
+
+
+def test_the_same_words_of_a_long_reference_are_sure() -> None:
     assert sure_verdict(answer_correct("", LONGER, [LONGER])) is True
-    values = [probability("", text, LONGER) for text in ("nothing of it", some, LONGER)]
-    assert values == sorted(values) and values[0] < 0.3
 
 
-def test_right_and_wrong_words_are_probable_and_improbable() -> None:
+def test_the_more_an_answer_shares_with_a_long_reference_the_more_probable_it_is() -> None:
+    nothing = probability("", "nothing of it", LONGER)
+    other_words = probability("", IN_OTHER_WORDS, LONGER)
+    same_words = probability("", LONGER, LONGER)
+
+    assert nothing < 0.3
+    assert nothing <= other_words <= same_words
+
+
+def test_right_words_are_probable() -> None:
     assert value("answer_correct", answered("27 days", "27 days")) > 0.95
+
+
+def test_wrong_words_are_improbable() -> None:
     assert value("answer_correct", answered("26 days", "27 days")) < 0.1
 
 
-def test_words_that_are_missing_make_no_answer_wrong() -> None:
+@pytest.mark.parametrize(("reference", "chance"), [("27 days", 0.25), ("in the old mill", 0.22)])
+def test_words_that_are_missing_make_no_answer_wrong(reference: str, chance: float) -> None:
     """Another wording may say the same: only what is compared, or a refusal, is wrong."""
-    assert value("answer_correct", answered("blue", "27 days")) == 0.25
-    assert value("answer_correct", answered("blue", "in the old mill")) == 0.22
+    assert value("answer_correct", answered("blue", reference)) == chance
 
 
 def test_other_weights_are_another_version() -> None:
     """Stored scores hold as long as the version does: who changes these files raises it."""
-    files = ("metrics/correct.toml", "text/amounts.toml", "text/units.toml")
-    texts = (Path(ragbench.__file__).parent.joinpath(name).read_bytes() for name in files)
-    digest = hashlib.sha256(b"".join(text.replace(b"\r\n", b"\n") for text in texts))
-    (metric,) = parse_metrics("answer_correct")
+    package = Path(ragbench.__file__).parent
+    digest = hashlib.sha256()
+    for name in ("metrics/correct.toml", "text/amounts.toml", "text/units.toml"):
+        text = package.joinpath(name).read_bytes()
+        digest.update(text.replace(b"\r\n", b"\n"))
+
+    [metric] = parse_metrics("answer_correct")
+
     assert (metric.definition.version, digest.hexdigest()[:12]) == (16, "1b40cc84bedf")
 
 
-WORD = st.sampled_from(
-    [
-        "no",
-        "12",
-        "May",
-        "3rd",
-        "€",
-        "5,000",
-        "Ann",
-        "Lee",
-        "万",
-        "二",
-        "-",
-        ".",
-        "m",
-        "9" * 310,
-        "trillion",
-        "፩",
-    ]
-)
-ANY_TEXTS = st.text(max_size=40) | st.lists(WORD).map(" ".join)
+LARGE_NUMBER = ["9" * 310, "trillion"]
+ODD_WORDS = ["no", "12", "May", "3rd", "€", "5,000", "Ann", "Lee", "万", "二", "-", ".", "m", "፩"]
+ANY_TEXTS = st.text(max_size=40) | st.lists(st.sampled_from(ODD_WORDS + LARGE_NUMBER)).map(" ".join)
 
 
 @example("How many?", "27 days", "9" * 400 + " trillion trillion")
@@ -341,6 +407,10 @@ ANY_TEXTS = st.text(max_size=40) | st.lists(WORD).map(" ".join)
 @given(ANY_TEXTS, ANY_TEXTS, ANY_TEXTS)
 def test_any_texts_give_a_probability(query: str, response: str, reference: str) -> None:
     assert 0 <= probability(query, response, reference) <= 1
-    if reference.strip(" .-€"):
-        comparison = AnswerBeside(query, reference, reference).comparison
-        assert comparison.agreement is not Agreement.DIFFERENT
+
+
+@given(ANY_TEXTS, ANY_TEXTS.filter(lambda reference: reference.strip(" .-€")))
+def test_no_text_differs_from_itself(query: str, reference: str) -> None:
+    comparison = AnswerBeside(query, reference, reference).comparison
+
+    assert comparison.agreement is not Agreement.DIFFERENT

@@ -10,42 +10,56 @@ import pytest
 from ragbench.core.outcome import Cell
 from ragbench.metrics.candidates import expected_calibration_error
 from ragbench.metrics.operational import token_counts
-from tests.unit.metrics.builders import answered, cell, cells, generated, trace, value
+from tests.unit.metrics.builders import answered, cell, generated, trace, value
+
+# --- several answers
 
 
 @pytest.mark.parametrize(
     ("metric", "expected"),
     [
+        # Token F1 of dog is 0, of fox 2/3, of red fox 1.
         ("best_of_n", 1.0),
         ("best_of_n(n=1)", 0.0),
         ("best_of_n(n=2)", 2 / 3),
         ("best_of_n(n=99)", 1.0),
         ("best_of_n(n=2, metric=exact_match)", 0.0),
         ("best_of_n(metric=exact_match)", 1.0),
+        # "fox" is "red fox" without four of its seven characters.
         ("best_of_n(n=2, metric=edit_similarity)", 3 / 7),
     ],
 )
-def test_best_of_n(metric: str, expected: float) -> None:
-    one = trace(
-        references=["red fox"], generation=generated("x", candidates=["dog", "fox", "red fox"])
-    )
-    assert value(metric, one) == pytest.approx(expected)
+def test_the_best_of_the_first_candidates_counts(metric: str, expected: float) -> None:
+    answer = generated("x", candidates=["dog", "fox", "red fox"])
+    case = trace(references=["red fox"], generation=answer)
+
+    assert value(metric, case) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
-    ("candidates", "expected"),
+    ("candidates", "agreement"),
     [
         (["red fox", "Red fox.", "the red fox"], 1.0),
         (["red", "fox", "dog"], 0.0),
-        (["red"], None),  # nobody to agree with
         # red fox / red dog 1/2, red fox / fox 2/3, red dog / fox 0
         (["red fox", "red dog", "fox"], (1 / 2 + 2 / 3) / 3),
     ],
 )
-def test_candidate_agreement(candidates: list[str], expected: float | None) -> None:
-    one = trace(generation=generated("x", candidates=candidates))
-    found = cell("candidate_agreement", one)
-    assert found.value == (None if expected is None else pytest.approx(expected)), found
+def test_candidates_agree_by_the_mean_of_their_pairs(
+    candidates: list[str], agreement: float
+) -> None:
+    case = trace(generation=generated("x", candidates=candidates))
+
+    assert value("candidate_agreement", case) == pytest.approx(agreement)
+
+
+def test_a_single_candidate_has_nobody_to_agree_with() -> None:
+    case = trace(generation=generated("x", candidates=["red"]))
+
+    assert cell("candidate_agreement", case).value is None
+
+
+# --- confidence
 
 
 @pytest.mark.parametrize(
@@ -71,9 +85,11 @@ def test_candidate_agreement(candidates: list[str], expected: float | None) -> N
 def test_calibration_of_one_answer(
     setting: str, response: str, confidence: float, brier: float, gap: float
 ) -> None:
-    one = trace(references=["red fox"], generation=generated(response, confidence=confidence))
-    row = cells(f"brier{setting}, ECE{setting}", one)[0]
-    assert [c.value for c in row] == pytest.approx([brier, gap])
+    """The reference is "red fox"; the gap is what a case adds to the calibration error."""
+    case = trace(references=["red fox"], generation=generated(response, confidence=confidence))
+
+    assert value(f"brier{setting}", case) == pytest.approx(brier)
+    assert value(f"ECE{setting}", case) == pytest.approx(gap)
 
 
 @pytest.mark.parametrize(
@@ -89,50 +105,95 @@ def test_calibration_of_one_answer(
         ([0.95, -0.105], 10, (0.95 + 0.105) / 2),
     ],
 )
-def test_ece_computed_by_hand(gaps: list[float], bins: int, expected: float) -> None:
+def test_the_calibration_error_computed_by_hand(
+    gaps: list[float], bins: int, expected: float
+) -> None:
+    """A gap is 1 - confidence of a right answer, and - confidence of a wrong one."""
     assert expected_calibration_error(gaps, bins=bins) == pytest.approx(expected)
 
 
+# --- declining
+
+
 @pytest.mark.parametrize(
-    ("response", "answerable", "expected"),
+    ("response", "answerable", "accuracy", "answer_rate", "recall", "precision"),
     [
-        # accuracy, answer rate, abstention recall, abstention precision
-        ("Paris", True, [1.0, 1.0, None, None]),
-        ("I don't know.", True, [0.0, 0.0, None, 0.0]),
-        ("Paris", False, [0.0, None, 0.0, None]),
-        ("I don't know.", False, [1.0, None, 1.0, 1.0]),
+        ("Paris", True, 1.0, 1.0, None, None),
+        ("I don't know.", True, 0.0, 0.0, None, 0.0),
+        ("Paris", False, 0.0, None, 0.0, None),
+        ("I don't know.", False, 1.0, None, 1.0, 1.0),
     ],
 )
 def test_the_table_of_answering(
-    response: str, answerable: bool, expected: list[float | None]
+    response: str,
+    answerable: bool,
+    accuracy: float,
+    answer_rate: float | None,
+    recall: float | None,
+    precision: float | None,
 ) -> None:
-    one = trace(answerable=answerable, generation=generated(response))
-    names = "abstention_accuracy, answer_rate, abstention_recall, abstention_precision"
-    row = cells(names, one)[0]
-    assert [c.value for c in row] == expected
-    assert all(c.reason for c in row if c.value is None)
+    case = trace(answerable=answerable, generation=generated(response))
+
+    assert cell("abstention_accuracy", case).value == accuracy
+    assert cell("answer_rate", case).value == answer_rate
+    assert cell("abstention_recall", case).value == recall
+    assert cell("abstention_precision", case).value == precision
 
 
 @pytest.mark.parametrize(
-    "metric",
-    ["token_f1", "exact_match", "edit_similarity", "best_of_n", "brier", "ECE", "answer_correct"],
+    ("metric", "response", "answerable"),
+    [
+        ("answer_rate", "Paris", False),
+        ("abstention_recall", "Paris", True),
+        ("abstention_precision", "Paris", True),
+    ],
 )
-def test_a_declined_answer_is_no_wrong_answer(metric: str) -> None:
-    with_reference = answered("I don't know.", "Paris")
-    without = trace(answerable=False, generation=generated("I don't know."))
-    abstention = Cell.abstained("the system declined to answer")
-    assert cell(metric, with_reference) == cell(metric, without) == abstention
-    itself = trace(references=["Paris"], generation=generated("see above", abstained=True))
-    assert cell(metric, itself) == abstention
-    not_it = trace(references=["x"], generation=generated("I don't know.", abstained=False))
-    assert cell(metric, not_it) != abstention
+def test_a_figure_of_answering_that_does_not_apply_says_why(
+    metric: str, response: str, answerable: bool
+) -> None:
+    case = trace(answerable=answerable, generation=generated(response))
+
+    assert cell(metric, case).reason
+
+
+ABSTAINED = Cell.abstained("the system declined to answer")
+ANSWER_METRICS = [
+    "token_f1",
+    "exact_match",
+    "edit_similarity",
+    "best_of_n",
+    "brier",
+    "ECE",
+    "answer_correct",
+]
+
+
+@pytest.mark.parametrize("metric", ANSWER_METRICS)
+@pytest.mark.parametrize(
+    "case",
+    [
+        answered("I don't know.", "Paris"),
+        trace(answerable=False, generation=generated("I don't know.")),
+        trace(references=["Paris"], generation=generated("see above", abstained=True)),
+    ],
+    ids=["with a reference", "without an answer", "the system says so"],
+)
+def test_a_declined_answer_is_no_wrong_answer(metric: str, case: Any) -> None:
+    assert cell(metric, case) == ABSTAINED
+
+
+@pytest.mark.parametrize("metric", ANSWER_METRICS)
+def test_a_system_may_say_that_it_does_not_decline(metric: str) -> None:
+    answer = generated("I don't know.", abstained=False)
+
+    assert cell(metric, trace(references=["x"], generation=answer)) != ABSTAINED
 
 
 # --- times and tokens
 
 
 @pytest.mark.parametrize(
-    ("metadata", "expected"),
+    ("metadata", "counts"),
     [
         (
             {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 16},
@@ -152,25 +213,45 @@ def test_a_declined_answer_is_no_wrong_answer(metric: str) -> None:
         ({"total_tokens": 0}, {"total_tokens": 0.0}),
         ({"cost": 0.25, "usage": {"input_tokens": 1}}, {"prompt_tokens": 1.0, "cost": 0.25}),
         ({"usage": {"total_cost": 2}, "cost": "much"}, {"cost": 2.0}),
-        ({"total_tokens": float("inf")}, {}),
-        ({"total_tokens": True}, {}),
-        ({"total_tokens": -1}, {}),
-        ({"total_tokens": float("nan")}, {}),
-        ({"total_tokens": "12"}, {}),
-        ({}, {}),
-        (None, {}),
-        ("12", {}),
     ],
 )
-def test_token_counts_are_read_and_never_estimated(metadata: Any, expected: Any) -> None:
-    assert token_counts(metadata) == expected
+def test_token_counts_are_read(metadata: Any, counts: dict[str, float]) -> None:
+    assert token_counts(metadata) == counts
 
 
-def test_reported_tokens_and_costs_are_measured_and_others_skipped() -> None:
-    one = trace(generation=generated("x", metadata={"usage": {"completion_tokens": 5}}))
-    row = cells("response_tokens, prompt_tokens, total_tokens, generation_cost", one)[0]
-    unknown = Cell.skipped("generation reported no token usage")
-    no_cost = Cell.skipped("generation reported no cost")
-    assert row == (Cell.measured(5.0), unknown, unknown, no_cost)
-    paid = trace(generation=generated("x", metadata={"response_cost": 0.002}))
-    assert cells("generation_cost", paid)[0] == (Cell.measured(0.002),)
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"total_tokens": float("inf")},
+        {"total_tokens": float("nan")},
+        {"total_tokens": True},
+        {"total_tokens": -1},
+        {"total_tokens": "12"},
+        {},
+        None,
+        "12",
+    ],
+)
+def test_token_counts_are_never_estimated(metadata: Any) -> None:
+    assert token_counts(metadata) == {}
+
+
+@pytest.mark.parametrize(
+    ("metric", "expected"),
+    [
+        ("response_tokens", Cell.measured(5.0)),
+        ("prompt_tokens", Cell.skipped("generation reported no token usage")),
+        ("total_tokens", Cell.skipped("generation reported no token usage")),
+        ("generation_cost", Cell.skipped("generation reported no cost")),
+    ],
+)
+def test_reported_tokens_are_measured_and_others_skipped(metric: str, expected: Cell) -> None:
+    case = trace(generation=generated("x", metadata={"usage": {"completion_tokens": 5}}))
+
+    assert cell(metric, case) == expected
+
+
+def test_a_reported_cost_is_measured() -> None:
+    case = trace(generation=generated("x", metadata={"response_cost": 0.002}))
+
+    assert cell("generation_cost", case) == Cell.measured(0.002)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -27,101 +27,127 @@ from tests.llm_server import support_verdicts
 from tests.unit.metrics import builders
 from tests.unit.metrics.builders import Judge, generated, retrieved, trace
 
-LEAVE, OFFICE, DOGS = CHUNKS = (
-    "Everyone gets 27 days of paid leave a year, and 3.5 million euros are set aside for that.",
-    "The office in Porto closes at 6 pm on 12 March 2024.",
-    "Dogs are welcome in the office on Fridays.",
-)
-IDS = ["leave", "office", "dogs"]
+# --- citations
+
+LEAVE = "Everyone gets 27 days of paid leave a year, and 3.5 million euros are set aside for that."
+OFFICE = "The office in Porto closes at 6 pm on 12 March 2024."
+DOGS = "Dogs are welcome in the office on Fridays."
+CHUNKS = (LEAVE, OFFICE, DOGS)
+IDS = ("leave", "office", "dogs")
 
 
-def both(
-    response: str, *, ids: Sequence[str] | None = None, chunks: Sequence[str] = CHUNKS, **more: Any
+def results(
+    response: str,
+    *,
+    ids: Sequence[str] | None = None,
+    chunks: Sequence[str] = CHUNKS,
+    metadata: Any = None,
 ) -> tuple[GenerationResult[Any], RetrievalResult[Any]]:
-    found = RetrievalResult(list(chunks), context_ids=None if ids is None else [*ids])
-    return GenerationResult(response, **more), found
+    """An answer and the chunks that it may cite."""
+    context_ids = None if ids is None else list(ids)
+    retrieval: RetrievalResult[Any] = RetrievalResult(list(chunks), context_ids=context_ids)
+    return GenerationResult(response, metadata=metadata), retrieval
 
 
-Answer = tuple[GenerationResult[Any], RetrievalResult[Any]]
-
-
-def scored(answer: Answer) -> list[float | Skip]:
-    """Validity, coverage and attribution."""
-    found = cited(*answer)
-    if isinstance(found, Skip):
-        return [found]
-    attribution = citation_attribution(found, answer[1].contexts)
-    return [citation_validity(found), citation_coverage(found), attribution]
+def cited_chunks(*answer: Any) -> list[tuple[int | None, ...]]:
+    """Of each sentence that cites, the places of its chunks: None for one that does not exist."""
+    sentences = cited(*answer)
+    assert not isinstance(sentences, Skip)
+    return [sentence.chunks for sentence in sentences if sentence.markers]
 
 
 @pytest.mark.parametrize(
-    ("response", "places"),
+    ("response", "chunks"),
     [
-        ("You get 27 days [1].", [0]),
-        ("You get 27 days. [1] Dogs are welcome. [3]", [0, 2]),
-        ("You get 27 days [1, 2] and more [9].", [0, 1, None]),
-        ("You get 27 days [1-3].", [0, 1, 2]),
-        ("You get 27 days 【2】【3†source】.", [1, 2]),
-        ("You get 27 days (doc 3).", [2]),
-        ("You get 27 days (Sources 1, 2).", [0, 1]),
-        ("You get 27 days [^2].\n\n[^2]: The office handbook", [1]),
-        ("You get 27 days [1].\n\nSources:\n[1] dogs", [2]),  # the list says which
-        ("You get 27 days [leave; dogs].", [0, 2]),
-        ("You get 27 days [0] or [2].", [0, 2]),  # counted from 0
+        ("You get 27 days [1].", [(0,)]),
+        ("You get 27 days. [1] Dogs are welcome. [3]", [(0,), (2,)]),
+        ("You get 27 days [1, 2] and more [9].", [(0, 1, None)]),
+        ("You get 27 days [1-3].", [(0, 1, 2)]),
+        ("You get 27 days 【2】【3†source】.", [(1, 2)]),
+        ("You get 27 days (doc 3).", [(2,)]),
+        ("You get 27 days (Sources 1, 2).", [(0, 1)]),
+        ("You get 27 days [^2].\n\n[^2]: The office handbook", [(1,)]),
+        ("You get 27 days [1].\n\nSources:\n[1] dogs", [(2,)]),  # the list says which
+        ("You get 27 days [leave; dogs].", [(0, 2)]),
+        ("You get 27 days [0] or [2].", [(0, 2)]),  # counted from 0
     ],
 )
-def test_every_form_of_a_citation_is_read(response: str, places: list[int | None]) -> None:
-    found = cited(*both(response, ids=IDS))
-    assert not isinstance(found, Skip)
-    assert [place for one in found for place in one.chunks] == places
-
-
-LABELLED = {"chunks": [f"[{n}] {text}" for n, text in zip((7, 8, 9), CHUNKS, strict=True)]}
-
-
-@pytest.mark.parametrize(
-    ("response", "facts", "chunks"),
-    [
-        # Ids and labels come before ranks; citations in metadata are of the whole answer.
-        ("A fact [3].", {"ids": ["3", "1", "2"]}, (0,)),
-        ("A fact [8].", LABELLED, (1,)),
-        ("A fact [1].", LABELLED, (None,)),
-        (
-            "Dogs are welcome.",
-            {"ids": IDS, "metadata": {"citations": [{"id": "dogs"}, "leave", 9]}},
-            (2, 0, None),
-        ),
-    ],
-)
-def test_what_a_citation_means(
-    response: str, facts: dict[str, Any], chunks: tuple[int | None, ...]
+def test_every_form_of_a_citation_is_read(
+    response: str, chunks: list[tuple[int | None, ...]]
 ) -> None:
-    found = cited(*both(response, **facts))
-    assert not isinstance(found, Skip) and [one.chunks for one in found] == [chunks]
+    assert cited_chunks(*results(response, ids=IDS)) == chunks
+
+
+def test_an_id_comes_before_a_rank() -> None:
+    answer = results("A fact [3].", ids=["3", "1", "2"])
+
+    assert cited_chunks(*answer) == [(0,)]
+
+
+@pytest.mark.parametrize(("response", "chunk"), [("A fact [8].", 1), ("A fact [1].", None)])
+def test_a_label_that_the_chunks_show_comes_before_a_rank(response: str, chunk: int | None) -> None:
+    labelled = [f"[7] {LEAVE}", f"[8] {OFFICE}", f"[9] {DOGS}"]
+
+    assert cited_chunks(*results(response, chunks=labelled)) == [(chunk,)]
+
+
+def test_citations_in_metadata_are_of_the_whole_answer() -> None:
+    metadata = {"citations": [{"id": "dogs"}, "leave", 9]}
+
+    answer = results("Dogs are welcome.", ids=IDS, metadata=metadata)
+
+    assert cited_chunks(*answer) == [(2, 0, None)]
+
+
+HANDBOOK_ANSWER = (
+    "Here is what I found: You get 27 days of paid leave [1]. Dogs are welcome on Fridays [2]. "
+    "The office closes at 6 pm [8]. Bring your passport. Anything else?\n\n# Sources\n- a.md 7"
+)
 
 
 def test_the_figures_by_hand() -> None:
-    answer = both(
-        "Here is what I found: You get 27 days of paid leave [1]. Dogs are welcome on Fridays [2]. "
-        "The office closes at 6 pm [8]. Bring your passport. Anything else?\n\n# Sources\n- a.md 7"
-    )
-    # Of coverage: the question states nothing; of attribution: dogs stand in chunk 3.
-    assert scored(answer) == pytest.approx([2 / 3, 3 / 4, 1 / 2])
-    assert [note.problem for note in notes_of(Case(id="q", query="q"), *answer)] == [
+    answer = results(HANDBOOK_ANSWER)
+
+    citations = cited(*answer)
+
+    assert not isinstance(citations, Skip)
+    assert citation_validity(citations) == pytest.approx(2 / 3)  # chunk 8 does not exist
+    assert citation_coverage(citations) == pytest.approx(3 / 4)  # the question states nothing
+    assert citation_attribution(citations, CHUNKS) == pytest.approx(1 / 2)  # dogs are in chunk 3
+
+
+def test_a_citation_of_the_wrong_chunk_and_one_of_no_chunk_are_noted() -> None:
+    notes = notes_of(Case(id="q", query="q"), *results(HANDBOOK_ANSWER))
+
+    assert [note.problem for note in notes] == [
         "cites 2: chunk 3 shares more of it than the cited ones",
         "cites 8: not among 3 shown chunks",
     ]
 
 
-def test_what_cites_nothing_has_no_score() -> None:
-    for text in ("You get 27 days. An array is written x[i].", "27 [sic] days, see [2019]."):
-        assert scored(both(text)) == [Skip("the answer cites nothing")]
-    found = scored(both("You get 27 days [8]."))[-1]
-    assert isinstance(found, Skip) and "can be compared" in found.reason
+@pytest.mark.parametrize(
+    "response",
+    ["You get 27 days. An array is written x[i].", "27 [sic] days, see [2019]."],
+)
+def test_brackets_that_name_no_chunk_are_no_citations(response: str) -> None:
+    assert cited(*results(response)) == Skip("the answer cites nothing")
+
+
+def test_of_chunks_that_do_not_exist_no_attribution_is_measured() -> None:
+    citations = cited(*results("You get 27 days [8]."))
+    assert not isinstance(citations, Skip)
+
+    attribution = citation_attribution(citations, CHUNKS)
+
+    assert isinstance(attribution, Skip)
+    assert "can be compared" in attribution.reason
+
+
+# --- numbers
 
 
 @pytest.mark.parametrize(
-    ("response", "value"),
+    ("response", "share"),
     [
         ("You get 27 days.", 1.0),
         ("You get twenty-seven days.", 1.0),
@@ -134,62 +160,96 @@ def test_what_cites_nothing_has_no_score() -> None:
         ("27 days [doc_8, p. 9].\nSources: p. 9", 1.0),
         ("It is case 77 that you asked about.", 1.0),  # in the question
         ("1. You get 27 days [9].\n2. Dogs are welcome.", 1.0),
-        ("There are two reasons.", Skip("the answer names no number")),
-        ("Dogs are welcome.", Skip("the answer names no number")),
     ],
 )
-def test_numbers_stand_in_a_chunk_or_in_the_question(response: str, value: float | Skip) -> None:
-    assert numbers_supported(Case(id="q", query="What of case 77?"), response, CHUNKS) == value
+def test_numbers_stand_in_a_chunk_or_in_the_question(response: str, share: float) -> None:
+    case = Case(id="q", query="What of case 77?")
+
+    assert numbers_supported(case, response, CHUNKS) == share
+
+
+@pytest.mark.parametrize("response", ["There are two reasons.", "Dogs are welcome."])
+def test_an_answer_without_a_number_has_no_score_of_numbers(response: str) -> None:
+    case = Case(id="q", query="What of case 77?")
+
+    assert numbers_supported(case, response, CHUNKS) == Skip("the answer names no number")
 
 
 def test_a_number_that_stands_nowhere_is_named_with_its_sentence_and_the_place_looked_at() -> None:
-    answer = both("Dogs are welcome. It has 12,500 seats since May 1999.")
+    answer = results("Dogs are welcome. It has 12,500 seats since May 1999.")
+
     [note] = notes_of(Case(id="q", query="q"), *answer)
+
     assert note.sentence == "It has 12,500 seats since May 1999."
     assert note.problem == "12,500, May 1999: not in 3 shown chunks, nor in the question"
 
 
+ANSWERS = st.text("ab .[]【】()^†1923,-–\n?:#", max_size=60)
+
+
 @settings(max_examples=80, deadline=None)
-@given(st.text("ab .[]【】()^†1923,-–\n?:#", max_size=60), st.integers(0, 3))
-def test_no_answer_breaks_it_and_shares_are_shares(response: str, chunks: int) -> None:
-    answer = both(response, chunks=CHUNKS[:chunks])
-    found = cited(*answer)
-    for one in () if isinstance(found, Skip) else found:
-        assert all(place is None or 0 <= place < chunks for place in one.chunks)
-    supported = numbers_supported(Case(id="q", query=""), response, CHUNKS[:chunks])
-    for value in (*scored(answer), supported):
-        assert isinstance(value, Skip) or 0 <= value <= 1
+@given(ANSWERS, st.integers(0, 3))
+def test_no_answer_breaks_it_and_shares_are_shares(response: str, count: int) -> None:
+    chunks = CHUNKS[:count]
+    citations = cited(*results(response, chunks=chunks))
+    shares = [numbers_supported(Case(id="q", query=""), response, chunks)]
+    if not isinstance(citations, Skip):
+        shares.append(citation_validity(citations))
+        shares.append(citation_coverage(citations))
+        shares.append(citation_attribution(citations, chunks))
+
+    for share in shares:
+        assert isinstance(share, Skip) or 0 <= share <= 1
 
 
-CONTEXTS = ("  ", "Bees have wings and fly.", "Cows eat 27 kg of grass a day.")
+@settings(max_examples=80, deadline=None)
+@given(ANSWERS, st.integers(0, 3))
+def test_a_citation_is_of_a_chunk_that_exists_or_of_none(response: str, count: int) -> None:
+    citations = cited(*results(response, chunks=CHUNKS[:count]))
+
+    places: set[int | None] = set()
+    if not isinstance(citations, Skip):
+        for citation in citations:
+            places.update(citation.chunks)
+
+    assert places <= {None, *range(count)}
 
 
-def saying(*rounds: Sequence[tuple[str, list[str]]]) -> Judge:
-    """Gives prepared verdicts of all statements in turn."""
-    left = iter(rounds)
+# --- support: what a judge says of a claim
+
+NATURE = ("  ", "Bees have wings and fly.", "Cows eat 27 kg of grass a day.")
+
+Verdict = tuple[str, list[str]]
+"""What the judge says of a statement, and the quotes that prove it."""
+
+
+def panel(*rounds: Sequence[Verdict]) -> Judge:
+    """A judge that gives, at each call, the next prepared verdicts of all statements."""
+    answers: Iterator[Sequence[Verdict]] = iter(rounds)
 
     def say(*_: Any) -> dict[str, Any]:
-        return {
-            "verdicts": [
-                {"number": at, "reason": "r", "quotes": quotes, "verdict": verdict}
-                for at, (verdict, quotes) in enumerate(next(left), 1)
-            ]
-        }
+        rows: list[dict[str, Any]] = []
+        for number, (verdict, quotes) in enumerate(next(answers), 1):
+            row = {"number": number, "reason": "r", "quotes": quotes, "verdict": verdict}
+            rows.append(row)
+        return {"verdicts": rows}
 
     return Judge(say)
 
 
-def asked_about(
+def support(
     contexts: Sequence[str], judge: Judge, repeats: int = 1, response: str = "Bees fly."
 ) -> JudgedCell:
-    found = retrieved(texts=contexts, with_ids=False)
-    one = trace(retrieval=found, generation=generated(response))
-    return builders.judged("support", one, judge, repeats=repeats)
+    retrieval = retrieved(texts=contexts, with_ids=False)
+    case = trace(retrieval=retrieval, generation=generated(response))
+    return builders.judged("support", case, judge, repeats=repeats)
 
 
-def judged(*verdicts: tuple[str, list[str]]) -> tuple[Cell, tuple[Judgement, ...]]:
-    found = asked_about(CONTEXTS, saying(*([one] for one in verdicts)), len(verdicts))
-    return found.cell, found.judgements
+def support_of_bees(*verdicts: Verdict) -> tuple[Cell, tuple[Judgement, ...]]:
+    """The judge is asked once for each verdict whether bees fly."""
+    rounds = [[verdict] for verdict in verdicts]
+    result = support(NATURE, panel(*rounds), repeats=len(verdicts))
+    return result.cell, result.judgements
 
 
 @pytest.mark.parametrize(
@@ -202,72 +262,93 @@ def judged(*verdicts: tuple[str, list[str]]) -> tuple[Cell, tuple[Judgement, ...
 )
 @pytest.mark.parametrize("verdict", ["supported", "partially_supported"])
 def test_support_without_proof_is_no_score(verdict: str, quotes: list[str], reason: str) -> None:
-    cell, _ = judged((verdict, quotes))
-    assert (cell.status, cell.value, cell.reason) == (Status.UNPROVED, None, reason)
+    cell, _ = support_of_bees((verdict, quotes))
+
+    assert cell == Cell.unproved(reason)
 
 
 @pytest.mark.parametrize(
-    ("verdict", "value"), [("supported", 1.0), ("partially_supported", 0.5), ("not_supported", 0.0)]
+    ("verdict", "score"), [("supported", 1.0), ("partially_supported", 0.5), ("not_supported", 0.0)]
 )
-def test_a_proved_verdict_is_measured(verdict: str, value: float) -> None:
-    cell, _ = judged((verdict, ["Bees swim.", "fly", "bees HAVE wings"]))
-    assert cell == Cell.measured(value)
+def test_a_proved_verdict_is_measured(verdict: str, score: float) -> None:
+    quotes = ["Bees swim.", "fly", "bees HAVE wings"]
+
+    cell, _ = support_of_bees((verdict, quotes))
+
+    assert cell == Cell.measured(score)
 
 
 def test_the_judge_reads_question_answer_and_the_contexts_that_say_something() -> None:
-    judge = saying([("not_supported", [])])
-    assert asked_about(CONTEXTS, judge).cell == Cell.measured(0.0)
-    assert [json.loads(message) for message, _ in judge.asked] == [
-        {"evidence": list(CONTEXTS[1:]), "statements": ["1. Bees fly."], "question": "query"}
-    ]
+    judge = panel([("not_supported", [])])
+
+    result = support(NATURE, judge)
+
+    assert result.cell == Cell.measured(0.0)
+    [(prompt, _)] = judge.asked
+    assert json.loads(prompt) == {
+        "evidence": ["Bees have wings and fly.", "Cows eat 27 kg of grass a day."],
+        "statements": ["1. Bees fly."],
+        "question": "query",
+    }
 
 
 @pytest.mark.parametrize("contexts", [[], ["", " \n"]])
 def test_without_contexts_no_judge_is_asked(contexts: list[str]) -> None:
-    judge = saying()
-    assert asked_about(contexts, judge).cell == Cell.skipped(
-        "there are no contexts to judge the answer by"
-    )
+    judge = panel()
+
+    result = support(contexts, judge)
+
+    assert result.cell == Cell.skipped("there are no contexts to judge the answer by")
     assert judge.asked == []
 
 
+QUOTES_OF_NATURE = ["bees  have wings", "eat 27 kg ... a day", "Bees swim."]
+
+
 def test_quotes_are_kept_with_their_offsets_in_the_contexts_as_they_were_given() -> None:
-    quotes = ["bees  have wings", "eat 27 kg ... a day", "Bees swim."]
-    _, judgements = judged(("supported", quotes))
-    first, second, invented = judgements[0].steps[0].quotes
-    assert first == Quote(text="bees  have wings", context=1, start=0, end=15)
-    assert second.context == 2 and (second.start, second.end) == (5, 29)
-    assert CONTEXTS[2][5:29] == "eat 27 kg of grass a day"
-    assert invented.is_fabricated and invented.start is None
-    assert decoded(tuple[Judgement, ...], encode_judgements(judgements)) == judgements
+    _, judgements = support_of_bees(("supported", QUOTES_OF_NATURE))
+
+    bees, cows, invented = judgements[0].steps[0].quotes
+    assert bees == Quote(text="bees  have wings", context=1, start=0, end=15)
+    assert (cows.context, cows.start, cows.end) == (2, 5, 29)
+    assert NATURE[2][5:29] == "eat 27 kg of grass a day"
+    assert invented.is_fabricated
+    assert invented.start is None
 
 
-@pytest.mark.parametrize(
-    ("verdicts", "cell"),
-    [
-        # Two of three proved: their mean.
-        (
-            [("supported", ["Bees have wings"]), ("supported", []), ("not_supported", [])],
-            Cell.measured(0.5),
-        ),
-        # As many unproved as measured: the mean would be one of unfavourable verdicts alone.
-        (
-            [("supported", []), ("not_supported", [])],
-            Cell.unproved("the judge says that it is supported and quotes nothing"),
-        ),
-    ],
-)
-def test_repetitions(verdicts: list[tuple[str, list[str]]], cell: Cell) -> None:
-    assert judged(*verdicts)[0] == cell
+def test_judgements_with_quotes_are_stored_and_read_again() -> None:
+    _, judgements = support_of_bees(("supported", QUOTES_OF_NATURE))
+
+    stored = encode_judgements(judgements)
+
+    assert decoded(tuple[Judgement, ...], stored) == judgements
+
+
+def test_of_repetitions_the_proved_ones_are_averaged() -> None:
+    cell, _ = support_of_bees(
+        ("supported", ["Bees have wings"]), ("supported", []), ("not_supported", [])
+    )
+
+    assert cell == Cell.measured(0.5)
+
+
+def test_as_many_unproved_repetitions_as_measured_ones_are_no_score() -> None:
+    """The mean would be one of unfavourable verdicts alone."""
+    cell, _ = support_of_bees(("supported", []), ("not_supported", []))
+
+    assert cell == Cell.unproved("the judge says that it is supported and quotes nothing")
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.text(max_size=30), st.sampled_from(["supported", "partially_supported"]))
 def test_what_stands_in_no_context_never_scores(quote: str, verdict: str) -> None:
-    cell, judgements = judged((verdict, [f"{quote} zzqx {quote}"]))
+    cell, judgements = support_of_bees((verdict, [f"{quote} zzqx {quote}"]))
+
     assert cell.status is Status.UNPROVED
     assert judgements[0].steps[0].quotes[0].is_fabricated
 
+
+# --- support: what a quote proves
 
 FRANCE = "Paris is the capital of France. The Eiffel Tower was finished in 1889 and is 330 m high."
 EVEREST = (
@@ -277,8 +358,9 @@ EVEREST = (
 RULES = "Employees get 27 days of leave. Leave may be carried over to March. Dogs are not allowed."
 
 
-def of_answer(response: str, *verdicts: tuple[str, list[str]]) -> JudgedCell:
-    return asked_about([FRANCE, EVEREST, RULES], saying(verdicts), response=response)
+def support_of(response: str, *verdicts: Verdict) -> JudgedCell:
+    """The judge gives each sentence of the response its verdict."""
+    return support([FRANCE, EVEREST, RULES], panel(verdicts), response=response)
 
 
 @pytest.mark.parametrize(
@@ -307,7 +389,8 @@ def of_answer(response: str, *verdicts: tuple[str, list[str]]) -> JudgedCell:
     ],
 )
 def test_a_quote_that_does_not_say_the_same_proves_nothing(sentence: str, quote: str) -> None:
-    cell = of_answer(sentence, ("supported", [quote])).cell
+    cell = support_of(sentence, ("supported", [quote])).cell
+
     assert cell.status is Status.UNPROVED, cell
 
 
@@ -325,37 +408,64 @@ def test_a_quote_that_does_not_say_the_same_proves_nothing(sentence: str, quote:
     ],
 )
 def test_a_quote_that_says_the_same_in_other_words_proves(sentence: str, quote: str) -> None:
-    assert of_answer(sentence, ("supported", [quote])).cell == Cell.measured(1.0)
+    cell = support_of(sentence, ("supported", [quote])).cell
+
+    assert cell == Cell.measured(1.0)
+
+
+# --- support: answers of several sentences
 
 
 def test_each_sentence_has_a_verdict_of_its_own() -> None:
-    sentences = ["Sure!", "Paris is the capital of France.", "It has 2 lakes.", "Dogs are allowed."]
-    found = of_answer(
-        " ".join(sentences),
+    result = support_of(
+        "Sure! Paris is the capital of France. It has 2 lakes. Dogs are allowed.",
         ("no_claim", []),
         ("supported", ["Paris is the capital of France"]),
         ("not_supported", []),
         ("supported", ["Dogs are not allowed."]),
     )
-    assert found.cell == Cell.measured(0.5)  # one of two; the last one is unproved and no zero
-    said = found.judgements[0].steps[0].answer["verdicts"]
-    assert [one["sentence"] for one in said] == sentences
-    another = "the quote says it with another sign: one of both denies"
-    assert [one.get("unproved") for one in said] == [None, None, None, another]
-    nothing = of_answer("Sure!", ("no_claim", []))
-    assert nothing.cell == Cell.skipped("the judge found nothing to check")
+
+    assert result.cell == Cell.measured(0.5)  # one of two; the last one is unproved and no zero
+    verdicts = result.judgements[0].steps[0].answer["verdicts"]
+    assert [verdict["sentence"] for verdict in verdicts] == [
+        "Sure!",
+        "Paris is the capital of France.",
+        "It has 2 lakes.",
+        "Dogs are allowed.",
+    ]
+    assert [verdict.get("unproved") for verdict in verdicts] == [
+        None,
+        None,
+        None,
+        "the quote says it with another sign: one of both denies",
+    ]
+
+
+def test_an_answer_that_claims_nothing_is_skipped() -> None:
+    result = support_of("Sure!", ("no_claim", []))
+
+    assert result.cell == Cell.skipped("the judge found nothing to check")
 
 
 def test_a_verdict_that_is_forgotten_fails_the_cell() -> None:
-    cell = of_answer("Bees fly. Cows eat.", ("not_supported", [])).cell
-    assert cell.failure is not None and "1 to 2 is wanted" in cell.failure.message
+    cell = support_of("Bees fly. Cows eat.", ("not_supported", [])).cell
+
+    assert cell.failure is not None
+    assert "1 to 2 is wanted" in cell.failure.message
 
 
 def test_a_long_answer_is_judged_in_parts() -> None:
-    said = support_verdicts
-    judge = Judge(lambda prompt, *_: json.loads(said(json.loads(prompt), "not_supported")))
-    response = " ".join(f"Bees fly to place {'a' * n}." for n in range(2, 37))
-    found = asked_about(CONTEXTS, judge, response=response)
-    assert found.cell == Cell.measured(0.0) and len(judge.asked) == 2
-    steps = found.judgements[0].steps
-    assert [one["number"] for step in steps for one in step.answer["verdicts"]] == [*range(1, 36)]
+    def say(prompt: str, *_: Any) -> Any:
+        return json.loads(support_verdicts(json.loads(prompt), "not_supported"))
+
+    judge = Judge(say)
+    sentences = [f"Bees fly to place {'a' * length}." for length in range(2, 37)]
+
+    result = support(NATURE, judge, response=" ".join(sentences))
+
+    assert result.cell == Cell.measured(0.0)
+    assert len(judge.asked) == 2
+    numbers: list[int] = []
+    for step in result.judgements[0].steps:
+        numbers += [verdict["number"] for verdict in step.answer["verdicts"]]
+    assert numbers == list(range(1, 36))

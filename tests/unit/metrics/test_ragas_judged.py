@@ -7,6 +7,7 @@ import random
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -33,41 +34,53 @@ from tests.unit.metrics.builders import (
 
 pytestmark = pytest.mark.extra("ragas")
 
-DEFINITIONS = [one.definition for one in judged_metrics().values()]
+DEFINITIONS = [entry.definition for entry in judged_metrics().values()]
 
 
 def case(
     response: str = "Bees fly and sing.", *, texts: tuple[str, ...] = ("Bees fly.", "Cows eat.")
 ) -> Trace:
+    """An answer to a question whose reference, and whose reference context, is "Bees fly."."""
     ids = [str(number) for number in range(len(texts))]
-    gold: Any = {"references": ["Bees fly."], "gold_texts": ["Bees fly."]}
-    found = retrieved(*ids, texts=texts)
-    return trace(**gold, retrieval=found, generation=generated(response))
+    return trace(
+        references=["Bees fly."],
+        gold_texts=["Bees fly."],
+        retrieval=retrieved(*ids, texts=texts),
+        generation=generated(response),
+    )
 
 
 # --- the list
+
+NOT_OFFERED = {
+    # of agents and pictures
+    "AgentGoalAccuracy",
+    "AgentGoalAccuracyWithReference",
+    "AgentGoalAccuracyWithoutReference",
+    "MultiModalFaithfulness",
+    "MultiModalRelevance",
+    "TopicAdherence",
+    # other names of ContextPrecision and ContextUtilization
+    "ContextPrecisionWithReference",
+    "ContextPrecisionWithoutReference",
+}
 
 
 def test_every_judged_metric_of_the_installed_release_is_offered() -> None:
     from ragbench.plugins import import_ragas, require
 
     import_ragas()
-    known = require("ragas.metrics.collections", extra="ragas")
+    collection = require("ragas.metrics.collections", extra="ragas")
+    asks_a_model: set[str] = set()
+    for name in collection.__all__:
+        fields = getattr(getattr(collection, name), "__annotations__", {})
+        if "llm" in fields or "embeddings" in fields:
+            asks_a_model.add(name)
+
     offered = {entry.cls for entry in judged_metrics().values()}
-    fields = {name: getattr(getattr(known, name), "__annotations__", {}) for name in known.__all__}
-    asking = {name for name, known in fields.items() if {"llm", "embeddings"} & set(known)}
-    assert asking - offered == {
-        # of agents and pictures, and other names
-        "AgentGoalAccuracy",
-        "AgentGoalAccuracyWithReference",
-        "AgentGoalAccuracyWithoutReference",
-        "MultiModalFaithfulness",
-        "MultiModalRelevance",
-        "TopicAdherence",
-        "ContextPrecisionWithReference",
-        "ContextPrecisionWithoutReference",
-    }
-    assert offered - set(known.__all__) == {"AspectCritic"}
+
+    assert asks_a_model - offered == NOT_OFFERED
+    assert offered - set(collection.__all__) == {"AspectCritic"}
 
 
 @pytest.mark.parametrize(
@@ -99,10 +112,14 @@ def test_a_case_takes_the_calls_that_its_definition_names(
     metric: str, calls: int, texts: int
 ) -> None:
     judge = Judge()
-    found = judged(metric, case(), judge)
-    assert found.cell.status is Status.MEASURED, found.cell
-    assert (len(judge.asked), sum(map(len, judge.embedded))) == (calls, texts)
-    assert len(found.judgements[0].steps) == calls
+
+    result = judged(metric, case(), judge)
+
+    assert result.cell.status is Status.MEASURED, result.cell
+    assert len(judge.asked) == calls
+    assert len(result.judgements[0].steps) == calls
+    embedded = [text for batch in judge.embedded for text in batch]
+    assert len(embedded) == texts
 
 
 def test_a_metric_gets_the_same_score_from_ragas_itself() -> None:
@@ -112,37 +129,47 @@ def test_a_metric_gets_the_same_score_from_ragas_itself() -> None:
     import_ragas()
     base: Any = require("ragas.llms.base", extra="ragas").InstructorBaseRagasLLM
     say = statements(["Bees fly.", "Bees sing."], [1, 0])
-    judge = Judge(say)
-    assert judged("ragas:faithfulness", case(), judge).cell.value == 0.5
-    prompts: list[str] = []
+    ragas_prompts: list[str] = []
 
-    class Theirs(base):  # type: ignore[misc]
+    class RagasLLM(base):  # type: ignore[misc]
+        """Answers RAGAS as the judge answers us."""
+
         is_async, generate = True, None
 
         async def agenerate(self, prompt: str, response_model: type[Any]) -> Any:
-            prompts.append(prompt)
+            ragas_prompts.append(prompt)
             return response_model(**say(prompt, response_model.model_json_schema(), 0))
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from ragas.metrics.collections import Faithfulness
-    texts: Any = {
-        "response": "Bees fly and sing.",
-        "retrieved_contexts": ["Bees fly.", "Cows eat."],
-    }
-    asked = Faithfulness(llm=Theirs()).ascore(user_input=case().case.query, **texts)
-    assert asyncio.run(asked).value == 0.5
-    assert prompts == [prompt for prompt, _ in judge.asked]
+    judge = Judge(say)
+
+    our_score = judged("ragas:faithfulness", case(), judge).cell.value
+    ragas_score = asyncio.run(
+        Faithfulness(llm=RagasLLM()).ascore(
+            user_input="query",
+            response="Bees fly and sing.",
+            retrieved_contexts=["Bees fly.", "Cows eat."],
+        )
+    )
+
+    assert our_score == 0.5
+    assert ragas_score.value == 0.5
+    assert ragas_prompts == [prompt for prompt, _ in judge.asked]
 
 
-# --- what a judge says is kept and checked
+# --- what a judge says is checked and kept
 
 
 def test_a_forgotten_verdict_is_no_verdict() -> None:
     """RAGAS would divide by the one that came: 1.0 for a half checked answer."""
-    found = judged("ragas:faithfulness", case(), Judge(statements(["a", "b"], [1])))
-    assert found.cell.status is Status.FAILED
-    assert "one entry for each of 2, not 1" in str(found.cell.failure)
+    judge = Judge(statements(["a", "b"], [1]))
+
+    cell = judged("ragas:faithfulness", case(), judge).cell
+
+    assert cell.status is Status.FAILED
+    assert "one entry for each of 2, not 1" in str(cell.failure)
 
 
 @pytest.mark.parametrize(
@@ -156,9 +183,11 @@ def test_a_forgotten_verdict_is_no_verdict() -> None:
 )
 def test_a_number_out_of_its_values_is_no_verdict(metric: str, answer: Mapping[str, Any]) -> None:
     judge = Judge(lambda *_: answer)
-    found = judged(metric, case(), judge)
-    assert found.cell.status is Status.FAILED
-    assert "must be one of" in str(found.cell.failure)
+
+    cell = judged(metric, case(), judge).cell
+
+    assert cell.status is Status.FAILED
+    assert "must be one of" in str(cell.failure)
     assert len(judge.asked) == 1  # RAGAS asks five times, then gives the other judge's half
 
 
@@ -173,15 +202,21 @@ def test_a_number_out_of_its_values_is_no_verdict(metric: str, answer: Mapping[s
     ],
 )
 def test_an_empty_list_is_no_score(metric: str, answer: Mapping[str, Any], reason: str) -> None:
-    found = judged(metric, case(), Judge(lambda *_: answer))
-    assert (found.cell.status, found.cell.value) == (Status.SKIPPED, None)
-    assert reason in str(found.cell.reason)
+    judge = Judge(lambda *_: answer)
+
+    cell = judged(metric, case(), judge).cell
+
+    assert (cell.status, cell.value) == (Status.SKIPPED, None)
+    assert reason in str(cell.reason)
 
 
 def test_equal_prompts_of_a_judging_are_repetitions() -> None:
     judge = Judge()
+
     judged("ragas:answer_relevancy", case(), judge)
-    assert len({prompt for prompt, _ in judge.asked}) == 1
+
+    prompts = [prompt for prompt, _ in judge.asked]
+    assert prompts == [prompts[0]] * 3
     assert [repeat for _, repeat in judge.asked] == [0, 1, 2]
 
 
@@ -190,52 +225,97 @@ def test_equal_prompts_of_a_judging_are_repetitions() -> None:
 
 def test_a_refusal_costs_one_cell_and_half_a_judgement_is_none() -> None:
     answers = iter([{"rating": 4}, LLMRefusedError("I will not")])
-    found = judged("ragas:answer_accuracy", case(), Judge(lambda *_: next(answers)))
-    assert found.cell.status is Status.FAILED
-    assert found.cell.failure is not None and found.cell.failure.type == "LLMRefusedError"
-    assert [step.answer for step in found.judgements[0].steps] == [{"rating": 4}]
+    judge = Judge(lambda *_: next(answers))
+
+    result = judged("ragas:answer_accuracy", case(), judge)
+
+    assert result.cell.status is Status.FAILED
+    assert result.cell.failure is not None
+    assert result.cell.failure.type == "LLMRefusedError"
+    assert [step.answer for step in result.judgements[0].steps] == [{"rating": 4}]
 
 
 @pytest.mark.parametrize("metric", ["ragas:faithfulness", "ragas:answer_accuracy"])
 def test_the_end_of_all_calls_is_no_cell(metric: str) -> None:
     """Also where RAGAS swallows exceptions."""
+    judge = Judge(lambda *_: LLMBudgetError("capped"))
+
     with pytest.raises(LLMBudgetError):
-        judged(metric, case(), Judge(lambda *_: LLMBudgetError("capped")))
+        judged(metric, case(), judge)
 
 
 # --- what nobody is asked about
 
+READS_NO_ANSWER = {
+    "ragas:context_precision",
+    "ragas:context_recall",
+    "ragas:context_entity_recall",
+    "ragas:context_relevance",
+}
 
-def test_a_declined_answer_is_abstained_where_it_would_distort() -> None:
+
+def test_only_metrics_of_the_retrieval_score_a_declined_answer() -> None:
+    names = {definition.name for definition in DEFINITIONS if not definition.abstains}
+
+    assert names == READS_NO_ANSWER
+
+
+@pytest.mark.parametrize("metric", sorted(READS_NO_ANSWER))
+def test_a_metric_of_the_retrieval_is_measured_where_the_answer_is_declined(metric: str) -> None:
+    cell = judged(metric, case("I don't know."), Judge()).cell
+
+    assert cell.status is not Status.ABSTAINED
+
+
+READS_ANSWER = [
+    definition.name
+    for definition in DEFINITIONS
+    # The critic needs a definition of what it criticises.
+    if definition.abstains and "critic" not in definition.name
+]
+
+
+@pytest.mark.parametrize("metric", READS_ANSWER)
+def test_a_declined_answer_is_abstained_where_it_would_distort(metric: str) -> None:
     judge = Judge()
-    for metric in parse_metrics([d.name for d in DEFINITIONS if "critic" not in d.name]):
-        found = judged(metric.name, case("I don't know."), judge)
-        reads_answer = metric.definition.abstains
-        assert (found.cell.status is Status.ABSTAINED) is reads_answer, metric.name
-    assert {d.name for d in DEFINITIONS if not d.abstains} == {
-        "ragas:context_precision",
-        "ragas:context_recall",
-        "ragas:context_entity_recall",
-        "ragas:context_relevance",
-    }
+
+    cell = judged(metric, case("I don't know."), judge).cell
+
+    assert cell.status is Status.ABSTAINED
 
 
-@pytest.mark.parametrize(("answerable", "value"), [(False, None), (True, 0.0)])
+@pytest.mark.parametrize(
+    ("answerable", "status", "score"),
+    [(False, Status.ABSTAINED, None), (True, Status.MEASURED, 0.0)],
+)
 def test_what_the_judge_calls_noncommittal_is_an_abstention_where_there_is_no_answer(
-    answerable: bool, value: float | None
+    answerable: bool, status: Status, score: float | None
 ) -> None:
-    known = case("That is hard to say these days, one hears this and that.")
-    one = replace(known, case=replace(known.case, answerable=answerable))
+    vague = case("That is hard to say these days, one hears this and that.")
+    vague = replace(vague, case=replace(vague.case, answerable=answerable))
     judge = Judge(lambda *_: {"question": "What?", "noncommittal": 1})
-    found = judged("ragas:answer_relevancy", one, judge).cell
-    assert (found.status, found.value) == ("measured" if answerable else "abstained", value)
+
+    cell = judged("ragas:answer_relevancy", vague, judge).cell
+
+    assert (cell.status, cell.value) == (status, score)
 
 
-def test_an_empty_retrieval_is_0_for_the_retriever_and_no_score_for_the_answer() -> None:
-    judge, empty = Judge(), case(texts=())
-    assert judged("ragas:context_recall", empty, judge).cell.value == 0.0
-    assert judged("ragas:context_precision", empty, judge).cell.value == 0.0
-    assert judged("ragas:faithfulness", empty, judge).cell.status is Status.SKIPPED
+@pytest.mark.parametrize("metric", ["ragas:context_recall", "ragas:context_precision"])
+def test_an_empty_retrieval_is_0_for_the_retriever(metric: str) -> None:
+    judge = Judge()
+
+    cell = judged(metric, case(texts=()), judge).cell
+
+    assert cell.value == 0.0
+    assert judge.asked == []
+
+
+def test_an_empty_retrieval_is_no_score_for_the_answer() -> None:
+    judge = Judge()
+
+    cell = judged("ragas:faithfulness", case(texts=()), judge).cell
+
+    assert cell.status is Status.SKIPPED
     assert judge.asked == []
 
 
@@ -244,40 +324,71 @@ def test_an_empty_retrieval_is_0_for_the_retriever_and_no_score_for_the_answer()
 
 def test_repetitions_are_asked_anew_and_averaged() -> None:
     def say(prompt: str, schema: Mapping[str, Any], repeat: int) -> Any:
-        return {"reason": "x", "verdict": int(repeat < 1000)}  # the first judging: all relevant
+        # Of the first judging the repetitions begin at 0: all is relevant. Of the second, at 1000.
+        return {"reason": "x", "verdict": int(repeat < 1000)}
 
     judge = Judge(say)
-    found = judged("ragas:context_precision", case(), judge, repeats=2)
-    assert list(found.values) == pytest.approx([1.0, 0.0])
-    assert found.cell.value == pytest.approx(0.5)
+
+    result = judged("ragas:context_precision", case(), judge, repeats=2)
+
+    assert list(result.values) == pytest.approx([1.0, 0.0])
+    assert result.cell.value == pytest.approx(0.5)
     assert sorted(repeat for _, repeat in judge.asked) == [0, 0, 1000, 1000]
 
 
 # --- settings
 
+RUBRIC_LINES = [f"score{grade}_description: 'worth {grade}'\n" for grade in range(1, 6)]
+RUBRIC = "".join(RUBRIC_LINES)
 
-def test_a_rubric_file_is_read_and_is_part_of_the_judge(tmp_path: Any) -> None:
+
+@pytest.fixture
+def rubric(tmp_path: Path) -> Path:
+    """A file with the five grades of a rubric."""
     path = tmp_path / "grades.yaml"
-    lines = [f"score{grade}_description: 'worth {grade}'\n" for grade in range(1, 6)]
-    path.write_text("".join(lines), encoding="utf-8")
-    text = f'ragas:rubrics_score(rubrics="{path}")'
+    path.write_text(RUBRIC, encoding="utf-8")
+    return path
+
+
+def test_the_judge_reads_the_rubric_of_a_file(rubric: Path) -> None:
     judge = Judge()
-    assert judged(text, case(), judge).cell.value == 1.0
-    assert "worth 4" in judge.asked[0][0]
-    before = JudgePlan(parse_metrics(text)).identities
-    path.write_text("".join(lines).replace("worth 4", "worth a lot"), encoding="utf-8")
-    assert JudgePlan(parse_metrics(text)).identities != before
-    path.write_text("score1_description: 'x'\n", encoding="utf-8")
+
+    cell = judged(f'ragas:rubrics_score(rubrics="{rubric}")', case(), judge).cell
+
+    assert cell.value == 1.0
+    [(prompt, _)] = judge.asked
+    assert "worth 4" in prompt
+
+
+def test_a_changed_rubric_is_another_judge(rubric: Path) -> None:
+    metrics = parse_metrics(f'ragas:rubrics_score(rubrics="{rubric}")')
+    before = JudgePlan(metrics).identities
+
+    rubric.write_text(RUBRIC.replace("worth 4", "worth a lot"), encoding="utf-8")
+
+    assert JudgePlan(metrics).identities != before
+
+
+def test_a_rubric_without_a_grade_is_refused(rubric: Path) -> None:
+    rubric.write_text("score1_description: 'x'\n", encoding="utf-8")
+
     with pytest.raises(DataError, match="score5_description"):
-        JudgePlan(parse_metrics(text))
+        JudgePlan(parse_metrics(f'ragas:rubrics_score(rubrics="{rubric}")'))
+
+
+def test_a_setting_that_is_no_share_is_refused() -> None:
     with pytest.raises(ConfigError):
         JudgePlan(parse_metrics("ragas:answer_correctness(factuality=1.5)"))
 
 
 def test_nobody_to_ask_is_reported_with_what_to_set() -> None:
     plan = JudgePlan(parse_metrics("ragas:faithfulness, ragas:semantic_similarity"))
+
     with pytest.raises(ConfigError, match=r"ragas:faithfulness: .*--llm-model"):
         plan.check(None, None)
+
+
+def test_a_judged_metric_is_refused_where_no_judge_can_be_asked() -> None:
     with pytest.raises(ConfigError, match="needs a language model, which this command"):
         Plan(parse_metrics("ragas:faithfulness"))
 
@@ -285,7 +396,8 @@ def test_nobody_to_ask_is_reported_with_what_to_set() -> None:
 # --- what needs no judge
 
 
-def asked_directly(name: str, **fields: Any) -> float:
+def ragas_score(name: str, **fields: Any) -> float:
+    """The score that RAGAS' own class gives."""
     from ragbench.plugins import import_ragas
 
     package: Any = import_ragas()
@@ -307,46 +419,45 @@ PAIRS = [
 
 @pytest.mark.parametrize(("response", "reference"), PAIRS)
 @pytest.mark.parametrize(
-    ("ours", "ragas_name", "class_name"),
+    ("metric", "ragas_class"),
     [
-        ("edit_similarity", "ragas:non_llm_string_similarity", "NonLLMStringSimilarity"),
-        ("exact_match(normalise=none)", "ragas:exact_match", "ExactMatch"),
-        (None, "ragas:string_presence", "StringPresence"),
-        (None, "ragas:bleu", "BleuScore"),
-        (None, "ragas:rouge", "RougeScore"),
-        (None, "ragas:chrf", "ChrfScore"),
+        ("ragas:non_llm_string_similarity", "NonLLMStringSimilarity"),
+        ("ragas:exact_match", "ExactMatch"),
+        ("ragas:string_presence", "StringPresence"),
+        ("ragas:bleu", "BleuScore"),
+        ("ragas:rouge", "RougeScore"),
+        ("ragas:chrf", "ChrfScore"),
+        # Metrics of ours that are the same by definition.
+        ("edit_similarity", "NonLLMStringSimilarity"),
+        ("exact_match(normalise=none)", "ExactMatch"),
     ],
 )
 def test_answers_score_as_in_ragas(
-    ours: str | None, ragas_name: str, class_name: str, response: str, reference: str
+    metric: str, ragas_class: str, response: str, reference: str
 ) -> None:
-    wanted = asked_directly(class_name, response=response, reference=reference)
-    assert value(ragas_name, answered(response, reference)) == wanted
-    if ours is not None:
-        assert value(ours, answered(response, reference)) == wanted
+    expected = ragas_score(ragas_class, response=response, reference=reference)
+
+    assert value(metric, answered(response, reference)) == expected
+
+
+SENTENCE_WORDS = ["The", "a", "cat", "cats", "sat.", "sitting", "on", "mats,"]
+ROUGE_WORDS = [*SENTENCE_WORDS, "state-of-the-art", "2,008"]
 
 
 @pytest.mark.extra("text")
 def test_rouge_is_that_of_ragas_on_400_random_pairs() -> None:
     seeded = random.Random(53)
-    words = (
-        "The",
-        "a",
-        "cat",
-        "cats",
-        "sat.",
-        "sitting",
-        "on",
-        "mats,",
-        "state-of-the-art",
-        "2,008",
-    )
     traces: list[Trace] = []
     for _ in range(400):
-        response, reference = (" ".join(seeded.choices(words, k=9)) for _ in "12")
+        response = " ".join(seeded.choices(ROUGE_WORDS, k=9))
+        reference = " ".join(seeded.choices(ROUGE_WORDS, k=9))
         traces.append(answered(response, reference))
+
     rows = cells("rouge, ragas:rouge", *traces)
-    assert [ours.value for ours, _ in rows] == [theirs.value for _, theirs in rows]
+
+    our_scores = [ours.value for ours, _ in rows]
+    ragas_scores = [ragas.value for _, ragas in rows]
+    assert our_scores == ragas_scores
 
 
 @pytest.mark.parametrize(
@@ -360,54 +471,67 @@ def test_rouge_is_that_of_ragas_on_400_random_pairs() -> None:
 def test_ids_score_as_in_ragas(
     ids: list[str], gold: list[str], precision: float, recall: float
 ) -> None:
-    one = trace(gold=gold, retrieval=retrieved(*ids))
-    names = "ragas:id_based_context_precision, ragas:id_based_context_recall"
-    row = cells(f"{names}, set_precision, set_recall", one)[0]
-    assert [c.value for c in row] == [precision, recall, precision, recall]
+    retrieval = trace(gold=gold, retrieval=retrieved(*ids))
     fields = {"retrieved_context_ids": ids, "reference_context_ids": gold}
-    assert asked_directly("IDBasedContextPrecision", **fields) == precision
-    assert asked_directly("IDBasedContextRecall", **fields) == recall
+
+    assert ragas_score("IDBasedContextPrecision", **fields) == precision
+    assert value("ragas:id_based_context_precision", retrieval) == precision
+    assert value("set_precision", retrieval) == precision
+    assert ragas_score("IDBasedContextRecall", **fields) == recall
+    assert value("ragas:id_based_context_recall", retrieval) == recall
+    assert value("set_recall", retrieval) == recall
 
 
 def test_contexts_score_as_in_ragas() -> None:
     texts = ["nothing of the kind", "the gateway drops connections"]
     gold = ["the gateway drops connection"]
-    one = trace(gold_texts=gold, retrieval=retrieved("a", "b", texts=texts))
-    fields = {"retrieved_contexts": texts, "reference_contexts": gold}
-    wanted = asked_directly("NonLLMContextPrecisionWithReference", **fields)
-    assert wanted == pytest.approx(0.5)
-    assert value("ragas:non_llm_context_precision_with_reference", one) == wanted
-    assert value("ragas:non_llm_context_recall", one) == 1.0
+    retrieval = trace(gold_texts=gold, retrieval=retrieved("a", "b", texts=texts))
+
+    expected = ragas_score(
+        "NonLLMContextPrecisionWithReference",
+        retrieved_contexts=texts,
+        reference_contexts=gold,
+    )
+
+    assert expected == pytest.approx(0.5)
+    assert value("ragas:non_llm_context_precision_with_reference", retrieval) == expected
+    assert value("ragas:non_llm_context_recall", retrieval) == 1.0
 
 
-NAN = Cell.skipped("RAGAS gave NaN: the metric is not defined for this case")
+# --- what RAGAS cannot compute
 
 
-@pytest.mark.parametrize(
-    ("name", "one", "found"),
-    [
-        ("id_based_context_precision", trace(gold=["a"], retrieval=retrieved()), NAN),
-        (
-            "id_based_context_recall",
-            trace(retrieval=retrieved("a")),
-            Cell.skipped("no reference context ids"),
-        ),
-        # RAGAS takes the largest of no similarities, which raises.
-        (
-            "non_llm_context_recall",
-            trace(gold_texts=["some text"], retrieval=retrieved(texts=[])),
-            Cell.measured(0.0),
-        ),
-    ],
-)
-def test_what_ragas_cannot_define_is_no_number(name: str, one: Trace, found: Cell) -> None:
-    assert cell(f"ragas:{name}", one) == found
+def test_where_ragas_gives_nan_the_case_is_skipped() -> None:
+    retrieval = trace(gold=["a"], retrieval=retrieved())
+
+    assert cell("ragas:id_based_context_precision", retrieval) == Cell.skipped(
+        "RAGAS gave NaN: the metric is not defined for this case"
+    )
+
+
+def test_without_reference_ids_there_is_no_recall_of_ids() -> None:
+    retrieval = trace(retrieval=retrieved("a"))
+
+    assert cell("ragas:id_based_context_recall", retrieval) == Cell.skipped(
+        "no reference context ids"
+    )
+
+
+def test_a_recall_of_nothing_retrieved_is_0() -> None:
+    """RAGAS takes the largest of no similarities, which raises."""
+    retrieval = trace(gold_texts=["some text"], retrieval=retrieved(texts=[]))
+
+    assert cell("ragas:non_llm_context_recall", retrieval) == Cell.measured(0.0)
 
 
 def test_what_ragas_cannot_compute_fails_alone() -> None:
     gold = ["the gateway drops connections"]
     fine = trace(gold_texts=gold, retrieval=retrieved("a", texts=gold))
     broken = trace(gold_texts=gold, retrieval=retrieved("a", texts=cast("list[str]", [3])))
+
     rows = cells("ragas:non_llm_context_recall", fine, broken, fine)
+
     assert [row[0].status for row in rows] == [Status.MEASURED, Status.FAILED, Status.MEASURED]
-    assert rows[1][0].failure is not None and rows[1][0].failure.type == "ValidationError"
+    failure = rows[1][0].failure
+    assert failure is not None
+    assert failure.type == "ValidationError"

@@ -1,3 +1,5 @@
+"""Figures of a ranking: by hand, by the texts of chunks, and by documents cut in any way."""
+
 from __future__ import annotations
 
 import math
@@ -11,6 +13,8 @@ from hypothesis import strategies as st
 from ragbench.core.outcome import Cell
 from ragbench.metrics.matching import Matching
 from tests.unit.metrics.builders import cell, cells, ranked, retrieved, trace, value
+
+# --- by hand
 
 IDS = ["a", "b", "c", "d", "e"]
 GRADES = {"a": 2, "d": 1, "x": 1, "b": 0}
@@ -32,20 +36,27 @@ GRADES = {"a": 2, "d": 1, "x": 1, "b": 0}
         ("Judged@2", 1.0),
         ("Judged@5", 3 / 5),
         ("Judged@10", 3 / 5),
-        ("set_f1", 2 * (2 / 5) * (2 / 3) / (2 / 5 + 2 / 3)),
+        # the harmonic mean of precision 2/5 and recall 2/3
+        ("set_f1", 1 / 2),
     ],
 )
 def test_a_ranking_computed_by_hand(metric: str, expected: float) -> None:
     assert value(metric, ranked(IDS, GRADES)) == pytest.approx(expected, abs=1e-12)
 
 
+# --- what counts zero, and what is not measured
+
+
 @pytest.mark.parametrize("metric", ["recall@5", "precision@5", "MRR@5", "nDCG@5", "set_f1", "MAP"])
 def test_nothing_retrieved_is_a_measured_zero(metric: str) -> None:
     assert cell(metric, ranked([], {"a": 1})) == Cell.measured(0.0)
+
+
+def test_of_nothing_retrieved_no_share_is_judged() -> None:
     assert cell("Judged@5", ranked([], {"a": 1})) == Cell.skipped("nothing was retrieved")
 
 
-RANK_METRICS = ("recall@5", "precision@5", "hit_rate@5", "MRR@5", "MAP", "set_recall", "set_f1")
+RANK_METRICS = ["recall@5", "precision@5", "hit_rate@5", "MRR@5", "MAP", "set_recall", "set_f1"]
 
 
 @pytest.mark.parametrize("metric", [*RANK_METRICS, "nDCG@5"])
@@ -53,49 +64,79 @@ def test_judgements_without_a_relevant_document_count_zero(metric: str) -> None:
     assert cell(metric, ranked(IDS, {"a": 0, "x": -1})) == Cell.measured(0.0)
 
 
-@pytest.mark.parametrize("metric", RANK_METRICS)
+@pytest.mark.parametrize(
+    "metric",
+    [
+        "recall(rel=2)@5",
+        "precision(rel=2)@5",
+        "hit_rate(rel=2)@5",
+        "MRR(rel=2)@5",
+        "MAP(rel=2)",
+        "set_recall(rel=2)",
+        "set_f1(rel=2)",
+    ],
+)
 def test_judgements_without_a_document_of_the_grade_count_zero(metric: str) -> None:
-    name, _, cutoff = metric.partition("@")
-    graded = f"{name}(rel=2){cutoff and '@'}{cutoff}"
-    assert cell(graded, ranked(["a"], {"a": 1})) == Cell.measured(0.0)
+    assert cell(metric, ranked(["a"], {"a": 1})) == Cell.measured(0.0)
+
+
+@pytest.mark.parametrize("metric", RANK_METRICS)
+def test_a_document_of_grade_1_is_relevant_by_default(metric: str) -> None:
     assert value(metric, ranked(["a"], {"a": 1})) > 0
 
 
 @pytest.mark.parametrize("metric", [*RANK_METRICS, "nDCG@5"])
-@pytest.mark.parametrize("case", [{"grades": {}}, {"grades": {"a": 0}, "answerable": False}])
+@pytest.mark.parametrize("facts", [{"grades": {}}, {"grades": {"a": 0}, "answerable": False}])
 def test_without_judgements_or_without_an_answer_nothing_is_measured(
-    metric: str, case: Mapping[str, Any]
+    metric: str, facts: Mapping[str, Any]
 ) -> None:
-    asked = trace(retrieval=retrieved(*IDS), **case)
-    assert cell(metric, asked) == Cell.skipped("no relevant context is known")
+    case = trace(retrieval=retrieved(*IDS), **facts)
+
+    assert cell(metric, case) == Cell.skipped("no relevant context is known")
+
+
+# --- chunks that are compared by their texts
+
+NORTH = "The north reactor was switched off."
+OUTPUT = "Its output fell to 40 percent."
+SOUTH = "The south reactor never stopped."
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"),
+    ("metric", "expected"),
     [
         # One document of gain 2 at rank 1, and a missed one of gain 1.
         ("recall@1", 2 / 3),
         ("precision@2", 1 / 2),
-        ("set_f1", 2 * (1 / 2) * (2 / 3) / (1 / 2 + 2 / 3)),
+        ("set_f1", 4 / 7),  # the harmonic mean of precision 1/2 and recall 2/3
         ("nDCG", 2 / (2 + 1 / math.log2(3))),
         ("MAP", 1 / 2),
     ],
 )
-def test_a_chunk_that_holds_several_gold_contexts_finds_them_all(
-    name: str, expected: float
+def test_a_chunk_that_holds_two_of_three_gold_contexts_finds_them_both(
+    metric: str, expected: float
 ) -> None:
-    gold = ["The north reactor was switched off.", "Its output fell to 40 percent.", "No others."]
-    one = trace(
-        gold_texts=gold, retrieval=retrieved("0", "1", texts=[f"{gold[0]} {gold[1]}", "nothing"])
-    )
-    assert value(name, one, matching=Matching.TEXT) == pytest.approx(expected)
-    whole = trace(gold_texts=gold, retrieval=retrieved("0", texts=[" ".join(gold)]))
-    perfect = 1 / 2 if name == "precision@2" else 1.0
-    assert value(name, whole, matching=Matching.TEXT) == perfect
+    retrieval = retrieved("0", "1", texts=[f"{NORTH} {OUTPUT}", "nothing"])
+    case = trace(gold_texts=[NORTH, OUTPUT, "No others."], retrieval=retrieval)
+
+    assert value(metric, case, matching=Matching.TEXT) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"),
+    ("metric", "expected"),
+    [("recall@1", 1.0), ("precision@2", 1 / 2), ("set_f1", 1.0), ("nDCG", 1.0), ("MAP", 1.0)],
+)
+def test_a_chunk_that_holds_all_gold_contexts_finds_everything(
+    metric: str, expected: float
+) -> None:
+    retrieval = retrieved("0", texts=[f"{NORTH} {OUTPUT} No others."])
+    case = trace(gold_texts=[NORTH, OUTPUT, "No others."], retrieval=retrieval)
+
+    assert value(metric, case, matching=Matching.TEXT) == expected
+
+
+@pytest.mark.parametrize(
+    ("metric", "expected"),
     [
         ("recall@3", 1 / 2),
         ("recall@4", 1.0),
@@ -104,7 +145,7 @@ def test_a_chunk_that_holds_several_gold_contexts_finds_them_all(
         ("MAP", (1 / 2 + 2 / 4) / 2),
         ("nDCG", (1 / math.log2(3) + 1 / math.log2(5)) / (1 + 1 / math.log2(3))),
         ("Judged", 3 / 4),
-        # Without the first chunk, which nobody has judged: a, a again, b.
+        # Without the first chunk, which nobody has judged: north, north again, south.
         ("recall(judged_only=true)@2", 1 / 2),
         ("recall(judged_only=true)@3", 1.0),
         ("set_precision(judged_only=true)", 1.0),
@@ -112,11 +153,12 @@ def test_a_chunk_that_holds_several_gold_contexts_finds_them_all(
         ("nDCG(judged_only=true)", (1 + 1 / math.log2(4)) / (1 + 1 / math.log2(3))),
     ],
 )
-def test_two_chunks_of_one_passage_take_two_places(name: str, expected: float) -> None:
-    first, second = "The north reactor was switched off.", "The south reactor never stopped."
-    chunks = ["Nothing of it.", f"{first} Once.", f"Twice. {first}", second]
-    one = trace(gold_texts=[first, second], retrieval=retrieved(*"0123", texts=chunks))
-    assert value(name, one, matching=Matching.TEXT) == pytest.approx(expected)
+def test_two_chunks_of_one_passage_take_two_places(metric: str, expected: float) -> None:
+    chunks = ["Nothing of it.", f"{NORTH} Once.", f"Twice. {NORTH}", SOUTH]
+    retrieval = retrieved("0", "1", "2", "3", texts=chunks)
+    case = trace(gold_texts=[NORTH, SOUTH], retrieval=retrieval)
+
+    assert value(metric, case, matching=Matching.TEXT) == pytest.approx(expected)
 
 
 @settings(max_examples=100, deadline=None)
@@ -127,48 +169,83 @@ def test_two_chunks_of_one_passage_take_two_places(name: str, expected: float) -
 def test_a_chunk_retrieved_again_counts_once_by_text_as_by_id(
     ids: list[str], gold: list[str]
 ) -> None:
-    texts = {id: f"Passage {id}." for id in "abcde"}
-    by_id = trace(gold=gold, retrieval=retrieved(*ids))
-    by_text = trace(
-        gold_texts=[texts[id] for id in gold],
-        retrieval=retrieved(*ids, texts=[texts[id] for id in ids]),
-    )
-    names = "precision@1, precision@5, set_precision, recall@3, MRR, MAP, nDCG"
-    assert cells(names, by_text, matching=Matching.TEXT) == cells(
-        names, by_id, matching=Matching.ID
-    )
+    metrics = "precision@1, precision@5, set_precision, recall@3, MRR, MAP, nDCG"
+    texts = [f"Passage {id}." for id in ids]
+    gold_texts = [f"Passage {id}." for id in gold]
+    with_gold_ids = trace(gold=gold, retrieval=retrieved(*ids))
+    with_gold_texts = trace(gold_texts=gold_texts, retrieval=retrieved(*ids, texts=texts))
+
+    by_id = cells(metrics, with_gold_ids, matching=Matching.ID)
+    by_text = cells(metrics, with_gold_texts, matching=Matching.TEXT)
+
+    assert by_text == by_id
 
 
 def test_one_text_retrieved_five_times_is_one_relevant_chunk_of_five() -> None:
-    text = "The north reactor was switched off."
-    one = trace(gold_texts=[text], retrieval=retrieved(*"01234", texts=[text] * 5))
-    assert value("precision@5", one, matching=Matching.TEXT) == 1 / 5
+    retrieval = retrieved("0", "1", "2", "3", "4", texts=[NORTH] * 5)
+    case = trace(gold_texts=[NORTH], retrieval=retrieval)
+
+    assert value("precision@5", case, matching=Matching.TEXT) == 1 / 5
+
+
+# --- grades
+
+
+def test_a_grade_too_high_for_exponential_gain_fails() -> None:
+    failure = cell("nDCG(dcg=exp-log2)", ranked(["a"], {"a": 99})).failure
+
+    assert failure is not None
+    assert "use grades up to 15" in failure.message
 
 
 def test_a_grade_too_high_for_exponential_gain_fails_alone() -> None:
-    fine, high = ranked(["a"], {"a": 1}), ranked(["a"], {"a": 99})
-    rows = cells("nDCG(dcg=exp-log2), nDCG", fine, high)
-    assert [c.status for row in rows for c in row] == ["measured", "measured", "failed", "measured"]
-    assert rows[1][0].failure is not None and "use grades up to 15" in rows[1][0].failure.message
+    fine = ranked(["a"], {"a": 1})
+    high = ranked(["a"], {"a": 99})
+
+    exponential = cells("nDCG(dcg=exp-log2)", fine, high)
+    linear = cells("nDCG", fine, high)
+
+    assert [row[0].status for row in exponential] == ["measured", "failed"]
+    assert [row[0].status for row in linear] == ["measured", "measured"]
 
 
-# --- parity with a plain recomputation, and with ir_measures
+# --- documents that are cut into chunks
 
-RANKING = st.lists(st.sampled_from("abcdefgh"), max_size=8)
-JUDGED = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 3), max_size=6)
-NAMES = "recall@3, precision@3, hit_rate@3, MRR@3, MRR, MAP, nDCG@3, set_precision, set_recall"
+DOCUMENTS = st.lists(st.sampled_from("abcdefgh"), max_size=8)
+JUDGEMENTS = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 3), max_size=6)
+ALL_METRICS = (
+    "recall@3, precision@3, hit_rate@3, MRR@3, MRR, MAP, nDCG@3, set_precision, set_recall, "
+    "Judged, set_f1, nDCG(judged_only=true), MAP(judged_only=true)"
+)
 
 
-@settings(max_examples=100, deadline=None)
-@given(ids=RANKING, grades=JUDGED, named=st.booleans())
-def test_however_documents_are_cut_the_figures_are_those_of_documents(
-    ids: list[str], grades: dict[str, int], named: bool
+def whole_documents(documents: list[str], grades: dict[str, int]) -> list[tuple[Cell, ...]]:
+    """The figures of a ranking in which each document is retrieved once, where it is first."""
+    return cells(ALL_METRICS, ranked(list(dict.fromkeys(documents)), grades))
+
+
+@settings(max_examples=50, deadline=None)
+@given(DOCUMENTS, JUDGEMENTS)
+def test_chunks_whose_ids_name_their_document_have_the_figures_of_documents(
+    documents: list[str], grades: dict[str, int]
 ) -> None:
-    names = f"{NAMES}, Judged, set_f1, nDCG(judged_only=true), MAP(judged_only=true)"
-    whole = cells(names, ranked(list(dict.fromkeys(ids)), grades))
-    chunks = retrieved(
-        *(f"row-{n}" if named else f"{id}#{n}" for n, id in enumerate(ids)),
-        metadata=[{"document_id": id} for id in ids] if named else None,
-    )
-    cut = trace(grades=grades, retrieval=chunks)
-    assert cells(names, cut, matching=Matching.DOCUMENT_ID) == whole
+    ids = [f"{document}#{number}" for number, document in enumerate(documents)]
+
+    case = trace(grades=grades, retrieval=retrieved(*ids))
+
+    rows = cells(ALL_METRICS, case, matching=Matching.DOCUMENT_ID)
+    assert rows == whole_documents(documents, grades)
+
+
+@settings(max_examples=50, deadline=None)
+@given(DOCUMENTS, JUDGEMENTS)
+def test_chunks_whose_metadata_name_their_document_have_the_figures_of_documents(
+    documents: list[str], grades: dict[str, int]
+) -> None:
+    ids = [f"row-{number}" for number in range(len(documents))]
+    metadata = [{"document_id": document} for document in documents]
+
+    case = trace(grades=grades, retrieval=retrieved(*ids, metadata=metadata))
+
+    rows = cells(ALL_METRICS, case, matching=Matching.DOCUMENT_ID)
+    assert rows == whole_documents(documents, grades)

@@ -1,3 +1,5 @@
+"""Metrics by name: their spellings, their definitions, those of other packages, and stored ones."""
+
 from __future__ import annotations
 
 import re
@@ -28,6 +30,7 @@ DEFINITIONS = definitions()
 
 
 def parameter_value(parameter: Parameter) -> st.SearchStrategy[ParameterValue]:
+    """Any value that the parameter may have."""
     if parameter.choices:
         return st.sampled_from(parameter.choices)
     if isinstance(parameter.default, bool):
@@ -42,14 +45,24 @@ def parameter_value(parameter: Parameter) -> st.SearchStrategy[ParameterValue]:
 
 @st.composite
 def metrics(draw: st.DrawFn) -> Metric:
+    """Any metric, with any values of its parameters and any cutoff that it may have."""
     definition = draw(st.sampled_from(DEFINITIONS))
-    values = {p.name: draw(parameter_value(p)) for p in definition.parameters}
-    cutoff = draw(st.integers(1, 1000)) if definition.cutoff != "none" else None
-    if definition.cutoff == "optional" and draw(st.booleans()):
-        cutoff = None
-    defaults = {p.name: p.default for p in definition.parameters}
-    given_values = tuple(sorted(each for each in values.items() if each[1] != defaults[each[0]]))
-    return Metric(definition=definition, parameters=given_values, cutoff=cutoff)
+    values: list[tuple[str, ParameterValue]] = []
+    for parameter in definition.parameters:
+        parameter_setting = draw(parameter_value(parameter))
+        # A metric does not name what is the default.
+        if parameter_setting != parameter.default:
+            values.append((parameter.name, parameter_setting))
+    cutoffs: dict[str, st.SearchStrategy[int | None]] = {
+        "none": st.none(),
+        "optional": st.none() | st.integers(1, 1000),
+        "required": st.integers(1, 1000),
+    }
+    cutoff = draw(cutoffs[definition.cutoff])
+    return Metric(definition=definition, parameters=tuple(sorted(values)), cutoff=cutoff)
+
+
+# --- spellings
 
 
 @given(metrics())
@@ -74,7 +87,7 @@ def test_a_metrics_name_reads_back_to_the_same_metric(metric: Metric) -> None:
         ("ragas:id_based_context_recall", "ragas:id_based_context_recall"),
     ],
 )
-def test_spellings(text: str, name: str) -> None:
+def test_a_metric_has_one_name_however_it_is_spelled(text: str, name: str) -> None:
     assert parse_metric(text).name == name
 
 
@@ -108,11 +121,13 @@ def test_what_is_wrong_is_reported(text: str, message: str) -> None:
 def test_all_wrong_metrics_of_a_list_are_reported_at_once() -> None:
     with pytest.raises(ConfigError) as error:
         parse_metrics("recal@5, nDCG@10, P@0, token_f1(x=1)")
+
     assert len(str(error.value).splitlines()) == 3
 
 
 def test_a_list_is_split_outside_parentheses_and_quotes() -> None:
     text = 'P(rel=2, judged_only=true)@5,token_f1 MRR\n x(a=\'b, c\', d="e)\\" f")'
+
     assert split_metrics(text) == [
         "P(rel=2, judged_only=true)@5",
         "token_f1",
@@ -121,49 +136,129 @@ def test_a_list_is_split_outside_parentheses_and_quotes() -> None:
     ]
 
 
-@pytest.mark.parametrize("definition", definitions(), ids=lambda d: d.name)
-def test_each_definition_is_complete(definition: MetricDefinition) -> None:
-    assert definition.summary and definition.citation and definition.needs
-    if not definition.name.startswith("ragas:"):  # its module imports ragas
-        assert callable(load_attribute(definition.scorer))
-    if definition.cost == "free":
-        assert definition.formula is not None and not definition.digest
-    if definition.aggregate is not None:
-        assert callable(load_attribute(definition.aggregate))
-    for name in (definition.name, *definition.aliases):
-        assert find_definition(name.upper()) == definition
+# --- definitions
+
+
+def name_of(definition: MetricDefinition) -> str:
+    return definition.name
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=name_of)
+def test_each_definition_says_what_it_is_where_it_is_from_and_what_it_reads(
+    definition: MetricDefinition,
+) -> None:
+    assert definition.summary
+    assert definition.citation
+    assert definition.needs
+
+
+OUR_DEFINITIONS = [
+    definition
+    for definition in DEFINITIONS
+    if not definition.name.startswith("ragas:")  # their module imports ragas
+]
+
+
+@pytest.mark.parametrize("definition", OUR_DEFINITIONS, ids=name_of)
+def test_each_scorer_is_a_function(definition: MetricDefinition) -> None:
+    assert callable(load_attribute(definition.scorer))
+
+
+AGGREGATES = [definition.aggregate for definition in DEFINITIONS if definition.aggregate]
+
+
+@pytest.mark.parametrize("aggregate", AGGREGATES)
+def test_each_aggregate_is_a_function(aggregate: str) -> None:
+    assert callable(load_attribute(aggregate))
+
+
+FREE = [definition for definition in DEFINITIONS if definition.cost == "free"]
+
+
+@pytest.mark.parametrize("definition", FREE, ids=name_of)
+def test_each_free_metric_of_ours_has_a_formula_and_no_digest_of_foreign_code(
+    definition: MetricDefinition,
+) -> None:
+    assert definition.formula is not None
+    assert not definition.digest
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=name_of)
+def test_each_definition_is_found_by_its_names_in_any_case(definition: MetricDefinition) -> None:
+    assert find_definition(definition.name.upper()) == definition
+    for alias in definition.aliases:
+        assert find_definition(alias.upper()) == definition
 
 
 def test_default_metrics_are_free_and_need_no_extra() -> None:
-    defaults = [metric.definition for metric in default_metrics()]
-    assert defaults and all(d.extra is None and d.cost == "free" for d in defaults)
+    defaults = default_metrics()
+
+    assert defaults
+    for metric in defaults:
+        assert metric.definition.cost == "free"
+        assert metric.definition.extra is None
 
 
-def test_other_packages_add_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+# --- metrics of other packages
+
+
+def offer(monkeypatch: pytest.MonkeyPatch, target: str) -> None:
+    """Makes it look as if another package were installed that adds a metric."""
+    point = EntryPoint(name="theirs", value=target, group="ragbench.metrics")
+    points = {point.group: [point]}
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points.get(group, []))
+
+
+@pytest.fixture
+def offered_politeness(monkeypatch: pytest.MonkeyPatch) -> None:
     offer(monkeypatch, "tests.unit.metrics.builders:politeness")
-    found = find_definition("Politeness")
-    assert find_definition("courtesy") == found
-    assert found in definitions()
-    assert found.formula is not None and found.formula.function is politeness
-    assert found.digest
-    assert cell("politeness", trace(generation=generated("please"))).value == 1.0
+
+
+@pytest.mark.usefixtures("offered_politeness")
+def test_another_package_adds_a_metric_by_name_and_alias() -> None:
+    definition = find_definition("Politeness")
+
+    assert definition in definitions()
+    assert definition == find_definition("courtesy")
+    assert definition.formula is not None
+    assert definition.formula.function is politeness
+
+
+@pytest.mark.usefixtures("offered_politeness")
+def test_a_metric_of_another_package_has_a_digest_of_its_code() -> None:
+    assert find_definition("politeness").digest
+
+
+@pytest.mark.usefixtures("offered_politeness")
+def test_a_metric_of_another_package_scores() -> None:
+    case = trace(generation=generated("please"))
+
+    assert cell("politeness", case).value == 1.0
+
+
+@pytest.mark.usefixtures("offered_politeness")
+def test_a_text_of_a_parameter_is_quoted_in_the_name() -> None:
     text = 'politeness(style="very, (very) \\"polite\\"")'
-    assert parse_metric(text).parameter("style") == 'very, (very) "polite"'
-    assert parse_metric(text).name == text
+
+    metric = parse_metric(text)
+
+    assert metric.parameter("style") == 'very, (very) "polite"'
+    assert metric.name == text
+
+
+def test_an_entry_point_that_is_no_metric_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     offer(monkeypatch, "ragbench.metrics.plan:Plan")
+
     with pytest.raises(ConfigError, match=r"entry point 'theirs' .* gives a type, not a"):
         definitions()
 
 
-def offer(monkeypatch: pytest.MonkeyPatch, target: str) -> None:
-    point = EntryPoint(name="theirs", value=target, group="ragbench.metrics")
-    found = {point.group: [point]}
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: found.get(group, []))
+# --- stored metrics
 
 
 def through_json(metric: Metric) -> dict[str, Any]:
-    read: dict[str, Any] = orjson.loads(orjson.dumps(MetricInfo.of(metric).definition))
-    return read
+    definition: dict[str, Any] = orjson.loads(orjson.dumps(MetricInfo.of(metric).definition))
+    return definition
 
 
 @given(metrics())
@@ -171,11 +266,25 @@ def test_a_stored_metric_comes_back_as_it_was(metric: Metric) -> None:
     assert metric_of(through_json(metric)) == metric
 
 
-def test_facts_of_a_later_version_are_left_out_and_missing_ones_get_their_default() -> None:
-    (named,) = parse_metrics([politeness])
-    metric = replace(named, parameters=(("style", "rude"),))
-    stored = through_json(metric)
+@pytest.fixture
+def rude_metric() -> Metric:
+    """A metric with a parameter that is not the default."""
+    [metric] = parse_metrics([politeness])
+    return replace(metric, parameters=(("style", "rude"),))
+
+
+def test_facts_of_a_later_version_are_left_out(rude_metric: Metric) -> None:
+    stored = through_json(rude_metric)
+
     stored["colour"] = "red"
     stored["needs"].append("telepathy")
+
+    assert metric_of(stored) == rude_metric
+
+
+def test_a_missing_fact_gets_its_default(rude_metric: Metric) -> None:
+    stored = through_json(rude_metric)
+
     del stored["unit"]
-    assert metric_of(stored) == metric
+
+    assert metric_of(stored) == rude_metric

@@ -18,17 +18,18 @@ def test_a_rubric_is_named_after_its_criterion() -> None:
 
 
 def test_other_words_are_another_metric_under_the_same_name() -> None:
-    first = rubric("polite", "The answer is polite.")
-    second = rubric("polite", "The answer is very polite.")
+    polite = rubric("polite", "The answer is polite.")
+    very_polite = rubric("polite", "The answer is very polite.")
 
-    assert first.name == second.name
-    assert first.identity != second.identity
+    assert polite.name == very_polite.name
+    assert polite.identity != very_polite.identity
 
 
 def test_white_space_in_the_words_makes_no_other_metric() -> None:
-    first = rubric("polite", "The answer\n  is polite.")
+    on_one_line = rubric("polite", "The answer is polite.")
+    on_two_lines = rubric("polite", "The answer\n  is polite.")
 
-    assert first.identity == rubric("polite", "The answer is polite.").identity
+    assert on_two_lines.identity == on_one_line.identity
 
 
 def test_a_rubric_takes_the_rest_of_a_list_with_its_commas() -> None:

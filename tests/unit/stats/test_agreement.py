@@ -11,6 +11,7 @@ from ragbench.stats.agreement import (
     Agreement,
     Estimated,
     agreement,
+    cohen_kappa,
     krippendorff_alpha,
     rank_correlation,
     resample_counts,
@@ -91,6 +92,25 @@ def test_a_level_outside_of_the_scale_is_refused(pair: tuple[int, int]) -> None:
 def test_no_items_are_refused() -> None:
     with pytest.raises(InputError, match="nothing that both rated"):
         agreement([], levels=2)
+
+
+@pytest.mark.parametrize(
+    ("ratings", "kappa"),
+    [
+        # 35 of 50 agree; by chance 1/2.
+        pytest.param(pairs([[20, 5], [10, 15]]), 0.4, id="two levels"),
+        # 3 of 4 agree; by chance (2 * 1 + 1 * 1 + 1 * 2) / 16 = 5/16.
+        pytest.param(
+            [(0.0, 0.0), (0.0, 1.0), (0.5, 0.5), (1.0, 1.0)], 0.75 - 0.25 * 5 / 11, id="scores"
+        ),
+        pytest.param([(0.5, 0.5), (0.5, 0.5)], None, id="both of one level: undefined"),
+        pytest.param([], None, id="nothing rated: undefined"),
+    ],
+)
+def test_kappa_of_any_scores_by_hand(
+    ratings: list[tuple[float, float]], kappa: float | None
+) -> None:
+    assert cohen_kappa(ratings) == pytest.approx(kappa)
 
 
 LEVEL_PAIRS = st.tuples(st.integers(0, 2), st.integers(0, 2))

@@ -77,6 +77,10 @@ def test_a_loss_within_what_is_tolerated_is_no_evidence() -> None:
         pytest.param(
             [[0.0]] * 4, [[1.0, None]] * 4, pytest.approx(1 / 81, rel=0.2), id="one run failed"
         ),
+        # Two of three runs are the present ones, in three ways for each case: 1 / 3^4.
+        pytest.param(
+            [[0.0, 0.0]] * 4, [[1.0]] * 4, pytest.approx(1 / 81, rel=0.2), id="two present runs"
+        ),
         pytest.param([[0.1]] * 3, [[0.1, 0.1, 0.1]] * 3, 1.0, id="nothing moved"),
         pytest.param([[None]], [[1.0, 1.0]], 1.0, id="the present run failed"),
     ],

@@ -206,6 +206,23 @@ def test_several_tests_step_down_over_every_arrangement(
     assert len({round(p_value, 6) for p_value in expected}) >= 3
 
 
+def test_slices_of_many_documents_have_the_same_p_values_without_the_zeros_being_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of ten slices each has a tenth of the cases: nine of ten entries are zeros."""
+    draw = np.random.default_rng(7)
+    slices: list[PairedSample] = []
+    for number in range(10):
+        slices.append(sample(draw.normal(-0.1, 0.2, 10), first=10 * number))
+    with_zeros = family_test(slices, null_means=[0.0] * 10, resamples=500)
+
+    monkeypatch.setattr("ragbench.stats.family._DENSE", 0)
+    without_zeros = family_test(slices, null_means=[0.0] * 10, resamples=500)
+
+    assert without_zeros.p_values == with_zeros.p_values
+    assert without_zeros.level == pytest.approx(with_zeros.level)
+
+
 def test_what_is_drawn_has_no_p_value_below_one_of_the_draws() -> None:
     """Of thirty losses no arrangement that is drawn is as extreme."""
     # Cases 0 to 29 and 30 to 59: the two tests have no cluster in common.
