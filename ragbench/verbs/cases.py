@@ -188,7 +188,7 @@ def _plain(question: str) -> str:
 def worst_by_cause(report: Report, each: int) -> Iterator[tuple[Cause, Sequence[CaseRow]]]:
     """The worst cases of each cause but `RIGHT`, so many of each at most.
 
-    A report shows them as examples of what goes wrong.
+    `ragbench explain` shows them as examples of what goes wrong.
     """
     position = worst_metric(report)
     by_cause: dict[Cause, list[IndexedCase]] = {}

@@ -56,7 +56,7 @@ async def probe_retrieval(rag: RAG, question: str) -> AsyncIterator[Probe]:
         return
     rankings: list[object] = []
     for result in results:
-        # Tuples, because a RAG may give lists once and tuples the next time.
+        # As tuples, so that a list equals a tuple with the same texts.
         ids = result.context_ids and tuple(result.context_ids)
         rankings.append((tuple(result.contexts), ids))
     for probe in _alike("retrieval", rankings):

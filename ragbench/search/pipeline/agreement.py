@@ -228,7 +228,7 @@ class VectorIndex:
 def usual_tokens(chunks: Sequence[Chunk]) -> int:
     """How long nine of ten chunks are at most, in estimated tokens.
 
-    The size that the collection was cut to; its longest chunk may be a table that was kept whole.
+    It is about the size that the collection was cut to; a few chunks may be far longer.
     """
     if not chunks:
         return 0

@@ -112,7 +112,7 @@ class OpenCollection(ABC, Generic[_EngineT]):
         self, vectors: Vectors, *, k: int, filters: Filter | None = None, effort: Effort = NORMAL
     ) -> list[list[Chunk]]:
         """The chunks nearest to each query, best first; those of ragbench's own by cosine."""
-        queries, positions = self._queries(vectors)  # of zeros, for one, nothing is near
+        queries, positions = self._queries(vectors)
 
         def ask(batch: Sequence[int], limit: int, condition: Any) -> Rankings:
             """Asks the engine for the rows nearest to some of the queries."""
@@ -138,7 +138,7 @@ class OpenCollection(ABC, Generic[_EngineT]):
 
         Args:
             ask: asks the engine for the rows of some of the queries.
-            queries: how many there are; the others find nothing.
+            queries: how many there are; those that do not ask the engine find nothing.
             max_tied: rows that are fetched at most to see which are as good as the last.
         """
         check_k(k)

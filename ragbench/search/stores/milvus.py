@@ -314,7 +314,7 @@ def _lite(path: str, address: str) -> Any:
     Raises:
         StoreError: it is of an earlier version, or cannot be opened.
     """
-    require("milvus_lite", extra="milvus")  # pymilvus would say less clearly that it is missing
+    require("milvus_lite", extra="milvus")  # pymilvus imports it: a missing one is named here
     if Path(path).is_file():
         raise StoreError(f"{address}: is a file; Milvus Lite 3 keeps a folder: name another path")
     exceptions = require("pymilvus.exceptions", extra="milvus")

@@ -270,7 +270,7 @@ class QdrantPayloads(ClientCollection):
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
         """The points that match each question, written as fastembed's ``Qdrant/bm25`` writes it.
 
-        Most collections with words were filled by fastembed; a question must be cut as they were.
+        A question has to be cut into words as the passages of the collection were.
         """
         assert self.words is not None
         make_vector = qdrant_models().SparseVector
