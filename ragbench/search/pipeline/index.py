@@ -384,18 +384,28 @@ def _opened(
 
 
 def _languages(sample: Sequence[Chunk], embedder: Embedder) -> list[str]:
-    """The languages of a tenth of the chunks or more, among those that the embedder reads."""
-    counts = Counter(guess_language(chunk.text[:1000]) for chunk in sample)
+    """The languages of a tenth of the chunks or more, among those that the embedder reads.
+
+    What a cosine means depends on the language, so the embedder is calibrated in these.
+    """
+    counts = Counter(guess_language(chunk.text[:_BEGINNING]) for chunk in sample)
+    # An embedder that names no languages reads any.
     readable = getattr(embedder, "languages", ()) or tuple(counts)
-    return sorted(language for language in readable if counts[language] * 10 >= len(sample))
+    languages: list[str] = []
+    for language in readable:
+        if counts[language] * 10 >= len(sample):
+            languages.append(language)
+    return sorted(languages)
 
 
 def _embedder_text(identity: IndexIdentity) -> str:
     """The embedder's name and settings, for messages."""
     if not identity.embedder_settings:
         return identity.embedder_name
-    settings = ", ".join(f"{name}={value}" for name, value in identity.embedder_settings.items())
-    return f"{identity.embedder_name} with {settings}"
+    settings: list[str] = []
+    for name, value in identity.embedder_settings.items():
+        settings.append(f"{name}={value}")
+    return f"{identity.embedder_name} with {', '.join(settings)}"
 
 
 class _Writing:
