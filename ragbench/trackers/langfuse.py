@@ -21,7 +21,6 @@ from __future__ import annotations
 import base64
 import os
 import uuid
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
@@ -37,6 +36,7 @@ _CLOUD = "https://cloud.langfuse.com"
 _LARGEST_BATCH = 2_000_000
 """Bytes of a batch; Langfuse takes 3.5 MB."""
 _ADVICE = "Check LANGFUSE_PUBLIC_KEY, LANGFUSE_SECRET_KEY and LANGFUSE_BASE_URL"
+"""The end of the message of a request that fails."""
 
 
 def send(run: TrackedRun, receipt: Receipt) -> Tracked:
@@ -44,9 +44,11 @@ def send(run: TrackedRun, receipt: Receipt) -> Tracked:
     setting = "Set it to a key of the project's settings"
     public_key = variable(("LANGFUSE_PUBLIC_KEY",), "Langfuse", setting)
     secret_key = variable(("LANGFUSE_SECRET_KEY",), "Langfuse", setting)
+    # Newer versions call the variable a base URL, older ones a host.
     url = os.environ.get("LANGFUSE_BASE_URL") or os.environ.get("LANGFUSE_HOST") or _CLOUD
-    pair = base64.b64encode(f"{public_key}:{secret_key}".encode()).decode()
-    headers = {"Authorization": f"Basic {pair}"}
+    keys = f"{public_key}:{secret_key}"
+    encoded_keys = base64.b64encode(keys.encode()).decode()
+    headers = {"Authorization": f"Basic {encoded_keys}"}
     endpoint = TrackerEndpoint("Langfuse", url, headers, advice=_ADVICE)
     with endpoint.in_use():
         return _Project(endpoint, public_key).send(run, receipt)
@@ -68,11 +70,12 @@ class _Project:
         endpoint.call("POST", "/api/public/v2/datasets", {"name": dataset})
         path = f"/api/public/datasets/{quote(dataset, safe='')}/runs/{quote(run_name, safe='')}"
         stored = endpoint.find(path)
-        linked: dict[str, str] = {}
+        run_id = ""
+        linked: dict[str, str] = {}  # the trace of each item that has one in this run
         if stored is not None:
+            run_id = str(stored["id"])
             for item in stored["datasetRunItems"]:
                 linked[item["datasetItemId"]] = item["traceId"]
-        run_id = "" if stored is None else str(stored["id"])
         batch = _Batch(endpoint)
         cases = 0
         scored = 0
@@ -85,6 +88,7 @@ class _Project:
             else:
                 if case.trace_id is not None:
                     missing += 1
+                # The same at each export of the run, so that the trace is overwritten.
                 trace_id = uuid.UUID(receipt.derived_id(case.id)).hex
                 batch.add("trace-create", _trace(run, case, trace_id))
             for metric, value in case.values.items():
@@ -121,17 +125,22 @@ class _Project:
         if case.trace_id is None:
             return None
         stored = self._endpoint.find(f"/api/public/traces/{quote(case.trace_id, safe='')}")
-        return None if stored is None else case.trace_id
+        if stored is None:
+            return None
+        return case.trace_id
 
     def _delete_gone(self, case: TrackedCase, receipt: Receipt) -> None:
-        """Deletes scores of an earlier export that have no value any more."""
+        """Deletes scores of an earlier export that have no value any more.
+
+        Scores are overwritten, never removed: an old value would be shown beside the new run.
+        """
         for metric in case.unmeasured:
             score_id = receipt.derived_id(case.id, metric)
             self._endpoint.delete(f"/api/public/scores/{score_id}")
 
 
 class _Batch:
-    """Events that are sent together."""
+    """Events that are sent together: a request for each would take long for a large run."""
 
     def __init__(self, endpoint: TrackerEndpoint) -> None:
         self._endpoint = endpoint
@@ -155,14 +164,16 @@ class _Batch:
         answer = self._endpoint.call("POST", "/api/public/ingestion", {"batch": self._events})
         self._events = []
         self._bytes = 0
-        for error in _errors_of(answer):
+        errors = answer["errors"]
+        if errors:
+            error = _error_text(errors[0])
             raise self._endpoint.refusal(f"an event is refused: {error}")
 
 
-def _errors_of(answer: Any) -> Iterator[str]:
-    """Why events of a batch were refused."""
-    for error in answer["errors"]:
-        yield f"{error.get('status')} {error.get('message') or error.get('error') or ''}".strip()
+def _error_text(error: Any) -> str:
+    """Why an event was refused: its status, and the reason where Langfuse gives one."""
+    reason = error.get("message") or error.get("error") or ""
+    return f"{error.get('status')} {reason}".strip()
 
 
 def _item(case: TrackedCase, dataset: str, item_id: str) -> dict[str, Any]:

@@ -160,8 +160,9 @@ class _Server:
         for name, value in figures.items():
             if stored.metrics.get(name) != value:
                 metrics.append(entities.Metric(name, value, now, 0))
-        for first in range(0, len(metrics), _MOST_METRICS):
-            self.client.log_batch(run_id, metrics=metrics[first : first + _MOST_METRICS])
+        for start in range(0, len(metrics), _MOST_METRICS):
+            batch = metrics[start : start + _MOST_METRICS]
+            self.client.log_batch(run_id, metrics=batch)
         for name, setting in run.settings.items():
             if name not in stored.params:
                 self.client.log_param(run_id, name, setting)
@@ -185,6 +186,7 @@ class _Server:
             return False
         earlier: dict[str, Any] = {}
         for assessment in trace.info.assessments or ():
+            # Others, such as those that people gave, are left alone.
             metadata: dict[str, Any] = assessment.metadata or {}
             if metadata.get(_KEY_TAG) == key:
                 earlier[assessment.name] = assessment
@@ -196,7 +198,7 @@ class _Server:
                 del earlier[name]
             else:
                 self._log_feedback(trace.info.trace_id, name, value, metric, key)
-        # What is left has another value now, or none.
+        # These have another value now, or none.
         for assessment in earlier.values():
             self.mlflow.delete_assessment(trace.info.trace_id, assessment.assessment_id)
         return True
@@ -233,21 +235,29 @@ def _shown_uri(mlflow: Any) -> str:
     """Where runs are sent to, without credentials."""
     uri = str(mlflow.get_tracking_uri())
     # The path of sqlite:////tmp/a.db would lose its slashes, and has no credentials.
-    return uri if uri.startswith(("sqlite:", "file:", "/")) else mask_url(uri)
+    if uri.startswith(("sqlite:", "file:", "/")):
+        return uri
+    return mask_url(uri)
 
 
 def _write_table(cases: Iterator[TrackedCase], path: Path) -> int:
-    """Writes a table in MLflow's form, one case per line, and gives their number."""
+    """Writes a table in MLflow's form, one case per line, and gives their number.
+
+    Case by case, so that memory does not hold the whole run.
+    """
     count = 0
     with open_private(path, "wb") as file:
         for case in cases:
             values = case_values(case)
-            if count == 0:
-                columns = orjson.dumps([*values])
+            if count == 0:  # the first case says which columns there are
+                columns = orjson.dumps(list(values))
                 file.write(b'{"columns": ' + columns + b', "data": [\n')
             else:
                 file.write(b",\n")
-            file.write(orjson.dumps([*values.values()]))
+            file.write(orjson.dumps(list(values.values())))
             count += 1
-        file.write(b"\n]}\n" if count else b'{"columns": [], "data": []}\n')
+        if count:
+            file.write(b"\n]}\n")
+        else:
+            file.write(b'{"columns": [], "data": []}\n')
     return count

@@ -117,12 +117,13 @@ class _Server:
         return str(answer["data"]["dataset_id"])
 
     def _example_ids(self, dataset_id: str) -> Mapping[str, str]:
-        """The ids of a dataset's examples by case."""
+        """The ids of a dataset's examples by case; runs of an experiment name them."""
         answer = self._endpoint.call("GET", f"/v1/datasets/{dataset_id}/examples")
         example_ids: dict[str, str] = {}
         for example in answer["data"]["examples"]:
+            case_id = example["metadata"]["case_id"]
             # Newer servers have a public id, and this one beside it.
-            example_ids[example["metadata"]["case_id"]] = example.get("node_id") or example["id"]
+            example_ids[case_id] = example.get("node_id") or example["id"]
         return example_ids
 
     def _add_run(self, case: TrackedCase, experiment_id: str, example_id: str) -> None:
@@ -162,14 +163,14 @@ class _Server:
             result: dict[str, Any] = {"score": cell.value}
             if cell.value is None:
                 result = {"label": cell.status.value, "explanation": case.unmeasured[metric]}
-            annotations.append(
-                {
-                    "trace_id": trace_id,
-                    "name": names[metric],
-                    "annotator_kind": "CODE",
-                    "identifier": key,
-                    "result": result,
-                }
-            )
+            annotation = {
+                "trace_id": trace_id,
+                "name": names[metric],
+                "annotator_kind": "CODE",
+                "identifier": key,
+                "result": result,
+            }
+            annotations.append(annotation)
         body = {"data": annotations}
-        return self._endpoint.call_if_there("/v1/trace_annotations?sync=true", body) is not None
+        answer = self._endpoint.call_if_there("/v1/trace_annotations?sync=true", body)
+        return answer is not None

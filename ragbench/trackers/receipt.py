@@ -35,7 +35,9 @@ class Receipt:
     def __init__(self, folder: Path, fingerprint: str) -> None:
         """Reads the file; begins a new one where there is none, or where it is of another run."""
         self.path = folder / RECEIPT
-        receipts = _read(self.path) if self.path.is_file() else None
+        receipts = None
+        if self.path.is_file():
+            receipts = _read(self.path)
         if receipts is None or receipts.fingerprint != fingerprint:
             receipts = Receipts(key=uuid.uuid4().hex, fingerprint=fingerprint)
         self._receipts = receipts
@@ -50,7 +52,8 @@ class Receipt:
     def derived_id(self, *parts: str) -> str:
         """A UUID of this run and some names: equal at each export."""
         # A null character is in no id that a tracker accepts, so different parts never join alike.
-        return str(uuid.uuid5(uuid.UUID(self.key), "\0".join(parts)))
+        name = "\0".join(parts)
+        return str(uuid.uuid5(uuid.UUID(self.key), name))
 
     def id_at(self, place: str) -> str | None:
         """The id that a tracker gave to the run; None where it was not sent there."""
@@ -66,8 +69,9 @@ class Receipt:
         self._write()
 
     def _write(self) -> None:
-        """Writes the file whole."""
-        write_whole(self.path, msgspec.json.format(msgspec.json.encode(self._receipts)) + b"\n")
+        """Writes the file whole, indented, so that people can read it."""
+        content = msgspec.json.encode(self._receipts)
+        write_whole(self.path, msgspec.json.format(content) + b"\n")
 
 
 def _read(path: Path) -> Receipts:
@@ -78,6 +82,7 @@ def _read(path: Path) -> Receipts:
     """
 
     def refusal(error: Exception) -> Exception:
+        """The error of a file that is no receipt, with what to do."""
         reason = words_of(error)
         return RunMismatchError(
             f"{path}: cannot be read: {reason}. Delete it, and the run is sent as a new one"
@@ -85,5 +90,5 @@ def _read(path: Path) -> Receipts:
 
     with Reading(refusal):
         receipts = msgspec.json.decode(path.read_bytes(), type=Receipts)
-        uuid.UUID(receipts.key)
+        uuid.UUID(receipts.key)  # a key that is none is found now, not when ids are derived
     return receipts

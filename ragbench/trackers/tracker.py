@@ -62,7 +62,7 @@ class TrackedCase(Record):
 
 
 def unmeasured_text(cell: Cell) -> str:
-    """The status and the reason of a cell without a value."""
+    """The status and the reason of a cell without a value; an error may name credentials."""
     reason = cell.reason
     if cell.failure is not None:
         reason = str(cell.failure)
@@ -142,16 +142,24 @@ def figures_of(summaries: Iterable[Summary]) -> Mapping[str, float]:
 
 
 def possible_figures(summaries: Iterable[Summary]) -> Mapping[str, float | None]:
-    """All figures of a report's metrics; None for a score or a bound without a value."""
+    """All figures of a report's metrics; None for a score or a bound without a value.
+
+    A tracker that overwrites single figures removes by these what an earlier export had alone.
+    """
     summaries = tuple(summaries)
     names = plain_names(summary.metric.name for summary in summaries)
     figures: dict[str, float | None] = {}
     for summary in summaries:
         name = names[summary.metric.name]
         interval = summary.interval
+        low = None
+        high = None
+        if interval is not None:
+            low = interval.low
+            high = interval.high
         figures[name] = summary.score
-        figures[f"{name}.ci_low"] = None if interval is None else interval.low
-        figures[f"{name}.ci_high"] = None if interval is None else interval.high
+        figures[f"{name}.ci_low"] = low
+        figures[f"{name}.ci_high"] = high
         for status in Status:
             figures[f"{name}.{status.value}"] = getattr(summary, status.value)
     return figures
@@ -164,23 +172,27 @@ def plain_names(metrics: Iterable[str]) -> Mapping[str, str]:
     it divides a metric from its interval and its counts.
     """
     names: dict[str, str] = {}
-    taken: set[str] = set()
+    used_names: set[str] = set()
     for metric in metrics:
-        base = re.sub(r"[^A-Za-z0-9]+", "_", metric.replace("@", "_at_")).strip("_")
+        spelled = metric.replace("@", "_at_")
+        base = re.sub(r"[^A-Za-z0-9]+", "_", spelled).strip("_")
         if not base or base[0].isdigit():
             base = f"metric_{base}".rstrip("_")
         name = base
         number = 2
-        while name.casefold() in taken:
+        while name.casefold() in used_names:
             name = f"{base}_{number}"
             number += 1
-        taken.add(name.casefold())
+        used_names.add(name.casefold())
         names[metric] = name
     return names
 
 
 def case_values(case: TrackedCase) -> dict[str, Any]:
-    """A case as columns: what it is, then value and status of each metric; None is unknown."""
+    """A case as a row of a tracker's table: what it is, then value and status of each metric.
+
+    None is unknown.
+    """
     values: dict[str, Any] = {
         "case_id": case.id,
         "query": case.query,

@@ -36,7 +36,7 @@ from ragbench.text.token_counter import APPROXIMATE, ESTIMATED, TokenCounter
 from ragbench.verbs.report import open_traces
 
 _WINDOW = 256
-"""Cases that are taken through all variants before the next ones are read."""
+"""Cases that are taken through all variants before the next ones are read: memory holds no more."""
 _SHALLOW = 20
 """Chunks of a stored retrieval below which a reranker has little to choose from."""
 _OF_ANSWERS = ("end_to_end_f1", "token_f1")
@@ -96,7 +96,9 @@ def ablate(
     matching = Matching(manifest.settings["matching"])
     import_packages_of(variants, rag)
     with ExitStack() as stack:
-        answering = None if rag is None else stack.enter_context(Answering(rag))
+        answering = None
+        if rag is not None:
+            answering = stack.enter_context(Answering(rag))
         trials: list[Trial] = []
         for variant in _dated(variants, run):
             trial = Trial(
@@ -107,12 +109,13 @@ def ablate(
                 answering=answering,
             )
             trials.append(trial)
+        pool = stack.enter_context(ThreadPoolExecutor(max_workers=max(1, concurrency)))
         replay = _Replay(
             trials=trials,
             matching=matching,
             plan=Plan(columns, matching=matching),
             best=[[] for _ in columns],
-            pool=stack.enter_context(ThreadPoolExecutor(max_workers=max(1, concurrency))),
+            pool=pool,
         )
         cases = islice(open_traces(run), limit)
         while window := list(islice(cases, _WINDOW)):
@@ -170,24 +173,25 @@ class _Replay(Record):
                 self.score_orders.add(result.scores or ())
         first_trial = self.trials[0]
         for trial in self.trials:
-            trial.take(window, self.plan, first_trial, self.pool)
+            trial.take(window, self.plan, first_trial, self.pool)  # compared with the first
         # Only variants of the same window are compared with each other, and share answers.
         first_trial.left.clear()
         if first_trial.answering is not None:
             first_trial.answering.forget()
 
     def _score_best_orders(self, window: Sequence[Trace]) -> None:
-        """Scores what no order of the same chunks can exceed."""
+        """Scores what no order of the same chunks can exceed: the ceiling of all rerankers."""
         best_orders: list[Trace] = []
         for trace in window:
             best = best_order(trace, self.matching)
             if best is not None:
                 best_orders.append(best)
-        if best_orders:
-            for cells in self.plan.score(best_orders):
-                for scores, cell in zip(self.best, cells, strict=True):
-                    if cell.value is not None:
-                        scores.append(cell.value)
+        if not best_orders:
+            return
+        for cells in self.plan.score(best_orders):
+            for scores, cell in zip(self.best, cells, strict=True):
+                if cell.value is not None:
+                    scores.append(cell.value)
 
     def ablation(
         self, manifest: Manifest, counter: TokenCounter, *, confidence: float, price: Price | None
@@ -196,9 +200,8 @@ class _Replay(Record):
         metrics = tuple(self.plan.metrics)
         measured: list[Measured] = []
         for trial in self.trials:
-            measured.append(
-                Measured(name=trial.variant.name, acted=trial.acted > 0, values=trial.values)
-            )
+            has_acted = trial.acted > 0
+            measured.append(Measured(name=trial.variant.name, acted=has_acted, values=trial.values))
         labels = clusters_of([*self.clusters.values()], self.gold)
         clusters = dict(zip(self.clusters, labels, strict=True))
         effects, family = variant_effects(metrics, measured, clusters, confidence=confidence)

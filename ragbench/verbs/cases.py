@@ -54,15 +54,23 @@ def select_cases(
     worst: str | None = None,
     limit: int | None,
 ) -> tuple[int, list[CaseRow]]:
-    """How many cases meet all that is asked, and the first of them, in the run's order."""
-    position = None if worst is None else worst_metric(report, worst)
-    cases = [*report.index(position, tag)]
+    """How many cases meet all that is asked, and the first of them, in the run's order.
+
+    Args:
+        worst: the metric by which the worst cases come first.
+        limit: how many cases are read; None for all.
+    """
+    position = None
+    if worst is not None:
+        position = worst_metric(report, worst)
+    cases = list(report.index(position, tag))
     if tag is not None and not cases:
         raise _unknown_tag(report, tag)
     if cause is not None:
         cases = [case for case in cases if case.cause is cause]
+    # Only the cases that are shown are read whole: a run may have many thousands.
     ids = ranked(cases, report, position)
-    return len(ids), [*report.find(ids[:limit])]
+    return len(ids), list(report.find(ids[:limit]))
 
 
 def _unknown_tag(report: Report, tag: str) -> ConfigError:
@@ -71,7 +79,9 @@ def _unknown_tag(report: Report, tag: str) -> ConfigError:
     for row in report.rows():
         tags.update(row.tags)
     names = sorted(tags)
-    existing = f"There are {listed(names)}" if names else "Its cases have no tags"
+    existing = "Its cases have no tags"
+    if names:
+        existing = f"There are {listed(names)}"
     return ConfigError(
         f"no case of the run has the tag '{tag}'.{did_you_mean(tag, names)} {existing}"
     )
@@ -101,7 +111,7 @@ def write_dataset(run: Path, cases: Iterable[CaseRow], folder: Path) -> Mapping[
     if target.exists():
         raise ConfigError(f"{target} is there already: name another folder with -o")
     causes = {row.id: row.attribution for row in cases}
-    lacking: Counter[str] = Counter()
+    lacking: Counter[str] = Counter()  # filled while the cases are written, one at a time
 
     def labelled_cases(journal: Journal) -> Iterator[Case]:
         """The cases as a dataset has them; counts the labels that they lack."""
@@ -152,12 +162,14 @@ def find_case(report: Report, name: str) -> CaseRow:
     row = next(report.find([name]), None)
     if row is not None:
         return row
-    ids = [case.id for case in report.index(None, None)]
     question = _plain(name)
     matching_ids: list[str] = []
-    if question:
-        matching_ids = [row.id for row in report.rows() if _plain(row.query).startswith(question)]
+    if question:  # every question begins with an empty one
+        for row_of_run in report.rows():
+            if _plain(row_of_run.query).startswith(question):
+                matching_ids.append(row_of_run.id)
     if not matching_ids:
+        ids = [case.id for case in report.index(None, None)]
         near = did_you_mean(name, ids) or " 'ragbench cases RUN' lists them"
         raise ConfigError(f"the run has no case '{name}', and no question that begins so.{near}")
     if len(matching_ids) > 1:
@@ -174,7 +186,10 @@ def _plain(question: str) -> str:
 
 
 def worst_by_cause(report: Report, each: int) -> Iterator[tuple[Cause, Sequence[CaseRow]]]:
-    """The worst cases of each cause but `RIGHT`, so many of each at most."""
+    """The worst cases of each cause but `RIGHT`, so many of each at most.
+
+    `ragbench explain` shows them as examples of what goes wrong.
+    """
     position = worst_metric(report)
     by_cause: dict[Cause, list[IndexedCase]] = {}
     for case in report.index(position, None):
@@ -182,7 +197,8 @@ def worst_by_cause(report: Report, each: int) -> Iterator[tuple[Cause, Sequence[
             by_cause.setdefault(case.cause, []).append(case)
     for cause in Cause:  # in the order of a case's way through the stages
         if cause in by_cause:
-            yield cause, [*report.find(ranked(by_cause[cause], report, position)[:each])]
+            ids = ranked(by_cause[cause], report, position)
+            yield cause, list(report.find(ids[:each]))
 
 
 _SUFFIXES = {"ragas": ".ragas.jsonl", "hf": ".hf", "trec": ".run", "labels": ".labels.jsonl"}
@@ -210,8 +226,8 @@ def export_run(run: str | Path, to: str, out: str | Path | None = None) -> Expor
     names = tuple(metric.name for metric in manifest.metrics)
     latest_cells: dict[str, dict[str, Cell]] = {}
     """The cells of the case that was read last: an export asks for those of one case at a time."""
-
     unfinished = 0
+    """Cases that some metric has not scored: the run was ended before it."""
 
     def traces() -> Iterator[Trace]:
         """The run's cases for the export, which asks for each one's scores while it is written."""
@@ -224,7 +240,10 @@ def export_run(run: str | Path, to: str, out: str | Path | None = None) -> Expor
                     cells[name] = cell
             latest_cells.clear()
             latest_cells[row.trace.case.id] = cells
-            yield _as_ranked(row) if to == "trec" else row.trace
+            if to == "trec":
+                yield _as_ranked(row)
+            else:
+                yield row.trace
 
     if out is None:
         suffix = _SUFFIXES.get(to, f".{to}")
@@ -247,9 +266,10 @@ def _as_ranked(row: RunCase) -> Trace:
     result = trace.context.value
     stage = "retrieve" if trace.post_retrieval is None else POST_RETRIEVE
     matched = row.matches.get(stage)
-    ids = None if result is None else result.context_ids
     # Without ids there is nothing to name; gold that is known by its text has no ids, either.
-    if result is None or ids is None or matched is None or not matched.is_by_id:
+    if result is None or result.context_ids is None:
+        return trace
+    if matched is None or not matched.is_by_id:
         return trace
     gold_ids: dict[int, str] = {}
     for match in matched.matches:
@@ -257,15 +277,18 @@ def _as_ranked(row: RunCase) -> Trace:
         gold_ids.setdefault(match.rank, matched.golds[match.gold])
     contexts: list[str] = []
     context_ids: list[str] = []
-    scores: list[float] | None = None if result.scores is None else []
-    for rank, id in enumerate(ids, start=1):
+    scores: list[float] = []
+    for rank, id in enumerate(result.context_ids, start=1):
         if rank in matched.repeated:
             continue
         contexts.append(result.contexts[rank - 1])
         context_ids.append(gold_ids.get(rank, id))
-        if scores is not None and result.scores is not None:
+        if result.scores is not None:
             scores.append(result.scores[rank - 1])
-    ranked_result = RetrievalResult(contexts, context_ids=context_ids, scores=scores)
+    scores_or_none = None if result.scores is None else scores
+    ranked_result = RetrievalResult(contexts, context_ids=context_ids, scores=scores_or_none)
     if trace.post_retrieval is None:
-        return replace(trace, retrieval=replace(trace.retrieval, value=ranked_result))
-    return replace(trace, post_retrieval=replace(trace.post_retrieval, value=ranked_result))
+        retrieval = replace(trace.retrieval, value=ranked_result)
+        return replace(trace, retrieval=retrieval)
+    post_retrieval = replace(trace.post_retrieval, value=ranked_result)
+    return replace(trace, post_retrieval=post_retrieval)

@@ -74,10 +74,14 @@ _FEWEST_MADE = 10
 """Made-up questions without which nothing is compared."""
 _FEWEST_CLUSTERS = 10
 """Independent groups of questions that either set must have."""
-_DRAWN = (5, 10, 20, 30, 50, 100, 200)
+_DRAW_COUNTS = (5, 10, 20, 30, 50, 100, 200)
 """Real questions whose order is compared with that of the others."""
 _FEW = 10
 """Made-up questions worth no more than so many real ones are not to be used."""
+_HASHED_DIMENSION = 512
+"""Numbers of a vector of hashed words: enough that few words share one."""
+_LANGUAGE_SAMPLE = 200
+"""Documents that are enough to recognise the corpus' language."""
 _DRAWS = 1_000
 """Resamples behind each interval, and draws of real questions of each number."""
 _LEAST_CEILING = 0.3
@@ -167,7 +171,7 @@ class Fidelity(Record):
 
 
 class Ranked(NamedTuple):
-    """Both sets with the scores of each retriever."""
+    """Both sets with the scores of each retriever: all that `fidelity` compares them by."""
 
     real: _ScoredSet
     made: _ScoredSet
@@ -182,6 +186,8 @@ def rank(
     advance: Callable[[str], None] = lambda _: None,
 ) -> Ranked:
     """Asks the built-in retrievers both sets of questions.
+
+    Many retrievers, so that there is an order of them in which the sets can differ.
 
     Args:
         embedder: makes the vectors; None takes ``english`` or ``multilingual`` by the language of
@@ -204,17 +210,19 @@ def rank(
         rankings = search(queries, K)
         rankings_of_real[name] = rankings[: len(real)]
         rankings_of_made[name] = rankings[len(real) :]
-    return Ranked(
-        _scored_set("real", real, rankings_of_real, texts, _FEWEST_REAL),
-        _scored_set("made-up", made, rankings_of_made, texts, _FEWEST_MADE),
-        tuple(notes),
-    )
+    scored_real = _scored_set("real", real, rankings_of_real, texts, _FEWEST_REAL)
+    scored_made = _scored_set("made-up", made, rankings_of_made, texts, _FEWEST_MADE)
+    return Ranked(scored_real, scored_made, tuple(notes))
 
 
 def _searches(
     documents: Sequence[Document], embedder: str | None, notes: list[str]
 ) -> Iterator[tuple[str, Search]]:
-    """The retrievers by name; each is made when it is asked for."""
+    """The retrievers by name; each is made when it is asked for.
+
+    Args:
+        notes: what could not be made is added to them.
+    """
     chunks_by_size = {0: whole_documents(documents)}
     for name, (tokens, k1, b, title_weight) in _WORD_SEARCHES.items():
         if tokens not in chunks_by_size:
@@ -228,11 +236,11 @@ def _searches(
     whole = chunks_by_size[0]
     words = Bm25Index(whole)
     if embedder is None:
-        # A sample is enough to recognise the language.
-        is_english = are_english([document.text for document in documents[:200]])
-        embedder = ENGLISH_EMBEDDER if is_english else DEFAULT_EMBEDDER
+        sample = [document.text for document in documents[:_LANGUAGE_SAMPLE]]
+        embedder = ENGLISH_EMBEDDER if are_english(sample) else DEFAULT_EMBEDDER
     # Vectors without a model: there is a dense search on any machine.
-    hashed = VectorIndex(whole, open_embedder("hashing:512"))
+    hashing = open_embedder(f"hashing:{_HASHED_DIMENSION}")
+    hashed = VectorIndex(whole, hashing)
     yield "hashed words", hashed.batch_search
 
     indexes: list[VectorIndex] = []
@@ -255,7 +263,11 @@ def _searches(
 def _fused(
     dense: VectorIndex, words: Bm25Index, weight: float, queries: Sequence[str], k: int
 ) -> list[list[Chunk]]:
-    """A hybrid search, in which the ranking by words counts 1."""
+    """A hybrid search, in which the ranking by words counts 1.
+
+    Args:
+        weight: what the ranking by vectors counts.
+    """
     by_vectors = dense.batch_search(queries, _DEPTH)
     by_words = words.batch_search(queries, _DEPTH)
     rankings: list[list[Chunk]] = []
@@ -295,7 +307,8 @@ def _scored_set(
     by_text = verdict.matching is Matching.TEXT
     comparable: list[Case] = []
     table: list[tuple[float, ...]] = []
-    for case, row in zip(cases, zip(*scores.values(), strict=True), strict=True):
+    rows = zip(*scores.values(), strict=True)  # of columns, one for each retriever
+    for case, row in zip(cases, rows, strict=True):
         # Where ids are compared, no retriever can find gold that is not in the corpus.
         is_in_corpus = by_text or any(id in texts for id in case.relevant_ids)
         if None not in row and is_in_corpus:
@@ -305,20 +318,20 @@ def _scored_set(
     clusters = clusters_among(comparable)
     cluster_count = len(set(cluster_codes(clusters)))
     if len(comparable) < fewest or cluster_count < _FEWEST_CLUSTERS:
-        raise _too_few(
+        count = (
             f"{len(comparable):,} of {len(cases):,} {set_name} questions in "
-            f"{counted(cluster_count, 'cluster')}",
-            f"{fewest} questions in {_FEWEST_CLUSTERS} clusters are needed",
-            cases,
-            texts,
+            f"{counted(cluster_count, 'cluster')}"
         )
+        need = f"{fewest} questions in {_FEWEST_CLUSTERS} clusters are needed"
+        raise _too_few(count, need, cases, texts)
     words = [frozenset(tokenise(case.query)) for case in comparable]
+    total = math.fsum(map(math.fsum, table))
     questions = Questions(
         questions=len(comparable),
         skipped=len(cases) - len(comparable),
         clusters=cluster_count,
         matching=verdict.matching,
-        mrr=math.fsum(map(math.fsum, table)) / len(table) / len(scores),
+        mrr=total / len(table) / len(scores),
         duplicates=len(words) - len(set(words)),
         copied=_copied_share(comparable, words, texts),
     )
@@ -331,8 +344,9 @@ def _copied_share(
 ) -> float | None:
     """The mean share of a question's words that its gold has, too.
 
-    The gold's documents are taken where they are in the corpus, so that both sets are compared by
-    texts of one length; else the passages that the case names.
+    Questions that a model writes with the passage before it copy its words, and a search by words
+    finds them too easily. The gold's documents are taken where they are in the corpus, so that both
+    sets are compared by texts of one length; else the passages that the case names.
     """
     shares: list[float] = []
     for case, query_words in zip(cases, words, strict=True):
@@ -342,7 +356,8 @@ def _copied_share(
         if not gold_texts:
             gold_texts = [evidence.text for evidence in case.evidence]
         if query_words and gold_texts:
-            copied = query_words & {*tokenise("\n".join(gold_texts))}
+            gold_words = set(tokenise("\n".join(gold_texts)))
+            copied = query_words & gold_words
             shares.append(len(copied) / len(query_words))
     return mean_of(shares)
 
@@ -363,7 +378,11 @@ def _too_few(count: str, need: str, cases: Sequence[Case], texts: Mapping[str, s
 
 
 def fidelity(ranked: Ranked, seed: int = 0) -> Fidelity:
-    """Compares the two orders of the retrievers, and what a choice by made-up questions costs."""
+    """Compares the two orders of the retrievers, and what a choice by made-up questions costs.
+
+    Args:
+        seed: of the resamples and draws.
+    """
     real, made, notes = ranked
     by_real = real.scored.means
     by_made = made.scored.means
@@ -379,19 +398,31 @@ def fidelity(ranked: Ranked, seed: int = 0) -> Fidelity:
         low=float(np.quantile(gaps, 0.025)),
         high=float(np.quantile(gaps, 0.975)),
     )
-    tau = tau_interval(float(kendall_tau(by_real, by_made)[0]), kendall_tau(real_means, made_means))
+    [tau_of_means] = kendall_tau(by_real, by_made)
+    resampled_taus = kendall_tau(real_means, made_means)
+    tau = tau_interval(float(tau_of_means), resampled_taus)
     # Of several retrievers that are equally good to the made-up questions, their mean counts.
     costs = [row[best] - float(chosen @ row) for row in real.table]
 
     draws = tuple(_draws(real.scored, by_made, seed))
-    equals = next((drawn.questions for drawn in draws if drawn.better > 0.5), None)
+    equals = None
+    for drawn in draws:
+        if drawn.better > 0.5:
+            equals = drawn.questions
+            break
     names = real.names
     retrievers: list[Retriever] = []
+    # Of equally good ones in their own order; rounded, so that it is the same on every machine.
     best_first = sorted(range(len(names)), key=lambda column: (-by_real[column].round(9), column))
     for column in best_first:
-        retrievers.append(
-            Retriever(name=names[column], real=float(by_real[column]), made=float(by_made[column]))
+        retriever = Retriever(
+            name=names[column], real=float(by_real[column]), made=float(by_made[column])
         )
+        retrievers.append(retriever)
+    chosen_names: list[str] = []
+    for name, share in zip(names, chosen, strict=True):
+        if share:
+            chosen_names.append(name)
     real_words = set(real.words)
     shared = sum(words in real_words for words in made.words)
     return Fidelity(
@@ -403,7 +434,7 @@ def fidelity(ranked: Ranked, seed: int = 0) -> Fidelity:
         tau=tau,
         retrievers=tuple(retrievers),
         best=names[best],
-        chosen=tuple(name for name, share in zip(names, chosen, strict=True) if share),
+        chosen=tuple(chosen_names),
         cost=mean_interval(costs, real.clusters, bounds=(-1.0, 1.0)),
         inflation=inflation,
         draws=draws,
@@ -414,9 +445,12 @@ def fidelity(ranked: Ranked, seed: int = 0) -> Fidelity:
 
 
 def _draws(real: Scored, by_made: Floats, seed: int) -> Iterator[Drawn]:
-    """Real questions in growing numbers beside the made-up ones; the last are half of all."""
+    """Real questions in growing numbers beside the made-up ones; the last are half of all.
+
+    They say how many real questions would be as good: a number that a reader can weigh.
+    """
     total = int(real.sizes.sum())
-    counts = [count for count in _DRAWN if 2 * count < total]
+    counts = [count for count in _DRAW_COUNTS if 2 * count < total]
     for count in [*counts, total // 2]:
         drawn_means: list[Floats] = []
         other_means: list[Floats] = []
@@ -429,25 +463,29 @@ def _draws(real: Scored, by_made: Floats, seed: int) -> Iterator[Drawn]:
         # An order that tells no two retrievers apart has no tau, and ranks as chance does.
         tau = np.nan_to_num(kendall_tau(by_drawn, by_others))
         made_tau = np.nan_to_num(kendall_tau(made, by_others))
+        # Rounded: what differs by less is a tie, on every machine.
         gap = np.round(tau - made_tau, 9)
+        wins = (gap > 0) + 0.5 * (gap == 0)
         yield Drawn(
             questions=count,
             tau=float(tau.mean()),
             made_tau=float(made_tau.mean()),
             cost=_mean_cost(by_drawn, by_others),
             made_cost=_mean_cost(made, by_others),
-            better=float(((gap > 0) + 0.5 * (gap == 0)).mean()),
+            better=float(wins.mean()),
         )
 
 
 def _mean_cost(means: Floats, by_others: Floats) -> float:
     """The MRR by the other questions that is lost by taking the retriever that is best by these."""
-    lost = by_others.max(axis=1) - (best_of(means) * by_others).sum(axis=1)
+    best_means = by_others.max(axis=1)
+    chosen_means = (best_of(means) * by_others).sum(axis=1)
+    lost = best_means - chosen_means
     return float(lost.mean())
 
 
 def _worth(tau: Estimated, ceiling: float, equals: int | None) -> Worth:
-    """The verdict.
+    """Whether made-up questions can stand in for real ones, in one of four words.
 
     Args:
         ceiling: tau of two halves of the real questions: made-up ones cannot do better.
@@ -457,4 +495,6 @@ def _worth(tau: Estimated, ceiling: float, equals: int | None) -> Worth:
         return Worth.CANNOT_TELL
     if equals is None:
         return Worth.AS_REAL
-    return Worth.DO_NOT_USE if equals <= _FEW else Worth.SOME
+    if equals <= _FEW:
+        return Worth.DO_NOT_USE
+    return Worth.SOME

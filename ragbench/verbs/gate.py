@@ -49,7 +49,7 @@ def gate_run(
     folders: Sequence[Path] = (Path("reports"),),
     reask: Reask | None = None,
 ) -> GateResult:
-    """Judges a stored run.
+    """Judges a stored run: by its figures alone, or beside a baseline.
 
     Args:
         path: the run's folder, or a baseline file.
@@ -67,11 +67,13 @@ def gate_run(
 
     baseline_path: Path | None = None
     if config.baseline == AUTO:
-        baseline_path = find_baseline(path, run, (run_around(path).absolute().parent, *folders))
+        home = run_around(path).absolute().parent
+        baseline_path = find_baseline(path, run, (home, *folders))
         if baseline_path is None:
+            folder_names = ", ".join(map(str, folders))
             notes.append(
                 f"There is no earlier run of {run.rag} on the same dataset with the same metrics "
-                f"beside {path}, nor in {', '.join(map(str, folders))}."
+                f"beside {path}, nor in {folder_names}."
             )
     elif config.baseline is not None:
         baseline_path = Path(config.baseline)
@@ -91,7 +93,9 @@ def gate_run(
             baseline = reask(run, baseline)
             notes.append("The baseline's system was asked the cases that are new or edited.")
 
-    book = LabelBook.read(config.labels) if config.labels else None
+    book = None
+    if config.labels:
+        book = LabelBook.read(config.labels)
     run = with_labels(run, book)
     runs = [run]
     if baseline is not None:
@@ -99,7 +103,8 @@ def gate_run(
         runs.append(baseline)
     notes += notes_of(book, runs)
     if run.answers is not None and run.answers.answers:
-        share = corrected_share(tuple(corrections([("", run)])))
+        figures = tuple(corrections([("", run)]))
+        share = corrected_share(figures)
         notes.append(answer_counts_text(run.answers, judge=run.judge, share=share))
     notes += words_notes(runs)
 
@@ -113,16 +118,21 @@ _CASES = 50
 
 
 def _with_unfulfilled(verdict: GateResult, path: Path, baseline: Path | None) -> GateResult:
-    """The result with the names of the expectations that do not hold, if a check is about them."""
-    if not any(check.subject == EXPECTATIONS for check in verdict.against):
+    """The result with the names of the expectations that do not hold, if a check is about them.
+
+    Their share alone does not say what to mend.
+    """
+    has_failed = any(check.subject == EXPECTATIONS for check in verdict.against)
+    if not has_failed:
         return verdict
-    if not run_around(path).is_dir():  # a baseline file holds no answers
+    run_folder = run_around(path)
+    if not run_folder.is_dir():  # a baseline file holds no answers
         return verdict
     before: Report | None = None
     if baseline is not None and run_around(baseline).is_dir():
         before = report_of(run_around(baseline))
     lost = [case.id for case in verdict.lost_cases if case.metric == EXPECTATIONS]
-    report = report_of(run_around(path))
+    report = report_of(run_folder)
     cases = unfulfilled(report, most=_CASES, first=lost, baseline=before)
     return replace(verdict, unfulfilled=cases)
 
@@ -149,6 +159,7 @@ def _computable_metrics(run: RunScores, baseline: RunScores, path: Path) -> list
     """The run's metrics that the baseline lacks and that can be computed without asking anybody."""
     measured = {column.name for column in baseline.metrics}
     lacking = [column.name for column in run.metrics if column.name not in measured]
+    # Metrics are loaded only where some are to be computed.
     if not lacking or not run_around(path).is_dir():  # a baseline file holds no answers
         return []
     from ragbench.metrics.registry import parse_metrics
@@ -188,7 +199,8 @@ def _with_metrics(baseline: RunScores, path: Path, names: Sequence[str]) -> RunS
         metric = metrics[position]
         columns.append(MetricColumn.of(metric, summary.score))
         # Both readings go through the journal's cases in the dataset's order.
-        cells_of[metric.name] = Cells.of([cells[position] for cells in rows], {})
+        column_cells = [cells[position] for cells in rows]
+        cells_of[metric.name] = Cells.of(column_cells, {})
     table = replace(baseline.table, cells=cells_of)
     return replace(baseline, metrics=(*baseline.metrics, *columns), cases=table)
 
@@ -216,6 +228,7 @@ def find_baseline(path: Path, run: RunScores, folders: Iterable[Path]) -> Path |
             continue
         versions = {metric.name: metric.version for metric in manifest.metrics}
         shared = [column for column in run.metrics if column.name in versions]
+        # A metric of another version is another formula, though it has the same name.
         is_alike = all(versions[column.name] == column.version for column in shared)
         if shared and is_alike and is_finished(folder):
             has_all = len(shared) == len(run.metrics)
@@ -229,7 +242,7 @@ def find_baseline(path: Path, run: RunScores, folders: Iterable[Path]) -> Path |
 
 def _runs_beside(home: Path, folders: Iterable[Path]) -> Iterator[tuple[Path, Manifest, float]]:
     """Other runs in the folders: their folder, their manifest, and when that was written."""
-    seen = {home.resolve()}
+    seen = {home.resolve()}  # a run may be reached by several folders, or by a link
     for folder in folders:
         if not folder.is_dir():
             continue
@@ -260,7 +273,8 @@ def age_note(run: RunScores, baseline: RunScores) -> str | None:
     else:
         made = "one run"
         newest = "it"
-    text = f"The baseline is {made}{span_text([run.date for run in baseline.made_of])}"
+    dates = [run.date for run in baseline.made_of]
+    text = f"The baseline is {made}{span_text(dates)}"
     if days:
         length = "1 day" if days == 1 else f"{days:,} days"
         text += f"; {newest} is {length} older than this run"
@@ -278,4 +292,6 @@ def _days_between(earlier: str | None, later: str | None) -> int | None:
         end = datetime.fromisoformat(later).astimezone()
     except ValueError:  # a date that somebody wrote by hand
         return None
-    return (end - start).days if end >= start else None
+    if end < start:
+        return None
+    return (end - start).days

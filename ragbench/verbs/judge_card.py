@@ -88,6 +88,7 @@ def judge_card(
         verdicts[probe] = {}
 
     def judge(job: _Job, panel: ModelClients) -> Awaitable[JudgedCell]:
+        """Has the models of a panel judge one claim."""
         return job.plan.judge(metric, _trace(job.claim, metric), panel)
 
     for batch in judging.judged(jobs, judge, stopped):
@@ -97,7 +98,7 @@ def judge_card(
             if job.probe is None:
                 judged_claims += 1
         advance(judged_claims)
-    # They come in the order in which models answer.
+    # Verdicts come in the order in which models answer; figures must not depend on it.
     plain = dict(sorted(verdicts[None].items()))
     agreed = _agreement(claims, plain, seed)
     account = _account(plain.values(), info)
@@ -134,7 +135,7 @@ def rehearse_card(
     *,
     probes: Sequence[Probe] = (Probe.POSITION,),
 ) -> None:
-    """Counts the calls that a card would take, and makes none."""
+    """Counts the calls that a card would take, and makes none: ``--dry-run`` shows its price."""
     for job in _jobs(claims, metric, judging, probes):
         counted.judge(job.plan, metric, _trace(job.claim, metric))
 
@@ -207,7 +208,9 @@ def _changed_claim(claim: LabelledClaim, probe: Probe, metric: Metric) -> Labell
         case _ if claim.level == 2:
             return None
         case Probe.INJECTION_ANSWER:
-            order = ANSWER_INJECTION if _reads_references(metric) else INJECTION
+            order = INJECTION
+            if _reads_references(metric):
+                order = ANSWER_INJECTION
             return replace(claim, claim=f"{claim.claim} {order}")
         case Probe.INJECTION_CONTEXT:
             if _reads_references(metric):
@@ -255,20 +258,24 @@ def _trace(claim: LabelledClaim, metric: Metric) -> Trace:
         reference, *others = claim.evidence
         case = replace(case, reference=reference, alternative_references=tuple(others))
         contexts = []
+    retrieved = RetrievalResult(contexts)
+    generated = GenerationResult(claim.claim, abstained=False)
     return Trace(
         case=case,
-        retrieval=Outcome(status=Status.MEASURED, value=RetrievalResult(contexts)),
-        generation=Outcome(
-            status=Status.MEASURED, value=GenerationResult(claim.claim, abstained=False)
-        ),
+        retrieval=Outcome(status=Status.MEASURED, value=retrieved),
+        generation=Outcome(status=Status.MEASURED, value=generated),
     )
 
 
+_ROUNDING = 1e-9
+"""By which a verdict may miss 0 or 1, as a mean of floats does."""
+
+
 def _level(value: float) -> int:
-    """The level of a verdict: 1 is supported, 0 is not, what lies between is partially."""
-    if value >= 1 - 1e-9:
+    """The level of a verdict: 2 is supported (a value of 1), 0 is not, 1 is partially."""
+    if value >= 1 - _ROUNDING:
         return 2
-    if value <= 1e-9:
+    if value <= _ROUNDING:
         return 0
     return 1
 
@@ -310,7 +317,8 @@ def _agreement(
         grades.append((claim.graded, value))
         if len(verdict.values) > 1:
             repeated += 1
-            if len(set(map(_level, verdict.values))) == 1:
+            levels_of_repeats = set(map(_level, verdict.values))
+            if len(levels_of_repeats) == 1:
                 steady += 1
 
     judged_count = len(levels)
@@ -333,13 +341,13 @@ def _agreement(
     for position, row in enumerate(rated.counts):
         hits = row[position]
         by_judge = sum(counts[position] for counts in rated.counts)
-        classes.append(
-            ClassFigures(
-                level=LEVELS[position],
-                precision=_share(hits, by_judge),
-                recall=_share(hits, sum(row)),
-            )
+        by_people = sum(row)
+        figures = ClassFigures(
+            level=LEVELS[position],
+            precision=_share(hits, by_judge),
+            recall=_share(hits, by_people),
         )
+        classes.append(figures)
     return _Agreement(
         judged=judged_count,
         consistency=consistency,
@@ -393,10 +401,10 @@ def _account(judged: Collection[JudgedCell], info: dict[str, Any]) -> _Account:
 
     account = Account()
     account.add(judgements)
+    fabricated_count = account.counts["fabricated_quotes"]
+    quote_count = account.counts["quotes"]
     # No intervals: the verdicts on one claim are alike.
-    fabricated = _share(
-        account.counts["fabricated_quotes"], account.counts["quotes"], are_alike=True
-    )
+    fabricated = _share(fabricated_count, quote_count, are_alike=True)
     usage = account.usage if judgements else None
     price = price_of(info)
     prompt_tokens: float | None = None

@@ -30,6 +30,9 @@ from ragbench.verbs.report import RunCases, open_traces
 def with_labels(run: RunScores, book: LabelBook | None, *, validated: bool = False) -> RunScores:
     """A run with the labels of its answers; a baseline file holds no answers, and gets none.
 
+    A label is kept by what people were shown, not by a run, so it holds for every run that gave
+    the same answer.
+
     Args:
         validated: its validator's verdicts are a metric, too: ``answer_present``.
     """
@@ -41,47 +44,55 @@ def with_labels(run: RunScores, book: LabelBook | None, *, validated: bool = Fal
     causes: dict[str, Cause] = {}
     tally = CauseTally()
     cases = RunCases.of(folder, book)
-    for case, attribution in cases.attributed():
-        trace = case.trace
-        tally.add(trace.case.id, attribution)
-        causes[trace.case.id] = attribution.cause
-        keys[trace.case.id] = key_of(trace.case.query, *_answer_and_contexts(trace))
-        verdict = None if trace.validation is None else trace.validation.value
-        if verdict is not None:
-            answers_present[trace.case.id] = float(verdict.answer_present)
+    for row, attribution in cases.attributed():
+        trace = row.trace
+        id = trace.case.id
+        tally.add(id, attribution)
+        causes[id] = attribution.cause
+        answer, contexts = _answer_and_contexts(trace)
+        keys[id] = key_of(trace.case.query, answer, contexts)
+        if trace.validation is not None and trace.validation.value is not None:
+            verdict = trace.validation.value
+            answers_present[id] = float(verdict.answer_present)
     if validated:
         run = _with_verdicts(run, answers_present)
     run = labelled(run, keys, book)
     # What people decide about an answer decides its cause, too.
     facts = {**run.table.facts, "cause": [causes[id] for id in run.table.ids]}
-    return replace(
-        run,
-        cases=replace(run.table, facts=facts),
-        causes=tally.causes(),
-        answers=tally.answers(),
-    )
+    table = replace(run.table, facts=facts)
+    return replace(run, cases=table, causes=tally.causes(), answers=tally.answers())
 
 
 def _with_verdicts(run: RunScores, answers_present: Mapping[str, float]) -> RunScores:
-    """A run whose validator's verdicts are a metric, where it has some."""
+    """A run whose validator's verdicts are a metric, where it has some.
+
+    So people can label them as they label a judge's scores, and correct their figure.
+    """
     if not answers_present:
         return run
     column = MetricColumn.of(ANSWER_PRESENT)
     column_cells: list[Cell | None] = []
     for id in run.table.ids:
+        cell = None
         value = answers_present.get(id)
-        column_cells.append(None if value is None else Cell.measured(value))
+        if value is not None:
+            cell = Cell.measured(value)
+        column_cells.append(cell)
     cells = {**run.table.cells, column.name: Cells.of(column_cells, {})}
     table = replace(run.table, cells=cells)
     return replace(run, metrics=(*run.metrics, column), cases=table)
 
 
 def _answer_and_contexts(trace: Trace) -> tuple[str, tuple[str, ...]]:
-    """What people are shown of a case; a label is known by it."""
+    """What people are shown of a case; the key of a label is made of it."""
+    answer = ""
     generation = trace.generation.value
-    answer = "" if generation is None else generation.response
+    if generation is not None:
+        answer = generation.response
+    contexts: tuple[str, ...] = ()
     context = trace.context.value
-    contexts = () if context is None else tuple(context.contexts)
+    if context is not None:
+        contexts = tuple(context.contexts)
     return answer, contexts
 
 
@@ -110,27 +121,35 @@ def _corrected_summaries(
     summaries: Iterable[Summary], figures: Iterable[Correction]
 ) -> Iterator[Summary]:
     """The summaries, each with the corrected figure where labels are enough for its interval."""
-    correction_of = {figure.metric: figure for figure in figures if figure.interval is not None}
+    corrected_figures: dict[str, Correction] = {}
+    for figure in figures:
+        if figure.interval is not None:
+            corrected_figures[figure.metric] = figure
     for summary in summaries:
-        figure = correction_of.get(summary.metric.name)
-        if figure is None:
+        correction = corrected_figures.get(summary.metric.name)
+        if correction is None:
             yield summary
-        else:
-            yield replace(
-                summary, score=figure.corrected, interval=figure.interval, labels=figure.labels
-            )
+            continue
+        yield replace(
+            summary,
+            score=correction.corrected,
+            interval=correction.interval,
+            labels=correction.labels,
+        )
 
 
 def raters(labels: Iterable[HumanLabel]) -> Iterator[Raters]:
     """How far people agree, by metric, in the order of the file.
 
-    A metric by which nobody labelled an answer that somebody else did gives nothing.
+    No judge can be expected to agree with people more than they do with each other. A metric by
+    which no answer was labelled by two of them gives nothing.
     """
     items_by_metric: dict[str, dict[Key, dict[str, float]]] = {}
     for label in labels:
         if label.value is not None:
             items = items_by_metric.setdefault(label.metric, {})
-            items.setdefault(label.key, {})[label.by] = label.value
+            values_by_person = items.setdefault(label.key, {})
+            values_by_person[label.by] = label.value
     for metric, items in items_by_metric.items():
         shared = [values for values in items.values() if len(values) > 1]
         if not shared:
@@ -138,25 +157,38 @@ def raters(labels: Iterable[HumanLabel]) -> Iterator[Raters]:
         people: set[str] = set()
         for values in shared:
             people.update(values)
-        # Cohen's kappa is of two: the mean of all pairs of people, by the answers they share.
-        total = 0.0
-        count = 0
-        for person, colleague in combinations(sorted(people), 2):
-            pairs: list[tuple[float, float]] = []
-            for values in shared:
-                if person in values and colleague in values:
-                    pairs.append((values[person], values[colleague]))
-            kappa = cohen_kappa(pairs)
-            if kappa is not None:
-                total += kappa * len(pairs)
-                count += len(pairs)
+        alpha = krippendorff_alpha([list(values.values()) for values in shared])
         yield Raters(
             metric=metric,
             people=len(people),
             items=len(shared),
-            kappa=total / count if count else None,
-            alpha=krippendorff_alpha([list(values.values()) for values in shared]),
+            kappa=_mean_kappa(sorted(people), shared),
+            alpha=alpha,
         )
+
+
+def _mean_kappa(people: Sequence[str], items: Sequence[Mapping[str, float]]) -> float | None:
+    """The mean of Cohen's kappa over all pairs of people, by the answers that a pair shares.
+
+    Kappa itself is of two. None where no pair has one.
+
+    Args:
+        items: of each answer the labels, by person.
+    """
+    total = 0.0
+    count = 0
+    for person, colleague in combinations(people, 2):
+        pairs: list[tuple[float, float]] = []
+        for values in items:
+            if person in values and colleague in values:
+                pairs.append((values[person], values[colleague]))
+        kappa = cohen_kappa(pairs)
+        if kappa is not None:
+            total += kappa * len(pairs)
+            count += len(pairs)
+    if not count:
+        return None
+    return total / count
 
 
 def draw(
@@ -188,7 +220,8 @@ def draw(
     values = [side.scores.values(name) for side in sides]
     ids: list[str] = []
     for id in values[0]:
-        if all(values_of_side.get(id) is not None for values_of_side in values):
+        is_measured = all(values_of_side.get(id) is not None for values_of_side in values)
+        if is_measured:
             ids.append(id)
     measured = len(ids)
     column = sides[0].scores.column(name)
@@ -209,7 +242,8 @@ def draw(
     for id in drawn_ids:
         answers: list[Judged] = []
         for side, side_traces, side_values in zip(sides, traces, values, strict=True):
-            answers.append(side.judged(side_traces[id], side_values[id]))
+            answer = side.judged(side_traces[id], side_values[id])
+            answers.append(answer)
         # People must not know which run an answer is of.
         source.shuffle(answers)
         case = traces[0][id].case
@@ -227,7 +261,10 @@ def draw(
 
 
 def _differing(ids: Sequence[str], sides: Sequence[_Side], column: MetricColumn) -> list[str]:
-    """The cases that both runs have in the same words, and answer differently."""
+    """The cases that both runs have in the same words, and answer differently.
+
+    People asked which of two equal answers is better would only be tired by it.
+    """
     run, baseline = (side.scores for side in sides)
     same = unchanged(run, baseline)
     cases = {case.id: case for case in run.cases}
@@ -242,14 +279,19 @@ def _differing(ids: Sequence[str], sides: Sequence[_Side], column: MetricColumn)
 def _in_proportion(
     order: Sequence[str], values: Mapping[str, float | None], count: int, source: random.Random
 ) -> list[str]:
-    """Every so-many-th case by value from a drawn start: each case has the same chance."""
+    """Every so-many-th case by value from a drawn start: each case has the same chance.
+
+    A plain draw of few cases may miss a rare value, such as the few answers that are wrong.
+    """
     # Of equal values in the drawn order: sorting leaves it.
     ids_by_value = sorted(order, key=lambda id: values[id] or 0.0)
     step = max(1.0, len(ids_by_value) / count)
     start = source.random()
     drawn: list[str] = []
     for draw_number in range(min(count, len(ids_by_value))):
-        drawn.append(ids_by_value[int((start + draw_number) * step)])
+        position = int((start + draw_number) * step)
+        drawn.append(ids_by_value[position])
+    # Shuffled, so that people do not see the answers in the order of their values.
     return source.sample(drawn, len(drawn))
 
 
@@ -288,7 +330,10 @@ class _Side(Record):
         )
 
     def traces(self, ids: Set[str]) -> dict[str, Trace]:
-        """The traces of some cases, by the ids that both sides share."""
+        """The traces of some cases, by the ids that both sides share.
+
+        One reading of the journal: a run may hold more cases than fit in memory.
+        """
         shared_ids = {self.names.get(id, id): id for id in ids}
         traces: dict[str, Trace] = {}
         for traced in open_traces(self.folder):
@@ -299,8 +344,13 @@ class _Side(Record):
 
 
 def _labelled_metric(side: _Side, name: str) -> Metric:
-    """The run's metric of a name; it must have a scale on which people can label."""
-    metrics = list(metrics_of(read_manifest(RunFolder(path=side.folder).manifest)))
+    """The run's metric of a name; it must have a scale on which people can label.
+
+    Raises:
+        ConfigError: the run has no such metric, or single answers have no value of it.
+    """
+    manifest = read_manifest(RunFolder(path=side.folder).manifest)
+    metrics = list(metrics_of(manifest))
     if side.scores.column(ANSWER_PRESENT.name) is not None:
         metrics.append(ANSWER_PRESENT)
     for metric in metrics:

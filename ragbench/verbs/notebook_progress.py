@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections import Counter
@@ -31,9 +32,12 @@ class _CellLine:
     """A line below the cell that runs; a later text takes the place of the earlier one."""
 
     def __init__(self) -> None:
+        """A line that is not shown yet: a run that does nothing leaves no empty line."""
         self._handle: Any = None
 
     def show(self, text: str) -> None:
+        """Shows a text, which the next one replaces."""
+        # Raw: without it, IPython would show the representation of the dictionary.
         data = {"text/plain": text}
         if self._handle is None:
             self._handle = import_module("IPython.display").DisplayHandle()
@@ -57,7 +61,7 @@ class NotebookProgress:
         self._done: Counter[str] = Counter()
         self._failed: Counter[str] = Counter()
         self._total = ""
-        self._last = -_SECONDS
+        self._last = -math.inf  # when the line was shown: the first event shows it at once
 
     def advance(self, event: Progress) -> None:
         """Counts the cases of an event, and shows the line if it is time to."""

@@ -56,6 +56,7 @@ async def probe_retrieval(rag: RAG, question: str) -> AsyncIterator[Probe]:
         return
     rankings: list[object] = []
     for result in results:
+        # As tuples, so that a list equals a tuple with the same texts.
         ids = result.context_ids and tuple(result.context_ids)
         rankings.append((tuple(result.contexts), ids))
     for probe in _alike("retrieval", rankings):
@@ -101,7 +102,7 @@ async def probe_generation(
 
 
 async def called(stage: CallStage[Any, Any], inputs: Sequence[Any]) -> list[Any]:
-    """What a stage gives for some inputs, without a run around it."""
+    """What a stage gives for some inputs, without a run around it that would store the results."""
     if stage.call_async is not None:
         return list(await stage.call_async(inputs))
     if stage.call is None:
@@ -154,7 +155,10 @@ def _alike(call: str, results: Sequence[object]) -> Iterator[Probe]:
 
 
 async def _heeds_top_k(rag: RAG, question: str) -> Probe:
-    """Whether a RAG that is asked for one context gives no more."""
+    """Whether a RAG that is asked for one context gives no more.
+
+    If it gives more, evaluations with different values of --top-k compare nothing.
+    """
     name = "retrieval top_k"
     try:
         (result,) = await called(retrieve_stage(rag, b"", 1), [(question, [])])
@@ -189,7 +193,8 @@ def probe_dataset(
     cases = list(cases)
     probes: list[Probe] = []
     for look in _LOOKED_FOR:
-        probes.append(_of_data(look.name, look.faults(cases), look.good, look.bad))
+        faults = look.faults(cases)
+        probes.append(_of_data(look.name, faults, look.good, look.bad))
     probes.insert(4, _gold(cases))  # where it is beside the probe of references
     if documents is not None:
         probes.append(_gold_in_corpus(cases, documents))
@@ -202,7 +207,8 @@ def _gold_in_corpus(cases: Sequence[Case], documents: Sequence[Document]) -> Pro
     faults: list[tuple[str, str]] = []
     for case in cases:
         if case.id in absent:
-            faults.append((case.id, f"'{absent[case.id][0][:60]}'"))
+            first_gold = absent[case.id][0]
+            faults.append((case.id, f"'{first_gold[:60]}'"))  # 60 characters show which it is
     corpus = f"the {counted(len(documents), 'document')}"
     return _of_data(
         "documents",
@@ -215,7 +221,12 @@ def _gold_in_corpus(cases: Sequence[Case], documents: Sequence[Document]) -> Pro
 def _of_data(
     name: str, faults: Iterable[tuple[str, str]], good: str, bad: str, *, least: float = 0.0
 ) -> Probe:
-    """The probe of some faults; it holds where no more cases are at fault than ``least``."""
+    """The probe of some faults; it holds where no more cases are at fault than ``least``.
+
+    Args:
+        good: said where there is no fault.
+        bad: said where there are some, with ``{cases}``, ``{example}`` and the ending ``{s}``.
+    """
     faults = list(faults)
     if not faults:
         return Probe(f"data {name}", True, good)
@@ -235,7 +246,8 @@ def _repeated_questions(cases: Iterable[Case]) -> Iterator[tuple[Case, Case]]:
     for case in cases:
         # The turns before it make the same words another question of a conversation.
         history = repr(case.metadata.get("history"))
-        by_question.setdefault((normalised(case.query), history), []).append(case)
+        question = (normalised(case.query), history)
+        by_question.setdefault(question, []).append(case)
     for earliest, *repeats in by_question.values():
         for case in repeats:
             yield earliest, case
@@ -252,7 +264,8 @@ def _two_answers(cases: Sequence[Case]) -> _Faults:
         answers_before = _answers(earliest)
         answers = _answers(case)
         # One answer in common is enough: others may be further ways to say it.
-        if answers_before and answers and answers_before.isdisjoint(answers):
+        both_answer = bool(answers_before) and bool(answers)
+        if both_answer and answers_before.isdisjoint(answers):
             yield case.id, f"'{case.references[0]}'; {earliest.id}: '{earliest.references[0]}'"
 
 
@@ -283,7 +296,10 @@ def _broken_word(text: str) -> str | None:
 
 
 def _repaired(word: str) -> str | None:
-    """A word of UTF-8 that was read as Windows-1252; None where it was not."""
+    """A word of UTF-8 that was read as Windows-1252, as it is meant; None where it was not.
+
+    Such as "café" of "cafÃ©". Bytes that are no UTF-8 show that the word is right as it is.
+    """
     try:
         return word.encode("cp1252").decode("utf-8")
     except UnicodeError:
@@ -293,9 +309,10 @@ def _repaired(word: str) -> str | None:
 def _broken_letters(cases: Sequence[Case]) -> _Faults:
     """Cases with a text of letters that were broken by a wrong encoding, or that are HTML."""
     for case in cases:
+        passages = case.reference_contexts or ()
         spans = [evidence.text for evidence in case.evidence]
-        texts = [case.query, *case.references, *(case.reference_contexts or ()), *spans]
-        for text in texts:
+        # Only the first broken text of a case is shown: the others have the same cause.
+        for text in (case.query, *case.references, *passages, *spans):
             broken = _broken_word(text)
             if broken is None:
                 continue
@@ -309,12 +326,13 @@ def _broken_letters(cases: Sequence[Case]) -> _Faults:
 
 
 def _placeholders(cases: Sequence[Case]) -> _Faults:
-    """Cases with a reference that is no answer."""
+    """Cases with a reference that is no answer: a placeholder, no word, or the question itself."""
     for case in cases:
         question = multilingual_tokens(case.query)
         for text in case.references:
             words = multilingual_tokens(text)
-            if " ".join(words) in _PLACEHOLDERS or not words or words == question:
+            is_placeholder = " ".join(words) in _PLACEHOLDERS
+            if is_placeholder or not words or words == question:
                 yield case.id, f"'{text}'"
                 break
 
@@ -326,12 +344,16 @@ def _gold(cases: Sequence[Case]) -> Probe:
     for case in cases:
         passages = [normalised(text) for text in case.reference_contexts or ()]
         answers = [normalised(text) for text in case.references]
+        if not passages or not answers:
+            continue
         # A long answer is said in words of its own.
-        if not passages or not answers or not all(map(_is_quoted, answers)):
+        are_quoted = all(map(_is_quoted, answers))
+        if not are_quoted:
             continue
         compared += 1
         pairs = product(passages, answers)
-        if not any(holds_answer(passage, answer) for passage, answer in pairs):
+        is_held = any(holds_answer(passage, answer) for passage, answer in pairs)
+        if not is_held:
             faults.append((case.id, f"'{case.references[0]}'"))
     references = f"{compared:,} short references"
     good = "no short reference beside a text"

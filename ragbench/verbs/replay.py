@@ -25,11 +25,14 @@ from ragbench.stats.mean import mean_of
 from ragbench.verbs.cases import find_case, ranked, worst_metric
 from ragbench.verbs.report import RunCases, report_of
 
+# The changes, as reports name them.
 UNCHANGED = "nothing: asked again"
+"""The control: a RAG that answers differently each time may be right without any change."""
 GOLD_ADDED = "the gold put into the context"
 GOLD_FIRST = "the gold moved to the first place"
 PUT_BACK = "what {} dropped put back"
-_LONGEST = 4000
+"""``{}`` is an operator of post-retrieval."""
+_EXCERPT_LENGTH = 4000
 """Characters of a document that are put into a context, around the evidence where it is known."""
 _REPLAYED = (
     Cause.NOT_RETRIEVED,
@@ -43,6 +46,7 @@ _REPLAYED = (
 """Causes of a lost case that another context may cure."""
 
 Documents = Callable[[], Iterable[Document]]
+"""Reads the corpus, which may be large: it is called only where a case needs it."""
 
 
 class Try(Record):
@@ -83,7 +87,7 @@ class _Planned(NamedTuple):
 
 
 class Replay(Record, kw_only=False):
-    """What is to be asked; nothing is, before `ask`."""
+    """What is to be asked; nothing is, before `ask`: a user sees first what it will cost."""
 
     cases: tuple[_Planned, ...]
     tokens: float | None
@@ -100,16 +104,20 @@ class Replay(Record, kw_only=False):
             tries: list[Try] = []
             for change, context in changes.items():
                 tries.append(_tried(answering, case, change, context))
-            answering.forget()
+            answering.forget()  # answers take memory, and no later case asks for these
             yield ReplayedCase(id=case.id, cause=cause, tries=tuple(tries))
 
 
 def cures(cases: Iterable[ReplayedCase]) -> tuple[Cure, ...]:
-    """How many cases each change cures, of those that it was tried on; the control first."""
+    """How many cases each change cures, of those that it was tried on; the control first.
+
+    A change is worth something where it cures more than asking again does.
+    """
     outcomes: dict[str, list[bool]] = {UNCHANGED: []}
     for case in cases:
         for attempt in case.tries:
-            outcomes.setdefault(attempt.change, []).append(attempt.cures)
+            outcomes_of_change = outcomes.setdefault(attempt.change, [])
+            outcomes_of_change.append(attempt.cures)
     all_cures: list[Cure] = []
     for change, cured in outcomes.items():
         all_cures.append(Cure(change=change, tried=len(cured), cured=sum(cured)))
@@ -192,12 +200,14 @@ def _changes(
         added = _gold_chunks(trace.case, gold, retrieved, documents)
         if added:
             yield GOLD_ADDED, _result([*chunks, *added])
+    # Only where gold is shown, and other chunks stand before it.
     if gold is not None and any(gold.shown[1:]) and not gold.shown[0]:
         yield GOLD_FIRST, _result(_with_gold_first(chunks, gold.shown))
     if shown is retrieved:
         return  # no operator stands between them
     retrieved_by_id = {chunk.id: chunk for chunk in retrieved.to_chunks()}
     for step in steps_of(shown):
+        # A chunk that an operator wrote itself was not retrieved, and cannot be put back.
         dropped = [retrieved_by_id[id] for id in step.dropped if id in retrieved_by_id]
         if dropped:
             yield PUT_BACK.format(step.operator), _result([*chunks, *dropped])
@@ -217,7 +227,8 @@ def _with_gold_first(chunks: Sequence[Chunk], golds: Sequence[frozenset[int]]) -
 
 def _gold_not_shown(gold: FoundGold) -> frozenset[int]:
     """The positions of the gold that no shown chunk holds."""
-    return frozenset(range(gold.total)).difference(*gold.shown)
+    all_positions = frozenset(range(gold.total))
+    return all_positions.difference(*gold.shown)
 
 
 def _gold_chunks(
@@ -243,18 +254,22 @@ def _gold_chunks(
         corpus = documents()
         for id in case.relevant_ids:
             if id in corpus:
-                texts.append(_around(corpus[id].text, spans.get(id, "")))
+                excerpt = _around(corpus[id].text, spans.get(id, ""))
+                texts.append(excerpt)
     if not texts:
         texts = list(spans.values())
     return [_gold_chunk(text) for text in texts if text]
 
 
 def _around(text: str, span: str) -> str:
-    """As much of a document as is put into a context, with the span in its middle."""
+    """As much of a document as is put into a context, from well before the span on.
+
+    A whole document may be longer than the model takes. Without a span it is the beginning.
+    """
     start = 0
     if span:
-        start = max(text.find(span) - _LONGEST // 2, 0)
-    return text[start : start + _LONGEST]
+        start = max(text.find(span) - _EXCERPT_LENGTH // 2, 0)
+    return text[start : start + _EXCERPT_LENGTH]
 
 
 def _gold_chunk(text: str) -> Chunk:

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from ragbench.stages.judge_tally import JudgeTally
 
 _UNSCORED = Cell.skipped("not scored yet: the run was interrupted")
+"""The cell of a metric that the journal has no score of."""
 
 
 def open_traces(path: str | Path, *, with_texts: bool = True) -> Iterator[RunCase]:
@@ -265,9 +266,12 @@ class RunCases:
                 yield from journal.index(metric, tag)
                 return
         for row in self.rows():
-            if tag is None or tag in row.tags:
-                score = None if metric is None else row.cells[metric].value
-                yield IndexedCase(row.id, row.attribution.cause, score)
+            if tag is not None and tag not in row.tags:
+                continue
+            score = None
+            if metric is not None:
+                score = row.cells[metric].value
+            yield IndexedCase(row.id, row.attribution.cause, score)
 
 
 def right_by_people(book: LabelBook, query: str, response: str) -> float | None:
@@ -371,13 +375,19 @@ class ReportBuilder:
             note = clusters_note(clusters)
             if note:
                 notes.append(note)
-        repeat_notes = () if self._repeated is None else self._repeated.notes(tally.seconds)
+        repeat_notes: Sequence[str] = ()
+        if self._repeated is not None:
+            repeat_notes = tuple(self._repeated.notes(tally.seconds))
         reused_from: str | None = None
         if any(stage.reused for stage in stages):
             # The last run is this one; what is reused was made at the latest by the one before it.
             starts = [start for _, start in sorted(journal.runs.started().items())]
             if len(starts) > 1:
                 reused_from = starts[-2]
+        gold: dict[GoldCause, int] = {}
+        for cause in GoldCause:  # in the order of a search's steps, not of the cases
+            if tally.gold[cause]:
+                gold[cause] = tally.gold[cause]
         report = Report(
             manifest={},
             metrics=(),
@@ -393,7 +403,7 @@ class ReportBuilder:
             causes=self._causes.causes(),
             answers=self._causes.answers(),
             rows=self.cases.rows,
-            gold={cause: tally.gold[cause] for cause in GoldCause if tally.gold[cause]},
+            gold=gold,
         )
         if finished_under is not None:
             body = msgspec.json.encode(report, enc_hook=lambda _: None)  # functions are not kept
@@ -408,7 +418,10 @@ def _names_document(matched: Matched) -> bool:
 
 
 def _marked_by_document(summaries: Iterable[Summary]) -> tuple[Summary, ...]:
-    """The summaries, those that rest on relevant chunks marked as by document."""
+    """The summaries, those that rest on relevant chunks marked as by document.
+
+    A reader must know that any chunk of a relevant document counted as relevant.
+    """
     marked: list[Summary] = []
     for summary in summaries:
         if Need.JUDGEMENTS in summary.metric.definition.needs:
@@ -432,10 +445,22 @@ def case_row(
     """
     trace = run_case.trace
     case = run_case.case
+    retrieved_ids: tuple[str, ...] | None = None
     result = trace.context.value
+    if result is not None and result.context_ids is not None:
+        retrieved_ids = tuple(result.context_ids)
+    response: str | None = None
+    confidence: float | None = None
     answer = trace.generation.value
-    ids = None if result is None else result.context_ids
-    verdict = None if trace.validation is None else trace.validation.value
+    if answer is not None:
+        response = answer.response
+        confidence = answer.confidence
+    verdict = None
+    if trace.validation is not None and trace.validation.value is not None:
+        verdict = replace(trace.validation.value, query_id=case.id)
+    location = None
+    if trace.location is not None:
+        location = trace.location.value
     return CaseRow(
         id=case.id,
         query=case.query,
@@ -444,18 +469,18 @@ def case_row(
         cluster=case.cluster,
         tags=case.tags,
         language=case.language,
-        retrieved_ids=None if ids is None else tuple(ids),
-        response=None if answer is None else answer.response,
+        retrieved_ids=retrieved_ids,
+        response=response,
         stages={stage: settled.outcome.status for stage, settled in run_case.settled.items()},
         failures=failures,
         cells=cells,
         judgements=run_case.judgements,
         biography=biography,
-        validation=None if verdict is None else replace(verdict, query_id=case.id),
+        validation=verdict,
         attribution=attribution,
         tell=tell,
-        confidence=None if answer is None else answer.confidence,
-        location=None if trace.location is None else trace.location.value,
+        confidence=confidence,
+        location=location,
         matches=run_case.matches,
     )
 
@@ -478,7 +503,8 @@ def _repeated(run: RunCases) -> Repeated | None:
             raise RunMismatchError(f"{folder} was scored by other metrics: run eval again")
         cells: dict[str, tuple[bytes, tuple[Cell, ...]]] = {}
         for case in repeat.traces(with_texts=False):
-            cells[case.case.id] = case.digest, tuple(cell or _UNSCORED for cell in case.cells)
+            cells_of_case = tuple(cell or _UNSCORED for cell in case.cells)
+            cells[case.case.id] = case.digest, cells_of_case
             for stage, (outcome, *_) in case.settled.items():
                 if outcome.seconds is not None:
                     seconds.setdefault(stage, []).append(outcome.seconds)

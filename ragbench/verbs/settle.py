@@ -19,12 +19,16 @@ Ask = Callable[[int, Sequence[str], Sequence[str]], tuple[RunScores, RunScores]]
 """Asks both systems: the round, the metrics, the cases drawn; gives the baseline's scores and the
 run's, of cases called "0", "1" ... as drawn."""
 
-_FIRST = 40
-"""Cases that the first round asks about; each further round asks about as many as all before."""
+_FIRST_ROUND = 40
+"""Cases that the first round asks about; each further round asks about as many as all before, so
+that a clear answer comes soon and a close one takes few rounds."""
 
 
 def open_checks(verdict: GateResult) -> list[GateCheck]:
-    """The checks that asking again can settle: whole metrics with a scale that count."""
+    """The checks that asking again can settle: whole metrics with a scale that count.
+
+    `settle` asks about them, and the command line asks nothing where there are none.
+    """
     return [check for check in verdict.checks if check.can_settle]
 
 
@@ -38,7 +42,7 @@ def settle(
     most: int,
     say: Callable[[str], None] = lambda _: None,
 ) -> GateResult:
-    """Asks both systems again about what a gate left open.
+    """Asks both systems again about what a gate left open, until each open metric is decided.
 
     The verdict stays as it is where nothing is open, or no open metric has a scale.
 
@@ -55,8 +59,9 @@ def settle(
         column = run.column(check.subject)
         if column is None or column.scale is None:
             continue
+        changes = _changes(same_cases, run, column.name, column.sign)
         differences: dict[str, float] = {}
-        for id_, change in _changes(same_cases, run, column.name, column.sign).items():
+        for id_, change in changes.items():
             if change is not None:
                 differences[id_] = change
         question = SettleQuestion(
@@ -75,7 +80,9 @@ def settle(
     asked_count = 0
     rounds = 0
     while not settling.is_done and asked_count < most:
-        drawn = settling.draw(min(most - asked_count, max(_FIRST, asked_count)))
+        remaining_count = most - asked_count
+        round_count = max(_FIRST_ROUND, asked_count)
+        drawn = settling.draw(min(remaining_count, round_count))
         before, after = ask(rounds, sources, drawn)
         after, before = with_both_figures(after, before)
         answers: list[dict[str, float | None]] = [{} for _ in drawn]
@@ -86,26 +93,41 @@ def settle(
         settling.see(answers)
         asked_count += len(drawn)
         rounds += 1
-        states: list[str] = []
-        for name, settled in settling.settled().items():
-            states.append(f"{name} {settled.change} (drop {settled.drop or 0.0:+.3f})")
-        say(f"asked {counted(asked_count, 'time')}: {', '.join(states)}")
+        say(_progress_line(asked_count, settling.settled()))
     return with_settled(verdict, settling.settled(), config)
 
 
+def _progress_line(asked_count: int, settled_metrics: Mapping[str, Settled]) -> str:
+    """Where each metric is after a round: rounds take long, and somebody waits for them."""
+    states: list[str] = []
+    for name, settled in settled_metrics.items():
+        drop = settled.drop or 0.0
+        states.append(f"{name} {settled.change} (drop {drop:+.3f})")
+    return f"asked {counted(asked_count, 'time')}: {', '.join(states)}"
+
+
 def lost_once(verdict: GateResult) -> list[str]:
-    """Cases that must pass and did not, and were asked too rarely to say so."""
+    """Cases that must pass and did not, and were asked too rarely to say so.
+
+    One failure of a system that answers differently each time proves nothing: these are asked
+    again, and `with_must_pass` takes in what came of it.
+    """
     ids: list[str] = []
     for check in verdict.checks:
-        if check.ground is Ground.LOST_ONCE:
-            for change in check.lost:
-                if not change.is_sure:
-                    ids.append(change.id)
+        if check.ground is not Ground.LOST_ONCE:
+            continue
+        for change in check.lost:
+            if not change.is_sure:
+                ids.append(change.id)
     return ids
 
 
 def with_must_pass(verdict: GateResult, asked: RunScores, config: GateConfig) -> GateResult:
-    """The result with what asking again said of the cases that must pass."""
+    """The result with what asking again said of the cases that must pass.
+
+    Args:
+        asked: the scores of the cases of `lost_once`, asked again.
+    """
     checks: list[GateCheck] = []
     for check in verdict.checks:
         if check.ground is Ground.LOST_ONCE:
@@ -117,7 +139,11 @@ def with_must_pass(verdict: GateResult, asked: RunScores, config: GateConfig) ->
 def _changes(
     before: RunScores, after: RunScores, metric: str, sign: float
 ) -> dict[str, float | None]:
-    """By case how a metric moved, a loss below 0; None where it was not measured twice."""
+    """By case how a metric moved, a loss below 0; None where it was not measured twice.
+
+    Args:
+        sign: 1 where more of the metric is better, or else -1.
+    """
     values_after = after.values(metric)
     changes: dict[str, float | None] = {}
     for id_, value_before in before.values(metric).items():
@@ -132,7 +158,10 @@ def _changes(
 _EVENLY = 0.5
 """Share of the draws that any case may get: no case weighs more than twice its share."""
 _STILL = 1e-3
-"""Smallest spread of a case that is assumed, as a share of the scale."""
+"""Smallest spread of a case that is assumed, as a share of the scale: where no metric has moved so
+far, draws by spread would divide by 0."""
+_UNUSED_BITS = 11
+"""Of the 64 random bits; the other 53 are as many as the fraction of a float holds."""
 
 
 class SettleQuestion(Record):
@@ -176,11 +205,14 @@ class Settling:
         self._seed = seed
         self._rounds = 0
         self._asked: set[str] = set()
+        """The cases that were drawn so far, for the report."""
         places = {id_: place for place, id_ in enumerate(self._ids)}
         self._metrics: list[_Metric] = []
         for question in questions:
-            self._metrics.append(_Metric(question, places, alpha, len(questions)))
-        self._chances = np.full(len(self._ids), 1.0 / len(self._ids))
+            metric = _Metric(question, places, alpha, len(questions))
+            self._metrics.append(metric)
+        even_chance = 1.0 / len(self._ids)
+        self._chances = np.full(len(self._ids), even_chance)
         """Of each case, to be drawn."""
         self._drawn: list[int] = []
         """Places of the cases that were drawn last."""
@@ -196,13 +228,19 @@ class Settling:
 
         Where a case's differences vary more, asking about it again says more of the mean.
         """
-        variances = sum(metric.weights(len(self._ids)) for metric in self._metrics)
+        pool = len(self._ids)
+        variances = np.zeros(pool)
+        for metric in self._metrics:
+            variances += metric.weights(pool)
         deviations = np.sqrt(variances)
         by_spread = deviations / deviations.sum()
-        self._chances = _EVENLY / len(self._ids) + (1.0 - _EVENLY) * by_spread
+        even_part = _EVENLY / pool
+        spread_part = (1.0 - _EVENLY) * by_spread
+        self._chances = even_part + spread_part
+
         # Raw output of PCG64, which NumPy promises for all versions; 53 bits make a fraction.
         source = np.random.PCG64([self._seed, self._rounds])
-        whole_numbers = source.random_raw(count) >> np.uint64(11)
+        whole_numbers = source.random_raw(count) >> np.uint64(_UNUSED_BITS)
         uniform = whole_numbers.astype(np.float64) * 2.0**-53
         # Each case has a stretch of [0, 1) as long as its chance: a number falls into one of them.
         ends = np.cumsum(self._chances)
@@ -220,12 +258,18 @@ class Settling:
             metric.see(self._drawn, values, self._chances)
 
     def settled(self) -> dict[str, Settled]:
-        """What is known by now, by metric."""
-        return {metric.question.metric: metric.record(len(self._asked)) for metric in self._metrics}
+        """What is proved by now, by metric: for the verdict, and for the lines of progress."""
+        records: dict[str, Settled] = {}
+        for metric in self._metrics:
+            records[metric.question.metric] = metric.record(len(self._asked))
+        return records
 
 
 class _Metric:
-    """One metric: what each case said so far, and the bets."""
+    """One metric: what each case said so far, and the bets.
+
+    Arrays hold a number for each case of all metrics, at the case's place.
+    """
 
     def __init__(
         self, question: SettleQuestion, places: Mapping[str, int], alpha: float, family: int
@@ -243,8 +287,9 @@ class _Metric:
         self.sums = np.zeros(len(places))
         """Of each case, the sum of its differences."""
         for id_, difference in question.differences.items():
-            self.places[places[id_]] = 1.0
-            self.sums[places[id_]] = difference
+            place = places[id_]
+            self.places[place] = 1.0
+            self.sums[place] = difference
         self.squares = self.sums**2
         """Of each case, the sum of its squared differences."""
         self.counts = self.places.copy()
@@ -252,19 +297,31 @@ class _Metric:
         self.size = float(self.places.sum())
         """Cases that have this metric."""
         mean_square = float(self.squares.sum() / self.size)
-        self.prior = max(mean_square, (_STILL * question.scale) ** 2)
+        least_deviation = _STILL * question.scale
+        self.prior = max(mean_square, least_deviation**2)
         """The variance of a case that was not asked yet."""
         self.bet = MeanBet(limit=-question.tolerance, scale=question.scale)
         self.level_worse = alpha / family
         self.level_safe = alpha
         self.unmeasured = 0
+        """Answers in which the metric could not be compared; they count as no change."""
 
     def centres(self) -> Floats:
-        """What each case promises: its mean, with one difference of 0 added."""
-        return self.sums / (self.counts + 1.0) * self.places
+        """What each case promises: its mean, with one difference of 0 added.
+
+        The added one keeps a case that was asked once from promising too much.
+        """
+        means = self.sums / (self.counts + 1.0)
+        return means * self.places
 
     def weights(self, pool: int) -> Floats:
-        """The variance that each case adds to the mean difference, on the metric's own scale."""
+        """The variance that each case adds to the mean difference, on the metric's own scale.
+
+        Cases are drawn by it: the more of it, the more there is to learn from asking again.
+
+        Args:
+            pool: how many cases all metrics have together.
+        """
         centres = self.centres()
         # The sum of (difference - centre) squared, out of the sums that are kept.
         deviations = self.squares - 2.0 * centres * self.sums + self.counts * centres**2
@@ -281,9 +338,12 @@ class _Metric:
         promised = float(centres.sum()) / self.size
         # How far one difference of a case moves the estimate: the rarer it is drawn, the further.
         reach = self.places / (self.size * chances)
-        # A bet must know the least and the greatest that any draw of this round can give.
-        lowest = promised + float(((-scale - centres) * reach).min())
-        highest = promised + float(((scale - centres) * reach).max())
+        # A bet must know the least and the greatest that any draw of this round can give: those of
+        # a case that lost or gained the whole scale.
+        lowest_corrections = (-scale - centres) * reach
+        highest_corrections = (scale - centres) * reach
+        lowest = promised + float(lowest_corrections.min())
+        highest = promised + float(highest_corrections.max())
         # The centres are those from before this round: what a case promises must not depend on the
         # draw that corrects it.
         for place, value in zip(drawn, values, strict=True):
@@ -302,7 +362,11 @@ class _Metric:
 
     @property
     def change(self) -> str:
-        """``worse``, ``not worse``, or ``open`` while neither is proved."""
+        """``worse``, ``not worse``, or ``open`` while neither is proved.
+
+        The two tests have levels of their own: a false alarm is made as rare as `Settling` says
+        over all metrics, a false all-clear for each metric by itself.
+        """
         if self.bet.p_below <= self.level_worse:
             return "worse"
         if self.bet.p_above <= self.level_safe:
@@ -310,9 +374,11 @@ class _Metric:
         return "open"
 
     def record(self, cases: int) -> Settled:
-        """What is known by now, after so many cases were asked about."""
-        # 0.0 - mean, and not -mean: no drop is 0, and not minus 0.
-        drop = None if self.bet.mean is None else 0.0 - self.bet.mean
+        """What is proved by now, after so many cases were asked about."""
+        drop = None
+        if self.bet.mean is not None:
+            # 0.0 - mean, and not -mean: no drop is 0, and not minus 0.
+            drop = 0.0 - self.bet.mean
         return Settled(
             change=self.change,
             asked=self.bet.count,

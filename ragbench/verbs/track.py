@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ragbench.core.outcome import Cell
-from ragbench.core.report import CaseRow, Report
+from ragbench.core.report import CaseRow
 from ragbench.core.trace import Trace
 from ragbench.ledger.fingerprint import fingerprint
 from ragbench.ledger.folder import Manifest, path_of
@@ -36,24 +36,28 @@ def track_run(run: str | Path, to: str) -> Tracked:
     tracker: Tracker = TRACKERS.load(to)  # an unknown name is refused before the run is read
     report = report_of(path)
     cases = RunCases.of(path)
-    settings = _settings(cases.manifest, report)
-    receipt = Receipt(path, fingerprint((cases.manifest.fingerprints, settings)))
+    manifest = cases.manifest
+    settings = _settings(manifest)
+    # A run that was continued with other cases or settings is another run to the tracker.
+    receipt = Receipt(path, fingerprint((manifest.fingerprints, settings)))
+    git = manifest.git or {}
+    pages = [path / name for name in _PAGES]
     tracked_run = TrackedRun(
         name=path.resolve().name,
-        system=cases.manifest.rag.name,
-        dataset=cases.manifest.dataset.name,
-        dataset_fingerprint=cases.manifest.dataset.fingerprint,
-        commit=(cases.manifest.git or {}).get("commit"),
+        system=manifest.rag.name,
+        dataset=manifest.dataset.name,
+        dataset_fingerprint=manifest.dataset.fingerprint,
+        commit=git.get("commit"),
         settings=settings,
         summaries=report.summaries,
         cases=lambda: _tracked_cases(cases),
-        pages=tuple(path / name for name in _PAGES if (path / name).is_file()),
+        pages=tuple(page for page in pages if page.is_file()),
     )
     return tracker(tracked_run, receipt)
 
 
-def _settings(manifest: Manifest, report: Report) -> dict[str, str]:
-    """What runs are compared by, as texts."""
+def _settings(manifest: Manifest) -> dict[str, str]:
+    """What a tracker compares runs by, as texts, which every tracker takes."""
     settings = {
         "system": manifest.rag.name,
         "dataset": manifest.dataset.name,
@@ -73,8 +77,15 @@ def _tracked_cases(cases: RunCases) -> Iterator[TrackedCase]:
         yield _tracked_case(row, run_case.trace, cells)
 
 
+def _hidden_or_none(text: str | None) -> str | None:
+    """A text with its credentials hidden; None of none."""
+    if text is None:
+        return None
+    return hidden(text)
+
+
 def _tracked_case(row: CaseRow, trace: Trace, cells: dict[str, Cell]) -> TrackedCase:
-    """A case for a tracker, with credentials hidden in its texts."""
+    """A case for a tracker, with credentials hidden in its texts: they leave this machine."""
     retrieved = trace.context.value
     contexts = None
     context_ids = None
@@ -82,16 +93,22 @@ def _tracked_case(row: CaseRow, trace: Trace, cells: dict[str, Cell]) -> Tracked
         contexts = tuple(hidden(text) for text in retrieved.contexts)
         if retrieved.context_ids is not None:
             context_ids = tuple(retrieved.context_ids)
+    error = None
+    if row.failures:
+        error = hidden(str(row.failures[0]))
+    # A dataset may hold anything under this name.
     trace_id = trace.case.metadata.get("trace_id")
+    if not isinstance(trace_id, str) or not trace_id:
+        trace_id = None
     return TrackedCase(
         id=row.id,
         query=hidden(row.query),
-        reference=None if row.reference is None else hidden(row.reference),
-        answer=None if row.response is None else hidden(row.response),
+        reference=_hidden_or_none(row.reference),
+        answer=_hidden_or_none(row.response),
         contexts=contexts,
         context_ids=context_ids,
         cause=row.attribution.cause.value,
-        error=hidden(str(row.failures[0])) if row.failures else None,
+        error=error,
         cells=cells,
-        trace_id=trace_id if isinstance(trace_id, str) and trace_id else None,
+        trace_id=trace_id,
     )

@@ -52,7 +52,7 @@ _FEWEST = 10
 _CANDIDATES = 100
 """Chunks of each ranking that a hybrid search fuses."""
 _RRF_K = 60
-"""The constant of reciprocal rank fusion, as in its source."""
+"""The constant of reciprocal rank fusion, as in its source (Cormack et al. 2009)."""
 
 
 class SearchSetting(Record):
@@ -78,7 +78,7 @@ class SearchSetting(Record):
 
     @property
     def name(self) -> str:
-        """Such as ``hybrid dense_weight=0.5 exact``."""
+        """How reports call the setting, such as ``hybrid dense_weight=0.5 exact``."""
         words: list[str] = [self.strategy]
         for name, value in self.settings.items():
             if name == "type":
@@ -201,6 +201,7 @@ def tune(
     rankings = {setting: search.rankings for setting, search in searches.items()}
     _, scores = scores_of(questions, rankings, k=k, measure=formula)
 
+    # Settings are compared question by question: on those that all of them have a score for.
     positions = _comparable(cases, scores)
     clusters = clusters_among([questions[position] for position in positions])
     values_of: dict[SearchSetting, list[float]] = {}
@@ -208,7 +209,8 @@ def tune(
         values_of[setting] = [cast("float", column[position]) for position in positions]
     # Of settings that are equally good the first one, which is the cheapest. Rounded: a difference
     # in the last digit is none.
-    best = max(values_of, key=lambda setting: round(math.fsum(values_of[setting]), 9))
+    totals = {setting: round(math.fsum(values), 9) for setting, values in values_of.items()}
+    best = max(totals, key=totals.__getitem__)
 
     tuned_settings: list[TunedSetting] = []
     for setting, values in values_of.items():
@@ -216,7 +218,8 @@ def tune(
         exact = rankings.get(_EXACT, own)
         overlaps = [share_found(own[position], exact[position], k) for position in positions]
         tuned = _tuned(setting, values, values_of[best], overlaps, clusters, margin)
-        tuned_settings.append(replace(tuned, p50_ms=1000 * median(searches[setting].seconds)))
+        median_seconds = median(searches[setting].seconds)
+        tuned_settings.append(replace(tuned, p50_ms=1000 * median_seconds))
     # The cheapest comes first, and the best itself loses nothing.
     chosen = next(tuned.name for tuned in tuned_settings if tuned.loses_nothing)
     return Tuning(
@@ -233,7 +236,11 @@ def tune(
 
 
 def _comparable(cases: Sequence[Case], scores: Mapping[Any, Sequence[float | None]]) -> list[int]:
-    """The positions of the questions that every setting has a score for."""
+    """The positions of the questions that every setting has a score for.
+
+    Raises:
+        DataError: these are too few to choose a setting by.
+    """
     positions: list[int] = []
     for position, row in enumerate(zip(*scores.values(), strict=True)):
         if None not in row:
@@ -291,7 +298,10 @@ Leg: TypeAlias = Effort | Literal["sparse"]
 def legs_of(
     collection: TunedCollection, cases: Sequence[Case], depth: int, advance: Callable[[str], None]
 ) -> dict[Leg, LegRankings]:
-    """Each ranking that a setting is made of."""
+    """Each ranking that a setting is made of.
+
+    Settings share legs: each is searched once, and hybrid settings are fused of two afterwards.
+    """
     legs: dict[Leg, LegRankings] = {}
     search = Search(k=depth, threshold=collection.threshold, filters=collection.filters)
     queries = [case.query for case in cases]
@@ -302,7 +312,8 @@ def legs_of(
     if dense is not None and queries:
         texts = [readable_text(query) for query in queries]
         vectors = dense.embedder.embed_queries(texts)
-        embedder = cast("Embedder", _QueryVectors(dict(zip(texts, vectors, strict=True))))
+        vectors_by_text = dict(zip(texts, vectors, strict=True))
+        embedder = cast("Embedder", _QueryVectors(vectors_by_text))
         present = collection.present.effort
         efforts = [NORMAL]
         # Nothing is to be tuned where every search is exact.
@@ -336,12 +347,13 @@ class _QueryVectors(Record, kw_only=False):
 
 
 def _timed(strategy: Strategy, queries: Sequence[str], search: Search) -> LegRankings:
-    """Searches one question after the other, as a user would."""
+    """Searches one question after the other, as a user would: many at once take less time each."""
     leg = LegRankings([], [])
     for query in queries:
         begin = time.perf_counter()
-        leg.rankings.extend(strategy.retrieve([query], search))
+        [ranking] = strategy.retrieve([query], search)
         leg.seconds.append(time.perf_counter() - begin)
+        leg.rankings.append(ranking)
     return leg
 
 
@@ -360,13 +372,19 @@ def settings_of(legs: Mapping[Leg, LegRankings], present: SearchSetting) -> list
             for weight in _WEIGHTS:
                 hybrid = SearchSetting(strategy="hybrid", effort=effort, dense_weight=weight)
                 settings.append(hybrid)
-    if present not in settings and (present.strategy != "hybrid" or has_words):
+    # The present setting is among them where its rankings are at hand.
+    is_possible = present.strategy != "hybrid" or has_words
+    if present not in settings and is_possible:
         settings.append(present)
     return sorted(settings, key=lambda setting: (setting.cost, setting.dense_weight or 0.0))
 
 
 def combined(setting: SearchSetting, legs: Mapping[Leg, LegRankings], depth: int) -> LegRankings:
-    """What a setting finds, and how long it takes."""
+    """What a setting finds, and how long it takes; nothing is searched again.
+
+    Args:
+        depth: chunks of each ranking.
+    """
     if setting.strategy == "sparse":
         return legs["sparse"]
     dense = legs[setting.effort]
@@ -435,7 +453,7 @@ def _retrieval_trace(case: Case, chunks: Sequence[Chunk]) -> Trace:
 def _score(
     trace: Trace, verdict: MatchingVerdict, k: int, measure: Callable[..., float | Skip]
 ) -> float | None:
-    """A case's score; None where its gold cannot be compared."""
+    """A case's score; None where its gold cannot be compared: a 0 would count as a bad search."""
     result = trace.retrieval.value
     if result is None:
         return None
@@ -443,4 +461,6 @@ def _score(
     if isinstance(ranking, Skip):
         return None
     score = measure(ranking_of(ranking), k=k)
-    return None if isinstance(score, Skip) else score
+    if isinstance(score, Skip):
+        return None
+    return score

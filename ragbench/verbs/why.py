@@ -33,6 +33,8 @@ _TOGETHER = 3
 """Changes that are made at once, at most: with more, nobody can say which of them matters."""
 _LEAST_TOKENS = 32
 """Chunks that are usually smaller than this are not tried at half their size."""
+_FAMILY_ALPHA = 0.05
+"""Chance that any of the intervals of all trials misses its true gain."""
 
 
 class Change(Record):
@@ -76,7 +78,7 @@ class Reasons(Record):
 
     k: int
     now: str
-    """How the store is searched."""
+    """How the store is searched as it is configured, before any change."""
     questions: int
     skipped: int
     """Without gold."""
@@ -115,7 +117,9 @@ def why(
     Raises:
         DataError: no case says what should be found, or several do and fewer than ten.
     """
-    bench = _bench(collection, cases, k, post_retrieval or PostRetrieval(), advance)
+    if post_retrieval is None:
+        post_retrieval = PostRetrieval()
+    bench = _bench(collection, cases, k, post_retrieval, advance)
     all_operators = tuple(range(len(bench.stage.operators)))
     now = Way(setting=collection.present, k=k, operators=all_operators)
     shares = bench.shares(now)
@@ -124,11 +128,12 @@ def why(
 
     trials: list[_Trial] = []
     for name, remedy, way in _ways(bench, now, command):
-        trials.append(_Trial(name, remedy, bench.shares(way), shares, way))
+        trial = _Trial(name, remedy, bench.shares(way), shares, way)
+        trials.append(trial)
     if not is_single:
         trials += _size_trials(bench, k)
     # Bonferroni: the intervals of all trials hold together at 95 %.
-    level = 1 - 0.05 / len(trials)
+    level = 1 - _FAMILY_ALPHA / len(trials)
     changes: list[Change] = []
     for trial in trials:
         change = trial.change(clusters, level)
@@ -146,7 +151,7 @@ def why(
     lost: dict[str, int] = {}
     if lacking:
         lost = dict(Counter(search.cause.value for search in searches))
-    return Reasons(
+    reasons = Reasons(
         k=k,
         now=now.setting.name,
         questions=len(bench.cases),
@@ -154,11 +159,11 @@ def why(
         recall=mean_interval(shares, clusters, bounds=(0.0, 1.0)),
         lost=lost,
         changes=tuple(changes),
-        together=None if is_single else _together(bench, now, trials, clusters),
-        golds=searches[0] if is_single else None,
-        ranks=tuple(_ranks(bench, now)) if is_single else (),
         notes=() if bench.texts else (_NO_TEXTS,),
     )
+    if is_single:
+        return replace(reasons, golds=searches[0], ranks=tuple(_ranks(bench, now)))
+    return replace(reasons, together=_together(bench, now, trials, clusters))
 
 
 def _bench(
@@ -168,10 +173,16 @@ def _bench(
     stage: PostRetrieval,
     advance: Callable[[str], None],
 ) -> Bench:
-    """The questions that have gold, ready to be searched."""
+    """The questions that have gold, ready to be searched.
+
+    Raises:
+        ConfigError: no chunk is retrieved.
+        DataError: no question has gold, or several have and fewer than an interval needs.
+    """
     if k < 1:
         raise ConfigError(f"k must be at least 1, not {k}")
     questions = [case for case in cases if case.query.strip() and golds_of(case)]
+    # One question is shown by its ranks, and needs no interval.
     if not questions or 1 < len(questions) < _FEWEST:
         message = (
             f"{len(questions)} of {counted(len(cases), 'question')} say what should be found: "
@@ -197,10 +208,13 @@ def _as_spans(golds: Sequence[Gold], store: OwnCollection | ForeignCollection) -
     """
     if isinstance(store, ForeignCollection):
         return tuple(golds)
-    chunks = store.get([gold.id for gold in golds if gold.id is not None])
+    gold_ids = [gold.id for gold in golds if gold.id is not None]
+    chunks = store.get(gold_ids)
     spans: list[Gold] = []
     for gold in golds:
-        chunk = None if gold.id is None else chunks.get(gold.id)
+        chunk = None
+        if gold.id is not None:
+            chunk = chunks.get(gold.id)
         if chunk is not None and chunk.document_id not in (None, gold.id):
             gold = Gold(
                 document_id=chunk.document_id, start=chunk.start, end=chunk.end, text=chunk.text
@@ -230,11 +244,12 @@ class _Trial(NamedTuple):
     def change(self, clusters: Sequence[str | None], level: float) -> Change:
         """What the trial showed, with an interval of the level."""
         gain = gain_of(self.values, self.base, clusters, level)
+        is_above_zero = gain.low is not None and gain.low > 0
         return Change(
             name=self.name,
             how=self.remedy,
             gain=gain,
-            is_sure=bool(gain.mean) and gain.low is not None and gain.low > 0,
+            is_sure=bool(gain.mean) and is_above_zero,
             is_estimate=self.is_estimate,
         )
 
@@ -267,11 +282,8 @@ def _ways(bench: Bench, now: Way, command: str) -> Iterator[tuple[str, str, Way]
         remedy = "leave out --filter and --native-filter"
         yield "without the filter", remedy, replace(now, view="filter")
     top_k = _wider_top_k(bench, now)
-    yield (
-        f"the first {counted(top_k, 'chunk')}",
-        f"{command} --top-k {top_k}",
-        replace(now, k=top_k),
-    )
+    remedy = f"{command} --top-k {top_k}"
+    yield f"the first {counted(top_k, 'chunk')}", remedy, replace(now, k=top_k)
     if bench.texts:
         yield from _estimated_ways(bench, now)
 
@@ -282,7 +294,7 @@ def _wider_top_k(bench: Bench, now: Way) -> int:
         return 2 * now.k
     (ranking,) = bench.rankings(now)
     ranks = [rank or 0 for rank in _gold_ranks(ranking, bench)]
-    return max(now.k + 1, *ranks)
+    return max(now.k + 1, *ranks)  # one more at least: as many as now would change nothing
 
 
 def _estimated_ways(bench: Bench, now: Way) -> Iterator[tuple[str, str, Way]]:
@@ -292,10 +304,11 @@ def _estimated_ways(bench: Bench, now: Way) -> Iterator[tuple[str, str, Way]]:
         words = replace(now, view="bm25", setting=SearchSetting(strategy="sparse"))
         yield "BM25 in place of the store's words", remedy, words
         if bench.collection.dense is not None:
+            # Half of what words count, where the setting has no weight: only collections of our own
+            # have one that was measured.
+            dense_weight = now.setting.dense_weight or 0.5
             hybrid = SearchSetting(
-                strategy="hybrid",
-                effort=now.setting.effort,
-                dense_weight=now.setting.dense_weight or 0.5,
+                strategy="hybrid", effort=now.setting.effort, dense_weight=dense_weight
             )
             name = f"BM25 beside its vectors, weight {hybrid.dense_weight:g}"
             yield name, remedy, replace(now, view="bm25", setting=hybrid)
@@ -307,19 +320,24 @@ def _estimated_ways(bench: Bench, now: Way) -> Iterator[tuple[str, str, Way]]:
 
 
 def _size_trials(bench: Bench, k: int) -> Iterator[_Trial]:
-    """Chunks of half and of twice the size, by words alone, in a context of the same length."""
+    """Chunks of half and of twice the size, by words alone, in a context of the same length.
+
+    By words alone, because vectors of the new chunks would have to be made.
+    """
     tokens = usual_tokens(bench.texts)
     if not bench.texts or tokens < _LEAST_TOKENS:
         return
     queries = [case.query for case in bench.cases]
-    base = bench.gold_shares(bench.words.batch_search(queries, k))
+    present_rankings = bench.words.batch_search(queries, k)
+    base = bench.gold_shares(present_rankings)
     # Half as many chunks of twice the size, and the other way round: the context is as long.
     for size, top_k in ((tokens // 2, 2 * k), (2 * tokens, max(1, k // 2))):
         chunks = resized(bench.texts, size)
         # As many chunks as before: the documents are shorter than the size, nothing was cut anew.
         if len(chunks) == len(bench.texts):
             continue
-        shares = bench.gold_shares(Bm25Index(chunks).batch_search(queries, top_k))
+        rankings = Bm25Index(chunks).batch_search(queries, top_k)
+        shares = bench.gold_shares(rankings)
         remedy = f"ragbench index CORPUS --store memory:size --chunk-size {size}"
         yield _Trial(f"chunks of {size} tokens, {top_k} of them, by words", remedy, shares, base)
 
@@ -345,7 +363,10 @@ _NO_TEXTS = (
 def _together(
     bench: Bench, now: Way, trials: Sequence[_Trial], clusters: Sequence[str | None]
 ) -> Together | None:
-    """Up to three changes, each the one that adds most to those before it."""
+    """Up to three changes, each the one that adds most to those before it.
+
+    Changes overlap: what each gains alone cannot be added up. None where no two of them help.
+    """
     candidates: list[tuple[str, Way]] = []
     for trial in trials:
         # More chunks always hold more gold, and would be chosen each time.
@@ -365,9 +386,14 @@ def _together(
             # Rounded: of equal gains the first is taken, on every machine.
             if best is None or _rounded_mean(next_gain) > _rounded_mean(best[0]):
                 best = next_gain, name, next_way
-        if best is None or (best[0].mean or 0.0) <= (gain.mean or 0.0) + 1e-9:
+        if best is None:
             break
-        gain, name, way = best
+        best_gain, name, best_way = best
+        # By more than rounding, so that a change that adds nothing is not named.
+        if (best_gain.mean or 0.0) <= (gain.mean or 0.0) + 1e-9:
+            break
+        gain = best_gain
+        way = best_way
         names.append(name)
     if len(names) < 2:
         return None
@@ -380,7 +406,13 @@ def _rounded_mean(gain: MeanInterval) -> float:
 
 
 def _with_change(way: Way, now: Way, changed: Way) -> Way:
-    """A way with what another one changes; as it is where the same was changed already."""
+    """A way with what another one changes; as it is where the same was changed already.
+
+    Args:
+        way: the changes that are made so far.
+        now: how the store is searched without any.
+        changed: `now` with a single change.
+    """
     if changed.setting != now.setting:
         if way.setting != now.setting:
             return way
@@ -402,7 +434,8 @@ def _ranks(bench: Bench, now: Way) -> Iterator[Rank]:
     legs = bench.legs("")
     ways: list[tuple[str, Way]] = [(f"now: {now.setting.name}", plain)]
     if "sparse" in legs:
-        ways.append(("by words", replace(plain, setting=SearchSetting(strategy="sparse"))))
+        by_words = SearchSetting(strategy="sparse")
+        ways.append(("by words", replace(plain, setting=by_words)))
     efforts = {"by vectors": now.setting.effort, "by vectors, exactly": Effort(exact=True)}
     for name, effort in efforts.items():
         if effort in legs:

@@ -37,6 +37,9 @@ TEXTS = 20_000
 View: TypeAlias = Literal["", "threshold", "filter", "bm25", "english"]
 """What a search is tried without, or what it is estimated with."""
 ESTIMATED: tuple[View, ...] = ("bm25", "english")
+"""Views that need another index: they are tried in memory on the store's texts."""
+_LANGUAGE_SAMPLE = 200
+"""Chunks that are enough to recognise the language of a collection."""
 
 
 class Way(Record):
@@ -69,7 +72,10 @@ class Bench:
         return self.collection.store
 
     def legs(self, view: View) -> dict[Leg, LegRankings]:
-        """The rankings by words and by vectors, of the store or estimated."""
+        """The rankings by words and by vectors, of the store or estimated.
+
+        Ways differ mostly in what is made of them, so each view is searched once.
+        """
         if view not in self._legs:
             if view in ESTIMATED:
                 legs = self._estimated_legs(view)
@@ -102,22 +108,27 @@ class Bench:
         self.advance(f"{view}, estimated")
         queries = [case.query for case in self.cases]
         legs = dict(self.legs(""))
-        untimed = [0.0] * len(queries)
+        untimed = [0.0] * len(queries)  # in memory they take other times than in the store
         if view == "bm25":
-            legs["sparse"] = LegRankings(self.words.batch_search(queries, self.depth), untimed)
+            by_words = self.words.batch_search(queries, self.depth)
+            legs["sparse"] = LegRankings(by_words, untimed)
             return legs
         assert self.english is not None
-        words = legs.get("sparse") or self.legs("bm25")["sparse"]
-        vectors = LegRankings(self.english.batch_search(queries, self.depth), untimed)
-        return {"sparse": words, NORMAL: vectors}
+        words = legs.get("sparse")
+        if words is None:
+            words = self.legs("bm25")["sparse"]
+        by_vectors = self.english.batch_search(queries, self.depth)
+        return {"sparse": words, NORMAL: LegRankings(by_vectors, untimed)}
 
     @cached_property
     def texts(self) -> list[Chunk]:
         """All chunks that a search may find, for estimates; nothing where they cannot be read."""
-        if self.store.native_filter is not None or self.store.count() > TEXTS:
+        count = self.store.count()
+        # Only the store knows which chunks pass a filter in its own syntax.
+        if self.store.native_filter is not None or count > TEXTS:
             return []
-        chunks = self.store.rows(self.store.count())
-        if len(chunks) < self.store.count():
+        chunks = self.store.rows(count)
+        if len(chunks) < count:  # some stores give no more than a part of their rows
             return []
         filters = self.collection.filters
         if filters is None:
@@ -133,11 +144,10 @@ class Bench:
     def english(self) -> VectorIndex | None:
         """Static vectors of the texts; None where they are not English, or it is not installed."""
         dense = self.collection.dense
-        embedder = None if dense is None else dense.embedder.identity.get("embedder")
-        # A sample is enough to recognise the language.
-        if embedder == ENGLISH_EMBEDDER or not are_english(
-            [chunk.text for chunk in self.texts[:200]]
-        ):
+        if dense is not None and dense.embedder.identity.get("embedder") == ENGLISH_EMBEDDER:
+            return None  # the collection has these vectors already
+        sample = [chunk.text for chunk in self.texts[:_LANGUAGE_SAMPLE]]
+        if not are_english(sample):
             return None
         try:
             return VectorIndex(self.texts, open_embedder(ENGLISH_EMBEDDER))
@@ -149,7 +159,7 @@ class Bench:
         return combined(way.setting, self.legs(way.view), self.depth).rankings
 
     def contexts(self, way: Way) -> list[list[Chunk]]:
-        """What generation would be given for each question."""
+        """What generation would be given for each question: the ranking, cut and post-processed."""
         rankings = [ranking[: way.k] for ranking in self.rankings(way)]
         if not way.operators:
             return rankings
@@ -171,7 +181,8 @@ class Bench:
         for golds, context in zip(self.golds, contexts, strict=True):
             shown_count = 0
             for gold in golds:
-                if any(gold.is_held_by(chunk) for chunk in context):
+                is_shown = any(gold.is_held_by(chunk) for chunk in context)
+                if is_shown:
                     shown_count += 1
             shares.append(shown_count / len(golds))
         return shares
@@ -179,13 +190,15 @@ class Bench:
     def located(self, way: Way, positions: Sequence[int]) -> list[GoldSearch]:
         """Where the gold of some questions is: the stage ``locate`` of a run, for one way."""
         collection = self.collection
-        dense = collection.dense
+        embedder = None
+        if collection.dense is not None:
+            embedder = collection.dense.embedder
         # Only its searches count: no result is stored under its identity, no report has its notes.
         retriever = StoreRetriever(
             store=self.store,
             method=way.setting.strategy,
             strategy=_strategy(collection, way.setting),
-            embedder=None if dense is None else dense.embedder,
+            embedder=embedder,
             threshold=collection.threshold,
             filters=collection.filters,
             identity={},
@@ -197,14 +210,13 @@ class Bench:
         for position in positions:
             chunks = [with_origin(chunk) for chunk in rankings[position][: way.k]]
             inputs.append((self.cases[position], RetrievalResult.from_chunks(chunks)))
-        locator = GoldLocator(
-            rankings=Searching(retriever=retriever).rankings, retriever=retriever, top_k=way.k
-        )
+        searching = Searching(retriever=retriever)
+        locator = GoldLocator(rankings=searching.rankings, retriever=retriever, top_k=way.k)
         return locator.located(inputs)
 
 
 def _strategy(collection: TunedCollection, setting: SearchSetting) -> Strategy:
-    """How a setting searches a collection."""
+    """How a setting searches a collection, as a retriever takes it."""
     if collection.dense is None or setting.strategy == "sparse":
         assert collection.sparse is not None
         return collection.sparse

@@ -24,6 +24,7 @@ from ragbench.plugins import require
 from ragbench.safe_text import did_you_mean
 
 _CONTINUE = "Finished work is stored: the same command continues, on this or another --engine"
+"""The end of messages about workers that cannot go on."""
 
 Make = Callable[[], Callable[[Sequence[Any]], Sequence[Any]]]
 """Makes what a worker calls: one value per item of a batch. A function of a module, or a partial of
@@ -86,13 +87,15 @@ class Engine:
 
 
 ENGINES = ("local", "processes", "ray")
+"""The kinds that a user may name; ``ray`` also with the address of a cluster."""
 
 
 def check_engine(text: str) -> str:
     """The kind of engine that a text names: ``local``, ``processes`` or ``ray``."""
     kind, separator, address = text.partition("://")
-    if kind not in ENGINES or (separator and (kind != "ray" or not address)):
-        meant = did_you_mean(text, ("local", "processes", "ray"))
+    is_allowed_address = not separator or (kind == "ray" and bool(address))
+    if kind not in ENGINES or not is_allowed_address:
+        meant = did_you_mean(text, ENGINES)
         raise ConfigError(
             f"--engine {text}: expected local, processes, ray or ray://HOST:PORT.{meant}"
         )
@@ -147,6 +150,7 @@ def engine_here() -> Engine:
     """Calls in this thread, one item each, where their values are taken: it starts no worker."""
 
     def start(make: Make) -> NoReturn:
+        """Refuses, since a run without workers has none to start."""
         raise RunError("calls are made here: no worker is started")
 
     return Engine(start=start, capacity=1, batch=1, fewest=None)
@@ -157,6 +161,7 @@ def _start_process(make: Make) -> Worker:
     # An executor for each: one that a process dies in is broken as a whole.
     context = get_context("spawn")
     executor = ProcessPoolExecutor(1, mp_context=context, initializer=_begin, initargs=(make,))
+    # A function or class of the script itself is pickled by that name: the process must import it.
     needs_script = b"__main__" in pickle.dumps(make)
     if needs_script:
         script = getattr(sys.modules["__main__"], "__file__", None)
@@ -165,7 +170,8 @@ def _start_process(make: Make) -> Worker:
                 "workers cannot import a class or function of the program itself: move it into a "
                 "module, or start workers below \"if __name__ == '__main__':\" of a script"
             )
-    with nullcontext() if needs_script else _without_main():
+    start_scope = nullcontext() if needs_script else _without_main()
+    with start_scope:
         ready = executor.submit(os.getpid)  # starts the process
     return Worker(
         call=lambda items: executor.submit(_call, items),
@@ -176,6 +182,7 @@ def _start_process(make: Make) -> Worker:
 
 
 _starting = threading.Lock()
+"""Held while the main module is changed: two starts at once would restore each other's state."""
 
 
 @contextmanager
@@ -208,6 +215,7 @@ def ray_engine(address: str | None, workers: int | None) -> Generator[Engine]:
         if not was_there:
             ray.init(
                 address,
+                # Of a cluster that runs already, the dashboard is its own.
                 include_dashboard=False if address is None else None,
                 configure_logging=False,
                 log_to_driver=False,
@@ -238,18 +246,26 @@ class _ClusterCheck:
     """Ray waits for ever for a cluster that has ended."""
 
     def __init__(self, ray: Any) -> None:
+        """A check of the cluster that Ray is connected to."""
         self._ray = ray
         self._since: float | None = None
         """When there was no processor first."""
 
     def __call__(self) -> None:
+        """Called while no worker gives anything.
+
+        Raises:
+            RunError: the cluster has ended, or has had no processor for too long.
+        """
         alive = [node for node in self._nodes() if node["Alive"]]
         if not alive:
             raise RunError(f"Ray's nodes have ended, perhaps for lack of memory. {_CONTINUE}")
-        if any(node["Resources"].get("CPU") for node in alive):
+        has_processor = any(node["Resources"].get("CPU") for node in alive)
+        if has_processor:
             self._since = None
             return
-        self._since = self._since or time.monotonic()
+        if self._since is None:
+            self._since = time.monotonic()
         if time.monotonic() - self._since > _NEW_NODE:
             raise RunError(f"no node of Ray has had a processor for 10 minutes. {_CONTINUE}")
 
@@ -258,10 +274,11 @@ class _ClusterCheck:
         nodes: list[Any] = []
 
         def ask() -> None:
+            """Adds the nodes to the list, if the cluster answers."""
             with suppress(Exception):
                 nodes.extend(self._ray.nodes())
 
-        # A cluster that has ended answers never.
+        # In a thread of its own: a cluster that has ended never answers.
         asking = threading.Thread(target=ask, daemon=True)
         asking.start()
         asking.join(_ANSWER)
@@ -278,6 +295,7 @@ def _start_actor(ray: Any, make: Make) -> Worker:
     errors = ray.exceptions
 
     def close() -> None:
+        """Ends the actor, which frees its processor."""
         with suppress(Exception):  # it has ended, or the cluster is gone
             ray.kill(actor)
 
@@ -293,10 +311,17 @@ class _Actor:
     """What works on a cluster's node, made ready there to import what the driver can import."""
 
     def __init__(self, make: bytes, folder: str, path: Sequence[str]) -> None:
+        """Prepares the node's process.
+
+        Args:
+            make: makes the call, pickled: it is unpickled once the driver's paths are known.
+            folder: the driver's working directory.
+            path: where the driver imports from.
+        """
         use_one_thread()
-        with suppress(OSError):
+        with suppress(OSError):  # the folder may be on the driver's machine alone
             os.chdir(folder)
-        sys.path += [folder for folder in path if folder not in sys.path]
+        sys.path += [entry for entry in path if entry not in sys.path]
         self._make = make
         self._call: Callable[[Sequence[Any]], Sequence[Any]] | None = None
 
@@ -325,9 +350,11 @@ class _Actor:
 # --- in a worker process
 
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-
+"""Variables by which numeric libraries read how many threads they may use."""
 _make: Make
+"""What makes this process' call: given to it at its start."""
 _made: Callable[[Sequence[Any]], Sequence[Any]] | None = None
+"""The call itself; None before the first batch."""
 
 
 def use_one_thread() -> None:

@@ -24,16 +24,18 @@ ItemT = TypeVar("ItemT")
 ValueT = TypeVar("ValueT")
 
 _HEAVIEST = 1 << 20
-"""A batch ends early that weighs more: memory must not depend on what an item holds."""
+"""A batch ends early that weighs more (callers weigh an item by its characters): memory must not
+depend on what an item holds."""
 _QUIET = 5.0
 """Seconds without a result after which the engine is looked at."""
 _LOSSES = 3
 """Workers that a single item may take down before it is given up."""
+_BATCHES_PER_PLACE = 2
+"""Batches for each worker where items are shared out: a slow one is evened out by the others."""
 _LOST = (
     "a worker process ended without a result, perhaps for lack of memory. Try again with fewer "
     "--workers"
 )
-
 _REPLACED = "a worker ended and is replaced; what it had in hand is computed again"
 
 Map = Callable[[Sequence[ItemT]], Sequence[ValueT]]
@@ -52,6 +54,7 @@ def by_kind(makes: Mapping[str, Callable[[], Map[Any, Any]]]) -> Map[Task, Any]:
     calls: dict[str, Map[Any, Any]] = {}
 
     def call(tasks: Sequence[Task]) -> Sequence[Any]:
+        """The values of a batch's tasks, all of which are of the kind of the first."""
         kind = tasks[0].kind
         if kind not in calls:
             calls[kind] = makes[kind]()
@@ -62,7 +65,7 @@ def by_kind(makes: Mapping[str, Callable[[], Map[Any, Any]]]) -> Map[Task, Any]:
 
 @dataclass(eq=False, slots=True)
 class Batch(Generic[ItemT, ValueT]):
-    """Items that one call is made with, and what became of it."""
+    """Items that one call is made with, and what became of it: values, an error, or parts."""
 
     items: Sequence[ItemT]
     values: Sequence[ValueT] | None = None
@@ -135,11 +138,14 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         self._size = engine.batch  # items of a batch
         if batch is not None and engine.batch > 1:
             self._size = batch
-        fewest = engine.fewest
-        self._fewest = None if fewest is None else fewest * self._size
-        """Items that must wait before workers are started."""
-        self.ahead = 0 if fewest is None else engine.count * (engine.capacity + 1) - 1
+        self._fewest: int | None = None
+        """Items that must wait before workers are started; None where none are."""
+        self.ahead = 0
         """Batches to begin before the first one is taken, so that no worker is ever idle."""
+        if engine.fewest is not None:
+            self._fewest = engine.fewest * self._size
+            # For each worker what it holds and one more; one of them is taken at once.
+            self.ahead = engine.count * (engine.capacity + 1) - 1
         self._lost = lost
         self._stopped = stopped
         self._here: Map[ItemT, ValueT] | None = None
@@ -181,9 +187,14 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
             yield batch
 
     def share(self, items: int, most: int) -> int:
-        """How many of so many items a batch holds, so that every worker has two."""
-        batches = 2 * self._engine.count * self._engine.capacity
-        return max(1, min(most, math.ceil(items / batches)))
+        """How many of so many items a batch holds, so that every worker has two.
+
+        Args:
+            most: items that a batch holds at most.
+        """
+        batches = _BATCHES_PER_PLACE * self._engine.count * self._engine.capacity
+        even_share = math.ceil(items / batches)
+        return max(1, min(most, even_share))
 
     def begin(self, items: Sequence[ItemT]) -> Batch[ItemT, ValueT]:
         """Queues a batch, so that workers compute it before it is taken.
@@ -194,15 +205,25 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         batch: Batch[ItemT, ValueT] = Batch(items)
         if items:
             self._waiting.append(batch)
-            queued = sum(len(waiting.items) for waiting in self._waiting)
-            if not self.desks and self._fewest is not None and queued >= self._fewest:
+            if not self.desks and self._is_worth_workers():
                 self.desks = [self._start_desk() for _ in range(self._engine.count)]
             if self.desks:
                 self._feed()
         return batch
 
+    def _is_worth_workers(self) -> bool:
+        """Whether enough items wait to be worth what it takes to start workers."""
+        if self._fewest is None:
+            return False
+        queued = sum(len(batch.items) for batch in self._waiting)
+        return queued >= self._fewest
+
     def take(self, batch: Batch[ItemT, ValueT]) -> Iterator[ValueT]:
-        """Yields what the calls gave, in order, once it is there."""
+        """Yields what the calls gave, in order, once it is there.
+
+        Raises:
+            Exception: what the call raised, or that its workers were lost.
+        """
         if batch.items and not self.desks:
             self._waiting.remove(batch)
             if self._here is None:
@@ -281,7 +302,9 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
     def _gather(self) -> None:
         """Waits until some batch is done, notes what it gave, and hands out the next ones."""
         self._feed()
-        desks = {future: desk for desk in self.desks for future in desk.futures}
+        desks: dict[Future[Any], _Desk] = {}
+        for desk in self.desks:
+            desks.update(dict.fromkeys(desk.futures, desk))
         done = wait(desks, timeout=_QUIET, return_when=FIRST_COMPLETED).done
         if not done:
             self._engine.check()
@@ -314,7 +337,8 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         self._in_a_row += 1
         # Workers that end one after another, with no result between, do not end for their items: so
         # many losses in a row, more than two for each worker, are not of single items.
-        is_hopeless = self._stopped() or self._in_a_row > 4 + 2 * self._engine.count
+        most_in_a_row = 4 + 2 * self._engine.count
+        is_hopeless = self._stopped() or self._in_a_row > most_in_a_row
         lost = [batch for batch in desk.futures.values() if batch is not None]
         desk.futures.clear()
         desk.worker.close()

@@ -112,12 +112,13 @@ class ModelEmbedder:
 
 
 class MeasuredEmbedder(ModelEmbedder):
-    """One whose model names no dimension: it is counted on the vector of a word."""
+    """An embedder whose model names no dimension: it is counted on the vector of a word."""
 
     @cached_property
     def dimension(self) -> int:
         """Kept once it is known: to find out loads the model, or asks its endpoint."""
-        return int(np.asarray(self._rows(["dimension"], "passage")).shape[1])
+        vectors = np.asarray(self._rows(["dimension"], "passage"))
+        return int(vectors.shape[1])
 
 
 DEFAULT_EMBEDDER = "multilingual"
@@ -152,8 +153,10 @@ def open_embedder(name: str = DEFAULT_EMBEDDER, **settings: Any) -> Embedder:
     """
     kind, _, model = name.partition(":")
     # ``file.py:thing`` and ``package.module:thing``; a registered name may hold a dot, too.
-    if model and kind not in EMBEDDERS.targets() and "." in kind:
-        return cast("Embedder", load_target(_USER_EMBEDDERS)(name, settings))
+    is_registered = kind in EMBEDDERS.targets()
+    if model and not is_registered and "." in kind:
+        embedder_of_target = load_target(_USER_EMBEDDERS)
+        return cast("Embedder", embedder_of_target(name, settings))
     make: Any = EMBEDDERS.load(kind)
     named_by: str | None = getattr(make, "named_by", None)
     if named_by is None:  # a function, which reads the model's name itself
@@ -193,6 +196,9 @@ def checked_rows(
     vectors: object, texts: Sequence[str], label: str, error: type[RagbenchError]
 ) -> Floats32:
     """The vectors of a foreign model or endpoint, checked: one per text, finite, and not zeros.
+
+    Wrong ones would be searched without an error, and the figures would be low for no visible
+    reason.
 
     Args:
         label: how messages call the model.
@@ -234,24 +240,28 @@ class Prefixes(NamedTuple):
 def prefixes_of(model: str, query: str | None = None, passage: str | None = None) -> Prefixes:
     """The given prefixes; for None those of the model by its name, empty where nothing is known.
 
+    A model that was trained with prefixes searches worse without them.
+
     Example:
         >>> prefixes_of("intfloat/multilingual-e5-small")
         Prefixes(query='query: ', passage='passage: ')
     """
     # The last part of a path or of a name on a hub, without a tag behind a colon.
-    last_part = model.replace("\\", "/").rstrip("/").rpartition("/")[2]
-    name = last_part.partition(":")[0].lower()
-    known_query: str = ""
-    known_passage: str = ""
+    path = model.replace("\\", "/").rstrip("/")
+    _, _, last_part = path.rpartition("/")
+    name, _, _ = last_part.partition(":")
+    model_query: str = ""
+    model_passage: str = ""
     for pattern, prefixes in table("ragbench.search.embedders", "prefixes").items():
-        if re.fullmatch(pattern, name):
-            known_query, known_passage = prefixes
+        if re.fullmatch(pattern, name.lower()):
+            model_query, model_passage = prefixes
             break
     # An empty text is the user's word, too: no prefix.
-    return Prefixes(
-        query=known_query if query is None else query,
-        passage=known_passage if passage is None else passage,
-    )
+    if query is None:
+        query = model_query
+    if passage is None:
+        passage = model_passage
+    return Prefixes(query=query, passage=passage)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -293,6 +303,10 @@ _QUANTILE = 0.98
 """Of the cosines of unrelated pairs: the one that scores 0."""
 _FLAT = 1e-6
 """A curve that rises less than this from the background on says nothing: a line is used."""
+_FLAT_SLOPE = 1e-3
+"""A fitted curve of at most this slope is flat or falls: related pairs are not more similar."""
+_HIGHEST_BACKGROUND = 0.999
+"""Below 1, so that the scale from the background to equal vectors has a length."""
 _LARGEST_EXPONENT = 700.0
 """What `math.exp` takes: a stored scale may be so steep that its curve is a step."""
 
@@ -342,15 +356,23 @@ class CosineScale:
 
 
 def measure_calibration(embedder: Embedder, languages: Iterable[str] = ("en",)) -> CosineScale:
-    """What an embedder's cosines mean in some languages; in English where the sample has none."""
-    measured = [language for language in SAMPLE_LANGUAGES if language in set(languages)]
+    """What an embedder's cosines mean in the languages of a corpus.
+
+    They are measured on the sample's questions in those languages; in English where it has none.
+    """
+    corpus_languages = set(languages)
+    measured = [language for language in SAMPLE_LANGUAGES if language in corpus_languages]
+    if not measured:
+        measured = ["en"]
     related: list[Floats32] = []
     unrelated: list[Floats32] = []
-    for language in measured or ["en"]:
+    for language in measured:
         pairs = _sample()[language]
-        queries = embedder.embed_queries([question for question, _ in pairs])
-        passages = embedder.embed_passages([passage for _, passage in pairs])
-        cosines = queries @ passages.T
+        questions = [question for question, _ in pairs]
+        passages = [passage for _, passage in pairs]
+        question_vectors = embedder.embed_queries(questions)
+        passage_vectors = embedder.embed_passages(passages)
+        cosines = question_vectors @ passage_vectors.T
         # The diagonal holds each question with its own passage, all else are unrelated pairs.
         same = np.eye(len(pairs), dtype=bool)
         related.append(cosines[same])
@@ -361,8 +383,8 @@ def measure_calibration(embedder: Embedder, languages: Iterable[str] = ("en",)) 
 def _fit_scale(related: Floats32, unrelated: Floats32) -> CosineScale:
     """The scale of an embedder, from its cosines of pairs that belong together and of others."""
     slope, midpoint = _logistic(related.astype(float), unrelated.astype(float))
-    # Below 1, so that the scale has a length.
-    background = min(float(np.quantile(unrelated, _QUANTILE)), 0.999)
+    quantile = float(np.quantile(unrelated, _QUANTILE))
+    background = min(quantile, _HIGHEST_BACKGROUND)
     # Six decimals: more would differ between processors.
     return CosineScale(
         background=round(background, 6),
@@ -381,16 +403,18 @@ def _logistic(related: Floats, unrelated: Floats) -> tuple[float, float]:
     counts = [len(related), len(unrelated)]
     # Each group weighs one half in all: of the sample's pairs far more are unrelated.
     weights = np.repeat([0.5 / count for count in counts], counts)
+    cosines = np.concatenate([related, unrelated])
+    targets = np.repeat(platt_targets(*counts), counts)
     slope, offset = logistic_fit(
-        np.concatenate([related, unrelated]),
-        np.repeat(platt_targets(*counts), counts),
+        cosines,
+        targets,
         weights,
         start=(0.0, 0.0),
         # Keeps the fit solvable where all cosines are equal, as those of `NoEmbedder` are.
         ridge=(1e-6, 1e-6),
-        longest=10.0,
+        longest=10.0,  # of one step: the first ones may go too far
     )
-    if slope <= 1e-3:  # flat or falling: related pairs are not more similar than others
+    if slope <= _FLAT_SLOPE:
         return 0.0, 0.0
     return slope, -offset / slope
 
@@ -398,5 +422,6 @@ def _logistic(related: Floats, unrelated: Floats) -> tuple[float, float]:
 @lru_cache(maxsize=1)
 def _sample() -> Mapping[str, Sequence[tuple[str, str]]]:
     """By language, questions with the passages that answer them; the file is read once."""
-    text = files("ragbench.search.embedders").joinpath("sample.json").read_text("utf-8")
+    file = files("ragbench.search.embedders").joinpath("sample.json")
+    text = file.read_text("utf-8")
     return cast("Mapping[str, Sequence[tuple[str, str]]]", json.loads(text))

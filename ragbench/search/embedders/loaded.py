@@ -70,7 +70,8 @@ class FastembedEmbedder(PrefixedEmbedder):
         embed = self._model.query_embed if kind == "query" else self._model.passage_embed
         prefix = getattr(self.prefixes, kind)
         prefixed = [prefix + text for text in texts]
-        return np.stack(list(embed(prefixed, batch_size=self.batch_size)))
+        vectors = embed(prefixed, batch_size=self.batch_size)
+        return np.stack(list(vectors))
 
     def import_packages(self) -> None:
         """Fails at once where the package is missing, not at the first text."""
@@ -179,6 +180,7 @@ def _digest(path: Path) -> str:
 # --- objects of users
 
 _OWN_METHODS = ("embed_queries", "embed_passages")
+"""Those of `Embedder` that make vectors."""
 _FOREIGN_METHODS = (
     ("embed_query", "embed_documents"),
     ("get_query_embedding", "get_text_embedding_batch"),
@@ -200,10 +202,11 @@ def embedder_of_target(
     thing: object = built_own(spec, settings, folder=search_path, offers=_embeds_queries)
     if _has(thing, *_OWN_METHODS):
         return cast("Embedder", thing)
-    for query, passages in _FOREIGN_METHODS:
-        if _has(thing, query, passages):
-            adapted = _Adapted(spec, thing, getattr(thing, query), getattr(thing, passages))
-            return cast("Embedder", adapted)
+    for query_method, passages_method in _FOREIGN_METHODS:
+        if _has(thing, query_method, passages_method):
+            embed_query = getattr(thing, query_method)
+            embed_passages = getattr(thing, passages_method)
+            return cast("Embedder", _Adapted(spec, thing, embed_query, embed_passages))
     raise ConfigError(
         f"'{spec}' is not an embedder: it has neither embed_queries and embed_passages, nor the "
         "methods of an embedding object of LangChain (embed_query, embed_documents) or LlamaIndex "
@@ -217,7 +220,8 @@ def _embeds_queries(thing: object) -> bool:
     By this a class or an object is told from a function that makes one. What else it needs, the
     caller checks with a message of its own.
     """
-    return any(_has(thing, query) for query, _ in (_OWN_METHODS, *_FOREIGN_METHODS))
+    method_pairs = (_OWN_METHODS, *_FOREIGN_METHODS)
+    return any(_has(thing, query_method) for query_method, _ in method_pairs)
 
 
 def _has(thing: object, *methods: str) -> bool:
@@ -227,7 +231,10 @@ def _has(thing: object, *methods: str) -> bool:
 
 @dataclass(frozen=True)
 class _Adapted(MeasuredEmbedder):
-    """An embedding object of LangChain or LlamaIndex as an embedder."""
+    """An embedding object of LangChain or LlamaIndex as an embedder.
+
+    So a team evaluates with the object that its application has, and writes no class for it.
+    """
 
     asks_endpoint: ClassVar[bool] = True
     """Most wait for a service: workers would only share out its rate limit."""
@@ -266,6 +273,7 @@ class _Adapted(MeasuredEmbedder):
 # --- vectors from an OpenAI-compatible endpoint
 
 _PREFIXES = ("query_prefix", "passage_prefix")
+"""Settings of the embedder itself; all others are those of the endpoint."""
 
 
 class OpenAIEmbedder(MeasuredEmbedder):
@@ -322,12 +330,14 @@ class OpenAIEmbedder(MeasuredEmbedder):
         prefixed = [prefix + text for text in texts]
 
         async def embed(models: ModelClients) -> Sequence[Vector]:
+            """The vectors of all texts, in batches, by the session's client."""
             assert models.embeddings is not None  # `__init__` names a model for them
             return await models.embeddings.embed(prefixed, purpose="embed")
 
         # Embedders are called without an event loop: the session has one in a thread of its own.
+        vectors = self._session.run(embed)
         label = f"the model '{self._endpoint.model}'"
-        return checked_rows(self._session.run(embed), prefixed, label, ConfigError)
+        return checked_rows(vectors, prefixed, label, ConfigError)
 
 
 def from_name(model: str, settings: Mapping[str, Any]) -> OpenAIEmbedder:

@@ -34,6 +34,11 @@ _QUESTIONS = 200
 """How many chunks are looked for, each by the words of one of its sentences."""
 _WORDS = 5
 """How many words of a sentence look for it: fewer would find anything, more only itself."""
+_NO_SPACES_STEP = 2
+"""Characters that serve as a word in a script that is written without spaces."""
+_BM25_K1 = 1.2
+_BM25_B = 0.75
+"""Usual settings of BM25: how soon a repeated word adds nothing, and how much length counts."""
 
 
 class _Question(Record):
@@ -49,48 +54,66 @@ class _Question(Record):
 def measured_weight(store: OwnCollection, embedder: Embedder) -> float | None:
     """The weight of a collection's vectors in hybrid searches; None where nothing can be said.
 
-    It is measured at the end of an indexing and kept with the collection.
+    It is measured at the end of an indexing and kept with the collection, so that no search waits
+    for it.
     """
     # In the order of ids, chunks of a document are neighbours.
-    ids = _sampled_ids(sorted(store.digests()))
+    all_ids = sorted(store.digests())
+    ids = _sampled_ids(all_ids)
     if len(ids) < _MIN_CHUNKS or not embedder.hybrid_weight:
         return None
-    chunks = list(store.get(ids).values())
-    vectors = list(store.vectors(ids).values())
-    return weight_of(chunks, vectors, embedder)
+    chunks_by_id = store.get(ids)
+    vectors_by_id = store.vectors(ids)
+    return weight_of(list(chunks_by_id.values()), list(vectors_by_id.values()), embedder)
 
 
 def weight_of(
     chunks: Sequence[Chunk], vectors: Sequence[Floats32], embedder: Embedder
 ) -> float | None:
-    """The weight that the vectors of these chunks deserve; None with too few questions."""
+    """The weight that the vectors of these chunks deserve beside words in a hybrid search.
+
+    Each question is a few words of a chunk, and both rankings are asked to find that chunk: the
+    worse vectors do it, the less they count. None with too few questions to say so.
+    """
+    # An embedder may have another weight for where its vectors agree with words.
     best_weight: float = getattr(embedder, "agreeing_weight", embedder.hybrid_weight)
-    bm25 = Bm25Scores.build([tokenise(chunk.text) for chunk in chunks], k1=1.2, b=0.75)
+    tokens = [tokenise(chunk.text) for chunk in chunks]
+    bm25 = Bm25Scores.build(tokens, k1=_BM25_K1, b=_BM25_B)
     questions = _questions(chunks, bm25)
     if len(questions) < _MIN_CHUNKS // 2:
         return None
+
+    texts = [question.text for question in questions]
+    word_scores = [question.word_scores for question in questions]
     positions = [question.position for question in questions]
     # Both kinds of vectors have length 1, so that their products are cosines.
-    question_vectors = embedder.embed_queries([question.text for question in questions])
-    cosines = question_vectors @ np.stack(vectors).T
-    word_scores = [question.word_scores for question in questions]
+    question_vectors = embedder.embed_queries(texts)
+    chunk_vectors = np.stack(vectors)
+    cosines = question_vectors @ chunk_vectors.T
+
     rank_by_vectors = _mean_reciprocal_rank(list(cosines), positions)
     rank_by_words = _mean_reciprocal_rank(word_scores, positions)
-    agreement = rank_by_vectors / rank_by_words
+    agreement = min(1.0, rank_by_vectors / rank_by_words)
     # Cubed, so that vectors that reach half of what words do count an eighth.
-    return round(best_weight * min(1.0, agreement) ** 3, 4)
+    weight = best_weight * agreement**3
+    return round(weight, 4)
 
 
 def _sampled_ids(ids: Sequence[str]) -> Sequence[str]:
-    """All ids, or of a large collection runs of neighbours that are spread evenly over it."""
+    """All ids, or of a large collection runs of neighbours that are spread evenly over it.
+
+    Chunks that are drawn one by one would share no document, and be told apart too easily.
+    """
     if len(ids) <= _MAX_CHUNKS:
         return ids
     runs = _MAX_CHUNKS // _NEIGHBOURS
-    sample: set[str] = set()
     last_start = len(ids) - _NEIGHBOURS
+    step = last_start / (runs - 1)
+    sample: set[str] = set()  # runs of a collection that is hardly larger overlap
     for run in range(runs):
-        start = round(run * last_start / (runs - 1))
-        sample.update(ids[start : start + _NEIGHBOURS])
+        start = round(run * step)
+        run_ids = ids[start : start + _NEIGHBOURS]
+        sample.update(run_ids)
     return sorted(sample)
 
 
@@ -100,7 +123,8 @@ def _questions(chunks: Sequence[Chunk], bm25: Bm25Scores) -> list[_Question]:
     Which chunk answers it is known, so that rankings can be measured without labels.
     """
     random = Random(0)  # the same chunks give the same weight
-    positions = random.sample(range(len(chunks)), min(_QUESTIONS, len(chunks)))
+    count = min(_QUESTIONS, len(chunks))
+    positions = random.sample(range(len(chunks)), count)
     questions: list[_Question] = []
     for position in positions:
         text = readable_text(chunks[position].text)
@@ -111,11 +135,14 @@ def _questions(chunks: Sequence[Chunk], bm25: Bm25Scores) -> list[_Question]:
                 sentences.append(sentence)
         if not sentences:
             continue
-        rarest = _rarest_words(random.choice(sentences), bm25)
+        sentence = random.choice(sentences)
+        rarest = _rarest_words(sentence, bm25)
         word_scores = bm25.scores(tokenise(rarest))
         # None where no word is in any chunk: pairs of characters may be cut otherwise than tokens.
-        if word_scores is not None:
-            questions.append(_Question(position=position, text=rarest, word_scores=word_scores))
+        if word_scores is None:
+            continue
+        question = _Question(position=position, text=rarest, word_scores=word_scores)
+        questions.append(question)
     return questions
 
 
@@ -126,21 +153,35 @@ def _rarest_words(sentence: str, bm25: Bm25Scores) -> str:
     """
     words = sentence.split()
     if len(words) < _WORDS:  # written without spaces: pairs of characters serve as words
-        words = [sentence[start : start + 2] for start in range(0, len(sentence), 2)]
+        words = []
+        for start in range(0, len(sentence), _NO_SPACES_STEP):
+            words.append(sentence[start : start + _NO_SPACES_STEP])
     rarity: dict[str, float] = {}
     for word in words:
-        rarities = [bm25.idf(token) for token in tokenise(word)]
-        rarity[word] = max(rarities, default=0.0)  # a word is as rare as its rarest token
-    by_rarity = sorted(rarity, key=lambda word: (-rarity[word], word))
+        token_rarities = [bm25.idf(token) for token in tokenise(word)]
+        rarity[word] = max(token_rarities, default=0.0)  # a word is as rare as its rarest token
+
+    # Of equally rare words the first in the alphabet, so that the choice is the same each time.
+    by_alphabet = sorted(rarity)
+    by_rarity = sorted(by_alphabet, key=rarity.__getitem__, reverse=True)
     rarest = by_rarity[:_WORDS]
     return " ".join(word for word in words if word in rarest)
 
 
 def _mean_reciprocal_rank(rankings: Sequence[Floats32], positions: Sequence[int]) -> float:
-    """How high each question's scores rank its own chunk; of equals the chunk is the last."""
+    """How high the questions' scores rank their own chunks: 1 where each is the best of all.
+
+    Of chunks with equal scores the question's own counts as the last, so that scores that tell
+    nothing apart gain nothing.
+
+    Args:
+        rankings: for each question the scores of all chunks.
+        positions: of each question's own chunk among them.
+    """
     reciprocal_ranks: list[float] = []
     for scores, position in zip(rankings, positions, strict=True):
-        rank = int(np.sum(scores >= scores[position]))
+        own_score = scores[position]
+        rank = int(np.sum(scores >= own_score))
         reciprocal_ranks.append(1 / rank)
     return sum(reciprocal_ranks) / len(reciprocal_ranks)
 
@@ -149,7 +190,10 @@ def _mean_reciprocal_rank(rankings: Sequence[Floats32], positions: Sequence[int]
 
 
 class VectorIndex:
-    """Chunks ranked by the vectors of an embedder that did not fill the collection."""
+    """Chunks ranked by the vectors of an embedder that did not fill the collection.
+
+    `ragbench why` and `ragbench fidelity` try another embedder with it, without indexing again.
+    """
 
     def __init__(self, chunks: Sequence[Chunk], embedder: Embedder) -> None:
         """Embeds the chunks, and measures what their vectors deserve beside words."""
@@ -157,34 +201,44 @@ class VectorIndex:
         self._embedder = embedder
         texts = [readable_text(chunk.text) for chunk in chunks]
         self._vectors: Floats32 = embedder.embed_passages(texts)
-        measured = weight_of(chunks, list(self._vectors), embedder)
-        self.weight = embedder.hybrid_weight if measured is None else measured
+        weight = weight_of(chunks, list(self._vectors), embedder)
+        if weight is None:
+            weight = embedder.hybrid_weight
+        self.weight = weight
         """Of its rankings beside those by words."""
 
     def batch_search(self, queries: Sequence[str], k: int) -> list[list[Chunk]]:
         """The nearest chunks of each query, best first, with their cosines as scores."""
-        query_vectors = self._embedder.embed_queries([readable_text(query) for query in queries])
+        texts = [readable_text(query) for query in queries]
+        query_vectors = self._embedder.embed_queries(texts)
         rankings: list[list[Chunk]] = []
         for query_vector in query_vectors:
             cosines = self._vectors @ query_vector
-            best: list[int] = np.argsort(-cosines, kind="stable")[:k].tolist()
+            # Stable: chunks with equal cosines stay in their order, and runs repeat.
+            order = np.argsort(-cosines, kind="stable")
+            best: list[int] = order[:k].tolist()
             ranking: list[Chunk] = []
             for position in best:
-                ranking.append(replace(self._chunks[position], score=float(cosines[position])))
+                score = float(cosines[position])
+                ranking.append(replace(self._chunks[position], score=score))
             rankings.append(ranking)
         return rankings
 
 
 def usual_tokens(chunks: Sequence[Chunk]) -> int:
-    """How long nine of ten chunks are at most, in estimated tokens."""
+    """How long nine of ten chunks are at most, in estimated tokens.
+
+    It is about the size that the collection was cut to; a few chunks may be far longer.
+    """
     if not chunks:
         return 0
     counts = sorted(APPROXIMATE.count(chunk.text) for chunk in chunks)
-    return counts[9 * len(counts) // 10]
+    ninth_decile = 9 * len(counts) // 10
+    return counts[ninth_decile]
 
 
 def resized(chunks: Iterable[Chunk], tokens: int) -> list[Chunk]:
-    """The same texts in chunks of another size.
+    """The same texts in chunks of another size, to try that size without the original files.
 
     Documents are put together again where chunks know their place in them; any other chunk is cut
     as a text of its own.
@@ -197,7 +251,10 @@ def resized(chunks: Iterable[Chunk], tokens: int) -> list[Chunk]:
 
 
 def _reassembled(chunks: Iterable[Chunk]) -> list[Document]:
-    """The documents that chunks were cut from, as far as the chunks cover them."""
+    """The documents that chunks were cut from, as far as the chunks cover them.
+
+    A chunk that does not know its place in a document is a document of its own.
+    """
     chunks_by_document: dict[str, list[Chunk]] = {}
     for chunk in chunks:
         document_id = chunk.id
@@ -206,17 +263,24 @@ def _reassembled(chunks: Iterable[Chunk]) -> list[Document]:
         chunks_by_document.setdefault(document_id, []).append(chunk)
     documents: list[Document] = []
     for document_id, parts in chunks_by_document.items():
-        text = ""
-        for chunk in sorted(parts, key=lambda chunk: chunk.start or 0):
-            start = chunk.start or 0
-            before = text[:start]
-            # Chunkers cut at white space, so spaces fill what no chunk holds.
-            gap = " " * (start - len(text))
-            # Chunks may overlap, and a chunk may lie within what is there already.
-            after = text[start + len(chunk.text) :]
-            text = f"{before}{gap}{chunk.text}{after}"
         title = parts[0].metadata.get("title")
         if not isinstance(title, str):
             title = None
-        documents.append(Document(id=document_id, text=text, title=title))
+        document = Document(id=document_id, text=_joined_text(parts), title=title)
+        documents.append(document)
     return documents
+
+
+def _joined_text(parts: Iterable[Chunk]) -> str:
+    """The text of a document out of its chunks, each at its place."""
+    text = ""
+    for chunk in sorted(parts, key=lambda chunk: chunk.start or 0):
+        start = chunk.start or 0
+        end = start + len(chunk.text)
+        before = text[:start]
+        # Chunkers cut at white space, so spaces fill what no chunk holds.
+        gap = " " * (start - len(text))
+        # Chunks may overlap, and a chunk may lie within what is there already.
+        after = text[end:]
+        text = f"{before}{gap}{chunk.text}{after}"
+    return text

@@ -30,8 +30,8 @@ _EDGES = " \t\r\n.!?。！？\"'“”«»"
 """Marks around an answer that make no difference when answers are compared."""
 
 
-class _Drawn(Record):
-    """The candidates that a model gave."""
+class _Candidates(Record):
+    """The answers that a model gave to one question, and what they took."""
 
     texts: list[str]
     model: str
@@ -62,8 +62,8 @@ class ChatGenerator(Checked):
     def __post_init__(self) -> None:
         """Refuses several candidates of a model that would give the same answer each time."""
         Checked.__post_init__(self)
-        draws = isinstance(self.chat, SamplingChat) and self.chat.temperature != 0
-        if self.candidates > 1 and not draws:
+        is_sampling = isinstance(self.chat, SamplingChat) and self.chat.temperature != 0
+        if self.candidates > 1 and not is_sampling:
             raise ConfigError(
                 f"candidates must be 1, not {self.candidates}: the model always gives the same "
                 "answer. Set its temperature above 0"
@@ -94,29 +94,34 @@ class ChatGenerator(Checked):
                 abstained=True,
                 metadata={"model": None, "contexts": 0},
             )
-        drawn = self._draw(self._messages(query, shown, history))
-        votes = _votes(drawn.texts)
+        messages = self._messages(query, shown, history)
+        candidates = self._draw(messages)
+        votes = _votes(candidates.texts)
         response, count = votes[0]
-        metadata: dict[str, Any] = {"model": drawn.model, "contexts": len(shown)}
-        if drawn.usage is not None and drawn.usage.reported:
+        metadata: dict[str, Any] = {"model": candidates.model, "contexts": len(shown)}
+        usage = candidates.usage
+        if usage is not None and usage.reported:
             metadata["usage"] = {
-                "prompt_tokens": drawn.usage.prompt_tokens,
-                "completion_tokens": drawn.usage.completion_tokens,
+                "prompt_tokens": usage.prompt_tokens,
+                "completion_tokens": usage.completion_tokens,
             }
-        if drawn.cost is not None:
-            metadata["cost"] = float(drawn.cost)
+        if candidates.cost is not None:
+            metadata["cost"] = float(candidates.cost)
         multi_responses = None
         confidence = None
         if self.candidates > 1:
             metadata["votes"] = [votes_of_text for _, votes_of_text in votes]
             multi_responses = [text for text, _ in votes]
-            confidence = count / len(drawn.texts)
+            confidence = count / len(candidates.texts)
+        # An answer in other words may decline, too: None leaves that to the evaluation.
+        abstained = None
+        if _plain(response) in _DECLINED:
+            abstained = True
         return GenerationResult(
             response,
             multi_responses=multi_responses,
             confidence=confidence,
-            # An answer in other words may decline, too: None leaves that to the evaluation.
-            abstained=True if _plain(response) in _DECLINED else None,
+            abstained=abstained,
             metadata=metadata,
         )
 
@@ -134,21 +139,22 @@ class ChatGenerator(Checked):
             task = f"{task}\n{prompts['answer_before']}"
             content["conversation"] = list(history)
         content["question"] = query
-        content["contexts"] = [
-            {"number": number, "text": text} for number, text in enumerate(contexts, start=1)
-        ]
+        numbered_contexts: list[dict[str, Any]] = []
+        for number, text in enumerate(contexts, start=1):
+            numbered_contexts.append({"number": number, "text": text})
+        content["contexts"] = numbered_contexts
         return task_messages(task, json.dumps(content, ensure_ascii=False))
 
-    def _draw(self, messages: Sequence[Message]) -> _Drawn:
+    def _draw(self, messages: Sequence[Message]) -> _Candidates:
         """Asks the model for all candidates."""
         chat = self.chat
         if not isinstance(chat, SamplingChat):  # any `ChatModel`: it reports no usage or cost
-            return _Drawn(texts=[chat.complete(messages).strip()], model=chat.name)
+            return _Candidates(texts=[chat.complete(messages).strip()], model=chat.name)
         replies: list[Reply[str]] = []
         for number in range(self.candidates):
             # By its number the cache keeps each answer by itself, and does not repeat the first.
             replies.append(chat.ask(messages, repeat=number))
-        return _Drawn(
+        return _Candidates(
             texts=[reply.text.strip() for reply in replies],
             model=replies[0].model,
             usage=sum((reply.usage for reply in replies), Usage()),
@@ -159,13 +165,17 @@ class ChatGenerator(Checked):
 def _votes(texts: Sequence[str]) -> list[tuple[str, int]]:
     """Different answers as they were first worded, each with its number; most frequent first.
 
-    A Counter keeps equal counts in the order in which they first appeared.
+    The first is the answer that is given: what a model says most often is most often right
+    (self-consistency, Wang et al. 2022).
     """
     wordings: dict[str, str] = {}
+    counts: Counter[str] = Counter()
     for text in texts:
-        wordings.setdefault(_plain(text), text)
-    counts = Counter(_plain(text) for text in texts)
-    return [(wordings[key], count) for key, count in counts.most_common()]
+        plain_text = _plain(text)
+        wordings.setdefault(plain_text, text)
+        counts[plain_text] += 1
+    # Equal counts stay in the order in which the answers first appeared.
+    return [(wordings[plain_text], count) for plain_text, count in counts.most_common()]
 
 
 def _plain(text: str) -> str:

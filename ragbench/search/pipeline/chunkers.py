@@ -1,7 +1,8 @@
 """The five chunkers: by tokens, Markdown, either of these, by sentences, and whole documents.
 
 Each cuts a document into pieces, which are stretches of its text. Those with limits count tokens
-with the counter of their `ChunkSize`.
+with the counter of their `ChunkSize`. `ragbench.search.pipeline.documents` makes the one that a
+configuration names.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from ragbench.core.chunk import Document
 from ragbench.io.converted import MARKDOWN
@@ -29,10 +30,10 @@ _BLANK_LINE = re.compile(r"\n\s*\n")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SizedChunker:
-    """What chunkers with limits have in common."""
+    """What chunkers with limits have in common: the limit, and an identity that names it."""
 
     form: ClassVar[Mapping[str, object]]
-    """Its name and version."""
+    """The chunker's name and version: all that its cuts depend on beside the size."""
 
     size: ChunkSize = field(default_factory=ChunkSize)
 
@@ -43,7 +44,10 @@ class SizedChunker:
 
 
 class TokenChunker(SizedChunker):
-    """Cuts at the largest gap near by: blank lines, lines, sentences, clauses, words."""
+    """Cuts at the largest gap near by: blank lines, lines, sentences, clauses, words.
+
+    It is the chunker for text whose form is not known.
+    """
 
     __slots__ = ()
     form: ClassVar[Mapping[str, object]] = {"chunker": "tokens", "version": _VERSION}
@@ -55,7 +59,10 @@ class TokenChunker(SizedChunker):
 
 
 def _pieces(spans: Sequence[Span], metadata: Mapping[str, Any] | None = None) -> list[Piece]:
-    """The spans as pieces that share their metadata, such as the headings of their section."""
+    """The spans as pieces, which is what every chunker gives, with metadata that all of them share.
+
+    Only the Markdown chunker has any: the headings of the spans' section.
+    """
     if metadata is None:
         metadata = {}
     return [Piece(start=span.start, end=span.end, metadata=metadata) for span in spans]
@@ -67,29 +74,40 @@ def token_spans(text: str, within: Span, size: ChunkSize) -> list[Span]:
     semchunk: Any = importlib.import_module("semchunk")
     # Not memoized: that memo belongs to the process, has no limit, and would keep every text.
     split = semchunk.chunkerify(size.counter.count, size.tokens, memoize=False)
+    overlap = size.overlap or None  # the package takes None for no overlap
     spans: list[Span] = []
     for part in _parts(text, within):
         part_text = text[part.start : part.end]
-        _, offsets = split(part_text, offsets=True, overlap=size.overlap or None)
-        for start, end in offsets:
-            span = _stripped(text, part.start + start, part.start + end)
+        _, offsets = split(part_text, offsets=True, overlap=overlap)
+        # Offsets are those in the part: they are moved to where the part begins in the text.
+        for start_in_part, end_in_part in offsets:
+            start = part.start + start_in_part
+            end = part.start + end_in_part
+            span = _stripped(text, start, end)
             if span is not None:
                 spans.append(span)
     return spans
 
 
 def _parts(text: str, within: Span) -> list[Span]:
-    """The stretch in parts of limited length, cut at blank lines where there are any."""
+    """The stretch in parts of limited length, cut at blank lines where there are any.
+
+    The package that cuts a part into chunks takes more than twice as long for a text of twice the
+    length, so a long text is handed to it part by part.
+    """
     parts: list[Span] = []
     start = within.start
     while within.end - start > _PART:
+        middle = start + _PART // 2
         end = start + _PART
-        # In its second half, so that no part is small.
-        blank_lines = list(_BLANK_LINE.finditer(text, start + _PART // 2, end))
+        # Only the second half is looked through, so that no part is small.
+        blank_lines = list(_BLANK_LINE.finditer(text, middle, end))
         if blank_lines:
-            end = blank_lines[-1].end()
+            last_blank_line = blank_lines[-1]
+            end = last_blank_line.end()
         else:
-            end = _next_space(text, end, min(end + _LONGEST_WORD, within.end))
+            search_end = min(end + _LONGEST_WORD, within.end)
+            end = _next_space(text, end, search_end)
         parts.append(Span(start, end))
         start = end
     parts.append(Span(start, within.end))
@@ -113,8 +131,18 @@ _LONELY_SHARE = 8
 """Text that takes at most this part (an eighth) of a chunk, such as a heading, is not one alone."""
 
 
+class _CountedSpan(NamedTuple):
+    """A span of a text with its tokens, so that it is counted once."""
+
+    span: Span
+    tokens: int
+
+
 class _Packer:
-    """Joins neighbouring spans, such as sentences, for as long as they fit into a chunk."""
+    """Joins neighbouring spans, such as sentences, for as long as they fit into a chunk.
+
+    Unlike `token_spans`, it cuts no span that fits by itself: a sentence or a table stays whole.
+    """
 
     def __init__(self, text: str, size: ChunkSize) -> None:
         """A packer for the spans of one text."""
@@ -122,8 +150,8 @@ class _Packer:
         self.size = size
         self.chunks: list[Span] = []
         """Those that are finished."""
-        self.open: list[tuple[Span, int]] = []
-        """The spans of the chunk that is being filled, with their tokens."""
+        self.open: list[_CountedSpan] = []
+        """The spans of the chunk that is being filled."""
 
     def pack(self, spans: Sequence[Span]) -> list[Span]:
         """The spans as chunks, in order."""
@@ -134,15 +162,15 @@ class _Packer:
 
     def _add(self, span: Span) -> None:
         """Puts a span into the open chunk, or into a new one where it does not fit there."""
-        tokens = self.size.counter.count(self.text[span.start : span.end])
-        filled = sum(tokens_of_span for _, tokens_of_span in self.open)
         limit = self.size.tokens
-        exceeds = filled + tokens > limit
+        tokens = self._tokens(span)
+        open_tokens = sum(part.tokens for part in self.open)
+        exceeds = open_tokens + tokens > limit
 
         # A few words, such as a heading, are no chunk: they go with what follows them.
-        is_lonely = filled * _LONELY_SHARE <= limit
+        is_lonely = open_tokens * _LONELY_SHARE <= limit
         if self.open and is_lonely and exceeds:
-            self.chunks += self._led_by_open(span, filled)
+            self.chunks += self._led_by_open(span, open_tokens)
             self.open = []
             return
 
@@ -152,58 +180,70 @@ class _Packer:
             return
 
         if self.open and (exceeds or not self._fits_with(span)):
-            overlap = self._overlap(min(self.size.overlap, limit - tokens))
+            room = min(self.size.overlap, limit - tokens)
+            overlap = self._overlap(room)
             self._close()
             self.open = overlap
             if overlap and not self._fits_with(span):
                 self.open = []  # rather no overlap than a chunk that is too long
-        self.open.append((span, tokens))
+        self.open.append(_CountedSpan(span, tokens))
+
+    def _tokens(self, span: Span) -> int:
+        """How many tokens a span has, by the counter that the limit is meant for."""
+        return self.size.counter.count(self.text[span.start : span.end])
+
+    def _open_span(self) -> Span:
+        """The stretch of text that the open chunk covers so far."""
+        return Span(self.open[0].span.start, self.open[-1].span.end)
 
     def _close(self) -> None:
-        """Finishes the chunk that is being filled."""
+        """Finishes the chunk that is being filled, where there is one."""
         if self.open:
-            first_span, _ = self.open[0]
-            last_span, _ = self.open[-1]
-            self.chunks.append(Span(first_span.start, last_span.end))
+            self.chunks.append(self._open_span())
         self.open = []
 
     def _fits_with(self, span: Span) -> bool:
-        """Whether the open chunk fits with one more span."""
-        return self._fits(Span(self.open[0][0].start, span.end))
+        """Whether the open chunk fits with one more span.
+
+        Asked beside the sum of tokens: a counter may find more in a text than in its parts.
+        """
+        return self._fits(Span(self._open_span().start, span.end))
 
     def _fits(self, span: Span) -> bool:
-        """Whether a span fits as a whole: counters may find more in it than in its parts."""
-        return self.size.counter.count(self.text[span.start : span.end]) <= self.size.tokens
+        """Whether a span fits into a chunk as a whole."""
+        return self._tokens(span) <= self.size.tokens
 
-    def _led_by_open(self, span: Span, filled: int) -> list[Span]:
+    def _led_by_open(self, span: Span, open_tokens: int) -> list[Span]:
         """The pieces of a span, the first with the few open words before it if both fit.
 
+        So a heading stays with the text that it is the heading of.
+
         Args:
-            filled: the tokens of those words.
+            open_tokens: the tokens of those words.
         """
-        first_span, _ = self.open[0]
-        last_span, _ = self.open[-1]
+        open_words = self._open_span()
         for spare in _SPARE:
-            pieces = token_spans(self.text, span, self.size.less(filled + spare))
-            joined = Span(first_span.start, pieces[0].end)
+            smaller = self.size.less(open_tokens + spare)
+            pieces = token_spans(self.text, span, smaller)
+            joined = Span(open_words.start, pieces[0].end)
             if self._fits(joined):
                 return [joined, *pieces[1:]]
-        open_words = Span(first_span.start, last_span.end)
         return [open_words, *token_spans(self.text, span, self.size)]
 
-    def _overlap(self, room: int) -> list[tuple[Span, int]]:
+    def _overlap(self, room: int) -> list[_CountedSpan]:
         """The last open spans that fit into so many tokens; never all of them.
 
         The next chunk begins with them: a sentence is found beside what stands before it.
         """
-        overlap: list[tuple[Span, int]] = []
+        overlap: list[_CountedSpan] = []
         if room <= 0:  # asked before the loop, because a span may have no tokens
             return overlap
-        for span, tokens in reversed(self.open[1:]):
-            room -= tokens
+        # The first span is left out: with all of them the chunk would begin where the last one did.
+        for part in reversed(self.open[1:]):
+            room -= part.tokens
             if room < 0:
                 break
-            overlap.insert(0, (span, tokens))
+            overlap.insert(0, part)
         return overlap
 
 
@@ -222,13 +262,18 @@ class MarkdownChunker(SizedChunker):
         pieces: list[Piece] = []
         for headings, blocks in _sections(document.text):
             spans = _Packer(document.text, self.size).pack(blocks)
-            metadata = {"headings": " > ".join(headings)} if headings else {}
+            metadata: dict[str, str] = {}
+            if headings:
+                metadata["headings"] = " > ".join(headings)
             pieces += _pieces(spans, metadata)
         return pieces
 
 
 def _sections(text: str) -> Iterator[tuple[list[str], list[Span]]]:
-    """For each section the headings that it stands under, its own last, and its blocks."""
+    """For each section the headings that it stands under, its own last, and its blocks.
+
+    A section is all that follows a heading, up to the next one; the heading is its first block.
+    """
     headings: list[tuple[int, str]] = []
     blocks: list[Span] = []
     for span, heading in _blocks(text):
@@ -247,18 +292,26 @@ def _sections(text: str) -> Iterator[tuple[list[str], list[Span]]]:
 
 
 def _blocks(text: str) -> Iterator[tuple[Span, tuple[int, str] | None]]:
-    """The blocks at the top level; a heading comes with its level and its text."""
+    """The blocks at the top level, such as paragraphs; a heading comes with its level and its text.
+
+    The parser names the lines of a block, and chunks are offsets in the text.
+    """
     from markdown_it import MarkdownIt
 
     # Lines as the parser counts them: "\n", "\r" and "\r\n" each end one. A space stands in for the
     # "\r" of a pair, so that offsets stay those of the text.
-    lines = text.replace("\r\n", " \n").replace("\r", "\n").split("\n")
+    spaced_text = text.replace("\r\n", " \n")
+    lines = spaced_text.replace("\r", "\n").split("\n")
     line_starts = [0, *accumulate(len(line) + 1 for line in lines)]
-    tokens = MarkdownIt("commonmark").enable("table").parse(text)
+    parser = MarkdownIt("commonmark").enable("table")
+    tokens = parser.parse(text)
 
     def lines_span(start_line: int, end_line: int) -> Span | None:
         """The span of some lines, up to the last and without it; None where they are blank."""
-        return _stripped(text, line_starts[start_line], min(line_starts[end_line], len(text)))
+        start = line_starts[start_line]
+        # The last line has no line end, and the sums count one.
+        end = min(line_starts[end_line], len(text))
+        return _stripped(text, start, end)
 
     next_line = 0
     for position, token in enumerate(tokens):
@@ -289,17 +342,19 @@ def _stripped(text: str, start: int, end: int) -> Span | None:
     stretch = text[start:end]
     if not stretch.strip():
         return None
-    leading = len(stretch) - len(stretch.lstrip())
-    return Span(start + leading, start + leading + len(stretch.strip()))
+    leading_space = len(stretch) - len(stretch.lstrip())
+    text_start = start + leading_space
+    return Span(text_start, text_start + len(stretch.strip()))
 
 
 _MARKDOWN_ENDINGS = (".md", ".markdown", *MARKDOWN)
+"""How the ids of documents end that are Markdown, or were converted to it."""
 
 
 class AutoChunker(SizedChunker):
     """Markdown by `MarkdownChunker`, others by tokens; known by the end of the document's id.
 
-    HTML and Word documents are Markdown once they are converted.
+    It serves folders of mixed files. HTML and Word documents are Markdown once they are converted.
     """
 
     __slots__ = ()
@@ -321,20 +376,23 @@ class AutoChunker(SizedChunker):
 
 
 class SentenceChunker(SizedChunker):
-    """As many sentences as fit; only one that does not fit by itself is cut."""
+    """As many sentences as fit into a chunk; only one that does not fit by itself is cut.
+
+    So a chunk begins and ends with whole sentences, which a reader or a model can quote.
+    """
 
     __slots__ = ()
     form: ClassVar[Mapping[str, object]] = {"chunker": "sentences", "sentences": SENTENCES_VERSION}
 
     def pieces(self, document: Document) -> list[Piece]:
-        """Runs of whole sentences, in order; see `_Packer` for one that is too long."""
+        """Runs of whole sentences, in order; one that is too long by itself is cut by tokens."""
         sentences = split_sentences(document.text)
         chunks = _Packer(document.text, self.size).pack(sentences)
         return _pieces(chunks)
 
 
 class WholeChunker:
-    """A document is one chunk, without the white space around it."""
+    """A document is one chunk, without the white space around it: for texts that are short."""
 
     identity: ClassVar[Mapping[str, object]] = {"chunker": "whole"}
 

@@ -78,7 +78,8 @@ def document_chunks(document: Document, chunker: Chunker) -> list[Chunk]:
 
 def _short_digest(text: str) -> str:
     """Ten hex digits of a chunk's text; enough to tell versions of one passage apart."""
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=5).hexdigest()
+    data = text.encode("utf-8", "surrogatepass")
+    return blake2b(data, digest_size=5).hexdigest()
 
 
 _LEAST = 8
@@ -87,7 +88,7 @@ _LEAST = 8
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChunkSize:
-    """Limits in tokens."""
+    """How long chunks may be, in tokens, and what counts these."""
 
     tokens: int = 256
     """The most tokens that a chunk has, at least 8."""
@@ -117,10 +118,12 @@ class ChunkSize:
         The overlap shrinks where it must, to stay below half of the room.
         """
         room = max(self.tokens - tokens, _LEAST)
-        return replace(self, tokens=room, overlap=min(self.overlap, (room - 1) // 2))
+        largest_overlap = (room - 1) // 2
+        return replace(self, tokens=room, overlap=min(self.overlap, largest_overlap))
 
 
 CHUNKERS = Registry(kind="chunkers")
+"""The chunkers by name; other packages add theirs by entry points."""
 
 
 def make_chunker(name: str = "auto", size: ChunkSize | None = None) -> Chunker:
@@ -128,7 +131,9 @@ def make_chunker(name: str = "auto", size: ChunkSize | None = None) -> Chunker:
     make = CHUNKERS.load(name)
     if name == "whole":
         return cast("Chunker", make())
-    return cast("Chunker", make(size=size or ChunkSize()))
+    if size is None:
+        size = ChunkSize()
+    return cast("Chunker", make(size=size))
 
 
 WordsPlace: TypeAlias = Literal["here", "store"]
@@ -136,7 +141,11 @@ WordsPlace: TypeAlias = Literal["here", "store"]
 
 
 def whole_documents(documents: Iterable[Document]) -> list[Chunk]:
-    """Each document as one chunk of the same id; its title goes into the metadata."""
+    """Each document as one chunk of the same id; its title goes into the metadata.
+
+    Raises:
+        DataError: two documents have one id: a result could not say which of them it found.
+    """
     chunks: dict[str, Chunk] = {}
     for document in documents:
         if document.id in chunks:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, pairwise
@@ -58,12 +59,13 @@ TermWeight = Callable[[str], float]
 RIGHT = (-2.831, 5.475)
 """That the best sentence holds the right answer."""
 RIGHT_SPAN = (-2.760, 4.229)
+"""The same, where a part of the sentence is the answer."""
 ANSWERABLE = (-1.128, 5.141)
 """That the corpus has an answer."""
 
 
 class Sentence(NamedTuple):
-    """A sentence of a context, with its tokens."""
+    """A sentence of a context, with all that questions are compared with: it is kept for them."""
 
     start: int
     """Offset of its first character in the context."""
@@ -127,6 +129,7 @@ def rank_sentences(
         for position, sentence in enumerate(sentences):
             if sentence.tokens.isdisjoint(weights):
                 continue
+            # With the sentence before and the one behind: a name may stand in one of them.
             neighbourhood = sentences[max(0, position - 1) : position + 2]
             candidate = SupportedSentence(
                 context_index=index,
@@ -162,7 +165,7 @@ def logistic(curve: tuple[float, float], support: float) -> float:
 # The same contexts come back for many questions.
 @lru_cache(maxsize=2048)
 def analyse(context: str) -> tuple[Sentence, ...]:
-    """Cuts a context into sentences with their tokens."""
+    """Cuts a context into sentences with their tokens, by which questions find them."""
     sentences: list[Sentence] = []
     for start, end in split_sentences(context):
         text = context[start:end]
@@ -180,8 +183,6 @@ def analyse(context: str) -> tuple[Sentence, ...]:
 
 _WITHOUT_NUMBER = 0.8
 """What is left of the support of a sentence without a number when the question asks for one."""
-
-
 _ENOUGH = 5
 """Rare words, or adjacent pairs, that are enough: a long question tells a story beside what it asks
 for, and no sentence holds all of its words."""
@@ -195,22 +196,29 @@ def _support(
 ) -> float:
     """How well a sentence supports an answer, in [0, 1]; `rank_sentences` has the formula."""
     coverage = _coverage(weights, sentence.tokens)
-    tokens_around = sentence.tokens.union(*(neighbour.tokens for neighbour in neighbourhood))
+    tokens_around = set(sentence.tokens)
+    for neighbour in neighbourhood:
+        tokens_around |= neighbour.tokens
     around = _coverage(weights, tokens_around)
     phrases = coverage  # a question of a single token has no pairs: its coverage says all
     if question.pairs:
         shared = len(question.pairs & sentence.pairs)
-        phrases = min(1.0, shared / min(len(question.pairs), _ENOUGH))
+        enough = min(len(question.pairs), _ENOUGH)
+        phrases = min(1.0, shared / enough)
     support = (2 * coverage + around + phrases) / 4
     if question.wants_number and not sentence.has_number:
         support *= _WITHOUT_NUMBER
     return support
 
 
-def _coverage(weights: dict[str, float], tokens: frozenset[str]) -> float:
-    """The share of the question's weight that the tokens hold; see `_ENOUGH` for long questions."""
-    total = min(sum(weights.values()), _ENOUGH * max(weights.values(), default=0.0))
-    if total <= 0:
+def _coverage(weights: dict[str, float], tokens: AbstractSet[str]) -> float:
+    """The share of the question's weight that the tokens hold, in [0, 1].
+
+    Of a long question, five of its rarest words count as all of it.
+    """
+    rarest = max(weights.values(), default=0.0)
+    total = min(sum(weights.values()), _ENOUGH * rarest)
+    if total <= 0:  # no token is worth anything: nothing can be covered
         return 0.0
     covered = sum(weight for token, weight in weights.items() if token in tokens)
     return min(1.0, covered / total)
@@ -274,23 +282,27 @@ class ExtractiveGenerator(Checked):
         """
         question = parse_question(query)
         candidates = self._candidates(query, question, contexts)
-        support = candidates[0].support if candidates else 0.0
-        is_answered = bool(candidates) and support >= self.threshold
-        if is_answered:
+        best = candidates[0] if candidates else None
+        support = 0.0 if best is None else best.support
+        is_answered = False
+        evidence = None
+        responses = [abstention(question.language)]
+        confidence = 1 - logistic(ANSWERABLE, support)  # that it is right to decline
+        if best is not None and support >= self.threshold:
+            is_answered = True
+            evidence = best.place
             responses = [_answer_text(candidate, contexts) for candidate in candidates]
-            curve = RIGHT if candidates[0].part is None else RIGHT_SPAN
+            curve = RIGHT if best.part is None else RIGHT_SPAN
             confidence = logistic(curve, support)
-        else:
-            responses = [abstention(question.language)]
-            confidence = 1 - logistic(ANSWERABLE, support)
+        places: list[dict[str, Any]] = []
+        for candidate in candidates:
+            places.append({**candidate.place, "support": candidate.support})
         metadata: dict[str, Any] = {
             "language": question.language,
             "support": support,
             "threshold": self.threshold,
-            "evidence": candidates[0].place if is_answered else None,
-            "candidates": [
-                {**candidate.place, "support": candidate.support} for candidate in candidates
-            ],
+            "evidence": evidence,
+            "candidates": places,
         }
         return GenerationResult(
             responses[0],
@@ -309,7 +321,8 @@ class ExtractiveGenerator(Checked):
         for sentence in rank_sentences(question, contexts, self.weight):
             if self.answer == "span":
                 sentence = _narrowed(sentence, query, question, contexts)
-            candidates.setdefault(normalise(_answer_text(sentence, contexts)), sentence)
+            text = normalise(_answer_text(sentence, contexts))
+            candidates.setdefault(text, sentence)
             if len(candidates) == self.max_candidates:
                 break
         return list(candidates.values())
@@ -318,7 +331,7 @@ class ExtractiveGenerator(Checked):
 def _narrowed(
     sentence: SupportedSentence, query: str, question: ParsedQuestion, contexts: Sequence[str]
 ) -> SupportedSentence:
-    """The sentence with the part that is asked for, where there is one."""
+    """The sentence with the part that is asked for, such as a date, where there is one."""
     text = contexts[sentence.context_index][sentence.start : sentence.end]
     span = answer_span(query, question, text)
     if span is None:

@@ -46,7 +46,8 @@ class Gold(Record):
         store's own, so that a text that is known decides.
         """
         document = _document_of(chunk)
-        if self.id is not None and (document is not None or not self.text):
+        are_ids_reliable = document is not None or not self.text
+        if self.id is not None and are_ids_reliable:
             return self.id in (chunk.id, document)
         overlap = self._overlap(chunk, document)
         if overlap is not None:
@@ -58,7 +59,10 @@ class Gold(Record):
         return len(text) >= len(gold) and holds(text, gold)
 
     def is_cut_by(self, chunk: Chunk) -> bool:
-        """Whether a chunk holds a part of it, up to the chunk's own edge."""
+        """Whether a chunk holds a part of it, up to the chunk's own edge.
+
+        So the chunker cut the gold apart: other chunks would bring it back, and no search does.
+        """
         overlap = self._overlap(chunk, _document_of(chunk))
         if overlap is not None:
             return overlap > 0
@@ -76,10 +80,12 @@ class Gold(Record):
         return tail >= 0 and gold.endswith(text[: tail + _TELLING])
 
     def _overlap(self, chunk: Chunk, document: str | None) -> int | None:
-        """Characters in common; None where offsets are not known."""
+        """Characters in common; None where offsets are not known, or are of different documents."""
         if document is None or document != self.document_id:
             return None
-        if self.start is None or self.end is None or chunk.start is None or chunk.end is None:
+        if self.start is None or self.end is None:
+            return None
+        if chunk.start is None or chunk.end is None:
             return None
         start = max(self.start, chunk.start)
         end = min(self.end, chunk.end)
@@ -101,7 +107,8 @@ def golds_of(case: Case) -> tuple[Gold, ...]:
                 text=evidence.text,
             )
             spans.append(span)
-    if spans and all(span.start is not None or len(span.text) >= _TELLING for span in spans):
+    are_recognisable = all(_is_recognisable(span) for span in spans)
+    if spans and are_recognisable:
         return tuple(spans)
     ids = case.relevant_ids
     if ids:
@@ -112,10 +119,17 @@ def golds_of(case: Case) -> tuple[Gold, ...]:
     return tuple(Gold(text=text) for text in gold_texts(case) or ())
 
 
+def _is_recognisable(span: Gold) -> bool:
+    """Whether a span can be found in chunks: by its offsets, or by a text that is long enough."""
+    return span.start is not None or len(span.text) >= _TELLING
+
+
 def _document_of(chunk: Chunk) -> str | None:
     """The id of a chunk's document; a chunk of a result carries it in its metadata."""
     document = chunk.document_id or chunk.metadata.get("document_id")
-    return document if isinstance(document, str) else None
+    if isinstance(document, str):
+        return document
+    return None
 
 
 class SearchVariant(StrEnum):
@@ -172,14 +186,14 @@ class _LocatedCase:
             if position in self.fates:
                 continue
             ids: list[str] = []
-            best_rank = 0
+            ranks: list[int] = []
             for rank, chunk in enumerate(ranking, start=1):
                 if gold.is_held_by(chunk):
                     ids.append(chunk.id)
-                    best_rank = best_rank or rank  # that of the first chunk that holds it
+                    ranks.append(rank)
             if ids:
                 self.fates[position] = SearchedGold(
-                    gold=gold.name, cause=cause, rank=best_rank, chunk_ids=tuple(ids)
+                    gold=gold.name, cause=cause, rank=ranks[0], chunk_ids=tuple(ids)
                 )
 
 
@@ -240,7 +254,10 @@ class GoldLocator:
         for located in cases:
             fates: list[SearchedGold] = []
             for position, gold in enumerate(located.golds):
-                fates.append(located.fates.get(position) or self._looked_up(gold))
+                fate = located.fates.get(position)
+                if fate is None:
+                    fate = self._looked_up(gold)
+                fates.append(fate)
             search = GoldSearch(golds=tuple(fates), retrieved=located.retrieved, depth=depth)
             searches.append(search)
         return searches
@@ -281,12 +298,16 @@ class GoldLocator:
                 cause = GoldCause.NOT_RANKED
             return SearchedGold(gold=gold.name, cause=cause, chunk_ids=tuple(sorted(holding)))
         parts = {chunk.id for chunk in chunks if gold.is_cut_by(chunk)}
-        cause = GoldCause.CUT if parts else GoldCause.NOT_INDEXED
-        return SearchedGold(gold=gold.name, cause=cause, chunk_ids=tuple(sorted(parts)))
+        if not parts:
+            return SearchedGold(gold=gold.name, cause=GoldCause.NOT_INDEXED, chunk_ids=())
+        return SearchedGold(gold=gold.name, cause=GoldCause.CUT, chunk_ids=tuple(sorted(parts)))
 
 
 def _chunks_of(result: RetrievalResult[Any]) -> list[Chunk]:
-    """What was retrieved, with the document and offsets that its metadata name."""
+    """What was retrieved, with the document and offsets that its metadata name.
+
+    A result carries them there, and gold that is a span is recognised by them.
+    """
     chunks: list[Chunk] = []
     for chunk in result.to_chunks():
         start = chunk.metadata.get("start")

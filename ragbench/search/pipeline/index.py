@@ -44,6 +44,8 @@ _MARKED_EVERY = 20.0
 disk only then, so an indexing that is killed loses no more than the chunks of so many seconds."""
 _SAMPLED = 200
 """Chunks, or documents, whose language is looked at."""
+_BEGINNING = 1000
+"""Characters of each by which its language is recognised."""
 
 
 class IndexProgress(Protocol):
@@ -81,9 +83,11 @@ def default_embedder(
 
 def are_english(texts: Sequence[str]) -> bool:
     """Whether most texts are in English, so that static vectors of English words serve them."""
-    beginnings = [text[:1000] for text in texts if text.strip()]
+    beginnings = [text[:_BEGINNING] for text in texts if text.strip()]
+    if not beginnings:
+        return False
     english = sum(recognised_language(text) == "en" for text in beginnings)
-    return bool(beginnings) and english >= _ENGLISH_SHARE * len(beginnings)
+    return english >= _ENGLISH_SHARE * len(beginnings)
 
 
 class IndexResult(Record):
@@ -380,18 +384,28 @@ def _opened(
 
 
 def _languages(sample: Sequence[Chunk], embedder: Embedder) -> list[str]:
-    """The languages of a tenth of the chunks or more, among those that the embedder reads."""
-    counts = Counter(guess_language(chunk.text[:1000]) for chunk in sample)
+    """The languages of a tenth of the chunks or more, among those that the embedder reads.
+
+    What a cosine means depends on the language, so the embedder is calibrated in these.
+    """
+    counts = Counter(guess_language(chunk.text[:_BEGINNING]) for chunk in sample)
+    # An embedder that names no languages reads any.
     readable = getattr(embedder, "languages", ()) or tuple(counts)
-    return sorted(language for language in readable if counts[language] * 10 >= len(sample))
+    languages: list[str] = []
+    for language in readable:
+        if counts[language] * 10 >= len(sample):
+            languages.append(language)
+    return sorted(languages)
 
 
 def _embedder_text(identity: IndexIdentity) -> str:
     """The embedder's name and settings, for messages."""
     if not identity.embedder_settings:
         return identity.embedder_name
-    settings = ", ".join(f"{name}={value}" for name, value in identity.embedder_settings.items())
-    return f"{identity.embedder_name} with {settings}"
+    settings: list[str] = []
+    for name, value in identity.embedder_settings.items():
+        settings.append(f"{name}={value}")
+    return f"{identity.embedder_name} with {', '.join(settings)}"
 
 
 class _Writing:
@@ -542,7 +556,8 @@ def words_of(
     converted(place, WordsPlace, "words")  # only refuses other values
     by_store = place == "store"
     form = WordsForm(average=0.0)
-    check_words(database, form if by_store else None)  # refuses a store that cannot rank by words
+    if by_store:
+        check_words(database, form)  # refuses a store that cannot rank by words
     if collection in database.collections():
         with database.open(collection) as store:
             stored_form = store.info().words

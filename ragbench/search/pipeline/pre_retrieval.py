@@ -113,8 +113,11 @@ class PreRetrieval(Checked):
         What was said before goes only to a transform that takes it.
         """
         call: Any = transform.transform
-        keyword = history_keyword(call) if said else None
-        arguments = {} if keyword is None else {keyword: said}
+        arguments: dict[str, Said] = {}
+        if said:
+            keyword = history_keyword(call)
+            if keyword is not None:
+                arguments[keyword] = said
         try:
             result: object = call(query, **arguments)
         except _UNUSABLE as error:
@@ -155,7 +158,7 @@ def _merged(queries: Sequence[SearchQuery]) -> list[SearchQuery]:
 
 
 def transformed_object(transformed: Transformed) -> dict[str, Any]:
-    """What was searched for and what went wrong, as JSON holds it."""
+    """What was searched for and what went wrong, as JSON holds it; tracebacks are left out."""
     failures = tuple(replace(failure, traceback=None) for failure in transformed.failures)
     builtins: dict[str, Any] = msgspec.to_builtins(replace(transformed, failures=failures))
     return {key: list(values) for key, values in builtins.items() if values}
@@ -174,14 +177,16 @@ def _texts(value: object) -> list[str]:
     Raises:
         ValueError: there is none, or something else among them.
     """
-    items = cast("Sequence[object]", value) if isinstance(value, list) else [value]
+    items: Sequence[object] = [value]
+    if isinstance(value, list):
+        items = cast("Sequence[object]", value)
     texts: list[str] = []
     for item in items:
         if isinstance(item, str) and len(item) <= LONGEST and item.strip():
             texts.append(" ".join(item.split()))
     if not texts or len(texts) < len(items):
         raise ValueError("it holds no query, or something that is not one")
-    return list(dict.fromkeys(texts))
+    return list(dict.fromkeys(texts))  # each once, in the model's order
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -214,14 +219,15 @@ class LlmTransform(Checked):
         if history:
             task = f"{task} {prompts['query_before']}"
             content["conversation"] = list(history)
-        messages = task_messages(
-            f"{task} {prompts['query']}", json.dumps(content, ensure_ascii=False)
-        )
+        instructions = f"{task} {prompts['query']}"
+        messages = task_messages(instructions, json.dumps(content, ensure_ascii=False))
         form: dict[str, Any] = {"type": "string"}
         if self.key != "query":  # a key in the plural holds several texts
             form = {"type": "array", "items": form}
-        written = ask_structure(self.chat, messages, field_schema(self.key, form, _texts))
-        new = [text for text in written if text != query.text][: self.count]
+        schema = field_schema(self.key, form, _texts)
+        written = ask_structure(self.chat, messages, schema)
+        different = [text for text in written if text != query.text]
+        new = different[: self.count]
         queries: list[SearchQuery] = []
         if self.keep_original or not new:
             queries.append(query)
@@ -314,9 +320,11 @@ class Normalise(Checked):
             text = unicodedata.normalize(self.form, text.casefold())
         letters: list[str] = []
         for letter in text:
+            # A space, and not nothing: control characters such as tabs divide words.
             is_control = unicodedata.category(letter) == "Cc"
             letters.append(" " if is_control else letter)
-        text = " ".join("".join(letters).split())
+        words = "".join(letters).split()
+        text = " ".join(words)
         if not text:
             text = query.text
         return Transformed(queries=(replace(query, text=text),))

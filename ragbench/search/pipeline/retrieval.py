@@ -98,7 +98,9 @@ class StoreRetrieval(RetrievalStage):
 
     def parsed_filters(self) -> Filter | None:
         """The filters as a tree; None where the file names none."""
-        return parse_filters(self.filters) if self.filters else None
+        if not self.filters:
+            return None
+        return parse_filters(self.filters)
 
     def open(self, documents: Documents, indexing: Indexing) -> StoreRetriever:
         """Indexes where something is missing or has changed, and opens the collection.
@@ -115,11 +117,11 @@ class StoreRetrieval(RetrievalStage):
             identity: dict[str, object] = {}
             word_weights = None
             by_words = strategy.sparse if isinstance(strategy, HybridStrategy) else strategy
+            # An extractive answer weighs words as the ranking by words does.
             if isinstance(by_words, SparseStrategy | StoredWordsStrategy):
                 words_identity = by_words.identity
-                word_weights = WordWeights(
-                    weight=by_words.idf, identity={"chunks": chunks, **words_identity}
-                )
+                weights_identity = {"chunks": chunks, **words_identity}
+                word_weights = WordWeights(weight=by_words.idf, identity=weights_identity)
                 if "words" in words_identity:  # the store keeps them in a form of its own
                     identity["words"] = words_identity["words"]
             identity["chunks"] = chunks
@@ -197,7 +199,8 @@ class StoreRetrieval(RetrievalStage):
     ) -> dict[str, object]:
         """All that the rankings depend on; `top_k` is part of every question instead."""
         identity: dict[str, object] = {"method": self.strategy}
-        for name in sorted({field.name for field in fields(self)} - {"top_k"}):
+        names = {field.name for field in fields(self)} - {"top_k"}
+        for name in sorted(names):
             identity[name] = getattr(self, name)
         if isinstance(strategy, HybridStrategy):
             identity |= strategy.identity
@@ -210,7 +213,8 @@ class StoreRetrieval(RetrievalStage):
         settings = indexing.settings
         embedder = indexing.embedder
         filters = self.parsed_filters()
-        path = Path(settings.store.partition(":")[2])
+        _, _, path_text = settings.store.partition(":")
+        path = Path(path_text)
         content = None
         if "://" not in settings.store and path.exists():
             # What lies on a disk counts by its content, wherever that is.
@@ -389,7 +393,8 @@ class StoreRetriever:
             of_document = And(filters=(of_document, filters))
         # A search by any vector: what passes the filter is found, the order makes no difference.
         any_vector = np.ones((1, self.store.dimension), dtype=np.float32)
-        return self.store.search(any_vector, k=_CHUNKS_OF_A_DOCUMENT, filters=of_document)[0]
+        [chunks] = self.store.search(any_vector, k=_CHUNKS_OF_A_DOCUMENT, filters=of_document)
+        return chunks
 
     def _similar_chunks(self, text: str, filters: Filter | None) -> list[Chunk]:
         """Chunks that resemble a gold text, by vectors and by the store's words."""
@@ -402,7 +407,8 @@ class StoreRetriever:
         search = Search(k=_CANDIDATES, filters=filters, kind="passage")
         chunks: list[Chunk] = []
         for strategy in strategies:
-            chunks += strategy.retrieve([text], search)[0]
+            [ranking] = strategy.retrieve([text], search)
+            chunks += ranking
         return chunks
 
     def variant(self, variant: SearchVariant) -> StoreRetriever | None:
@@ -431,7 +437,8 @@ class StoreRetriever:
         """The query's vector, for rerankers that compare it with the chunks'; None without them."""
         if not self.gives_embeddings or self.embedder is None or not query.strip():
             return None
-        return cast("list[float]", self.embedder.embed_queries([query])[0].tolist())
+        [vector] = self.embedder.embed_queries([query])
+        return cast("list[float]", vector.tolist())
 
     def close(self) -> None:
         """Closes the collection, its database and its embedder."""
@@ -439,13 +446,12 @@ class StoreRetriever:
 
 
 def over_store(strategy: Strategy, store: OwnCollection | ForeignCollection) -> Strategy:
-    """The same search over another view of its collection."""
+    """The same search over another view of its collection, such as one without its filter."""
     if isinstance(strategy, HybridStrategy):
-        return replace(
-            strategy,
-            dense=over_store(strategy.dense, store),
-            sparse=over_store(strategy.sparse, store),
-        )
+        dense = over_store(strategy.dense, store)
+        sparse = over_store(strategy.sparse, store)
+        return replace(strategy, dense=dense, sparse=sparse)
+    # Each other strategy has a store, which the protocol does not say.
     return cast("Strategy", replace(cast("Any", strategy), store=store))
 
 
@@ -457,7 +463,10 @@ class StoreWordsStrategy:
 
     @property
     def score_meaning(self) -> ScoreMeaning:
-        ranking = self.store.words.ranking if self.store.words is not None else "its own ranking"
+        """The store's own scores, which compare with no other search."""
+        ranking = "its own ranking"
+        if self.store.words is not None:
+            ranking = self.store.words.ranking
         return ScoreMeaning(name="store_words", meaning=f"the store's ranking by words, {ranking}")
 
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:

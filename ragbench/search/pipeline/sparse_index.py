@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,8 @@ from ragbench.text.tokens import TOKENISER_VERSION, chunk_tokens, tokenise
 
 INDEX_FORM = 2
 """Changes with what a kept index holds."""
-_MOST_KEPT = 2**30
-"""Bytes that kept indexes may take together; those used longest ago are removed first."""
+_MAX_CACHE_BYTES = 2**30
+"""Bytes (1 GiB) that kept indexes may take together; those used longest ago are removed first."""
 
 
 sparse_cache_folder = partial(user_cache, "RAGBENCH_BM25_CACHE", "bm25")
@@ -49,6 +50,7 @@ sparse_cache_folder = partial(user_cache, "RAGBENCH_BM25_CACHE", "bm25")
 def kept_index(folder: Path, store: OwnCollection) -> SparseStrategy:
     """The index of a store that a folder holds, or one that is built and kept there.
 
+    Building reads the whole store; from an index that is kept, the next process searches at once.
     The folder's siblings are removed, those used longest ago first, while all of them take more
     than 1 GiB. A folder that cannot be written costs time, not the search.
     """
@@ -71,9 +73,10 @@ def _remove_oldest(parent: Path, spared: Path) -> None:
     last_used = {folder: folder.stat().st_mtime for folder in parent.iterdir()}
     total = 0
     # Latest first: those that no longer fit into the limit are the ones used longest ago.
-    for folder in sorted(last_used, key=lambda folder: -last_used[folder]):
+    latest_first = sorted(last_used, key=lambda folder: -last_used[folder])
+    for folder in latest_first:
         total += sum(file.stat().st_size for file in folder.glob("*"))
-        if total > _MOST_KEPT and folder != spared:
+        if total > _MAX_CACHE_BYTES and folder != spared:
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -81,11 +84,12 @@ _BATCH = 1000
 """Chunks that one request reads of the store: of each only its fields and tokens stay in memory."""
 _IDS = "ids.json"
 _METADATA = "metadata.json"
-
-
 _LARGE = 100_000
 """Chunks from which on a warning says what an index takes: a minute and more for so many, and 50
 bytes of memory a word."""
+_BM25_K1 = 1.2
+_BM25_B = 0.75
+"""Those of `WordsForm`, too, so that an index here and a store that ranks give the same scores."""
 
 
 class Bm25Scores:
@@ -107,12 +111,14 @@ class Bm25Scores:
         vocabulary: dict[str, int] = {}
         numbers: list[list[int]] = []
         for tokens in texts:
+            # A token that was not seen yet has the next number.
             numbers.append([vocabulary.setdefault(token, len(vocabulary)) for token in tokens])
         if not vocabulary:
             # Without words the average length is 0, and the package's formula divides by it.
             return cls(len(numbers), vocabulary, None)
         # By name, because the package has no types.
-        index = importlib.import_module("bm25s").BM25(method="lucene", k1=k1, b=b, backend="numpy")
+        bm25s: Any = importlib.import_module("bm25s")
+        index = bm25s.BM25(method="lucene", k1=k1, b=b, backend="numpy")
         # Without its "empty token", which would match queries that match nothing.
         index.index((numbers, vocabulary), create_empty_token=False, show_progress=False)
         return cls(len(numbers), vocabulary, index)
@@ -127,8 +133,8 @@ class Bm25Scores:
         """Reads what `save` wrote, of ``size`` texts; the numbers stay on the disk until used."""
         if not (folder / "params.index.json").is_file():
             return cls(size, {}, None)  # `save` writes nothing of texts without a token
-        load = importlib.import_module("bm25s").BM25.load
-        index = load(str(folder), mmap=True, show_progress=False)
+        bm25s: Any = importlib.import_module("bm25s")
+        index = bm25s.BM25.load(str(folder), mmap=True, show_progress=False)
         return cls(size, index.vocab_dict, index)
 
     def scores(self, tokens: Iterable[str]) -> Floats32 | None:
@@ -140,7 +146,10 @@ class Bm25Scores:
         return scores
 
     def idf(self, token: str) -> float:
-        """The inverse document frequency of a token, as in the formula; highest if unknown."""
+        """The inverse document frequency of a token, as in the formula; highest if unknown.
+
+        How rare a token is says how much it tells of a text that has it.
+        """
         number = self._vocabulary.get(token)
         frequency = 0
         if number is not None:
@@ -191,7 +200,7 @@ class SparseStrategy:
 
         From 100,000 chunks on, a warning says what to do where that takes too much.
         """
-        ids = sorted(store.digests())
+        ids = sorted(store.digests())  # so that equal scores are in the order of ids
         if len(ids) >= _LARGE:
             warn(
                 f"BM25 is built of all {len(ids):,} chunks, once, in this process, which takes "
@@ -203,9 +212,10 @@ class SparseStrategy:
         for start in range(0, len(ids), _BATCH):
             for chunk in store.get(ids[start : start + _BATCH]).values():
                 metadata.append(dict(searched_fields(chunk)))
+                title = chunk.metadata.get("title")
                 # A title counts twice, as in `WordsForm`, so that both kinds give the same scores.
-                tokens.append(chunk_tokens(chunk.text, chunk.metadata.get("title"), 2))
-        scores = Bm25Scores.build(tokens, k1=1.2, b=0.75)
+                tokens.append(chunk_tokens(chunk.text, title, 2))
+        scores = Bm25Scores.build(tokens, k1=_BM25_K1, b=_BM25_B)
         return cls(store=store, ids=ids, metadata=lambda: metadata, scores=scores)
 
     def save(self, folder: Path) -> None:
@@ -231,6 +241,7 @@ class SparseStrategy:
 
     @property
     def score_meaning(self) -> ScoreMeaning:
+        """A share of the query's weight, which thresholds are compared with."""
         return BM25
 
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
@@ -276,13 +287,18 @@ class SparseStrategy:
         return ranking
 
     def _passing(self, filters: Filter) -> Any:
-        """For each chunk whether it passes the filter; queries with one filter come in a row."""
+        """For each chunk whether it passes the filter.
+
+        The answer for the last filter is kept: a run searches with one, question after question.
+        """
         # Compared by what it says: to Python 1 and True are equal.
         key = repr(filters)
-        if self._last_filter[0] != key:
+        last_key, passing = self._last_filter
+        if last_key != key:
             passes = map(matcher(filters), self.metadata())
-            self._last_filter = (key, np.fromiter(passes, dtype=np.bool_))
-        return self._last_filter[1]
+            passing = np.fromiter(passes, dtype=np.bool_)
+            self._last_filter = (key, passing)
+        return passing
 
     def idf(self, token: str) -> float:
         """What a word is worth among these chunks: extractive answers, too, weigh words by it."""
@@ -314,7 +330,8 @@ class _Question(Record):
 class StoredWordsStrategy:
     """The chunks that share words with the query, as `SparseStrategy` has them.
 
-    The store ranks and filters; only the chunks of the results are read.
+    The store ranks and filters; only the chunks of the results are read. So nothing is built in
+    this process, however large the collection is.
     """
 
     store: OwnCollection
@@ -326,6 +343,7 @@ class StoredWordsStrategy:
 
     @property
     def score_meaning(self) -> ScoreMeaning:
+        """The same as that of `SparseStrategy`, whose scores these are."""
         return BM25
 
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
@@ -334,7 +352,8 @@ class StoredWordsStrategy:
         A ranking that holds chunks with function words alone is made again by the other words.
         """
         tokens = [tokenise(query) for query in queries]
-        self._look_up(word_number(token) for query_tokens in tokens for token in query_tokens)
+        all_tokens = chain.from_iterable(tokens)
+        self._look_up(map(word_number, all_tokens))
         positions: list[int] = []
         questions: list[_Question] = []
         for position, query in enumerate(queries):
@@ -342,9 +361,8 @@ class StoredWordsStrategy:
             if question is not None:
                 positions.append(position)
                 questions.append(question)
-        rankings = self.store.search_words(
-            [question.shares for question in questions], k=search.k, filters=search.filters
-        )
+        shares = [question.shares for question in questions]
+        rankings = self.store.search_words(shares, k=search.k, filters=search.filters)
         threshold = search.threshold or 0.0
         results: list[list[Chunk]] = [[] for _ in queries]
         for position, question, ranking in zip(positions, questions, rankings, strict=True):
@@ -377,14 +395,15 @@ class StoredWordsStrategy:
         weights = dict(used)
         if len(used) < len(new):
             # The formula for a word that no chunk has: it is the rarest there can be.
-            highest = math.log(1 + (self.store.count() + 0.5) / 0.5)
+            chunk_count = self.store.count()
+            highest = math.log(1 + (chunk_count + 0.5) / 0.5)
             weights = dict.fromkeys(new, highest) | used
         # In this order: another thread takes a word with a weight for one that is fully known.
         self._used.update(used)
         self._weights.update(weights)
 
     def _question(self, query: str, tokens: Sequence[str]) -> _Question | None:
-        """The question in numbers; None where no chunk can match."""
+        """The question in numbers, as a store ranks by them; None where no chunk can match."""
         function_words = function_tokens(guess_language(query))
         content = {word_number(token) for token in tokens if token not in function_words}
         counts = Counter(map(word_number, tokens))
@@ -404,7 +423,10 @@ class StoredWordsStrategy:
         return _Question(shares=shares, content=needed, function_share=function_worth / whole)
 
     def _all_match(self, question: _Question, ranking: Sequence[Chunk]) -> bool:
-        """Whether each chunk has a content word; looked up where its score does not show it."""
+        """Whether each chunk has a content word; looked up where its score does not show it.
+
+        The store gives every chunk with any word of the question, even "the" alone.
+        """
         if not question.function_share:
             return True
         for chunk in ranking:
@@ -429,10 +451,12 @@ class StoredWordsStrategy:
             (ranking,) = self.store.search_words([content_shares], k=limit, filters=filters)
             chunks = [replace(chunk, score=self._score(question, chunk)) for chunk in ranking]
             chunks.sort(key=lambda chunk: (-(chunk.score or 0.0), chunk.id))
-            if len(ranking) < limit:
+            if len(ranking) < limit:  # these are all chunks that match
                 return chunks[:k]
-            best_unseen = (ranking[-1].score or 0.0) + question.function_share + _ROUNDED
-            if (chunks[k - 1].score or 0.0) > best_unseen:
+            worst_seen = ranking[-1].score or 0.0
+            best_unseen = worst_seen + question.function_share + _ROUNDED
+            kth_score = chunks[k - 1].score or 0.0
+            if kth_score > best_unseen:
                 return chunks[:k]
             limit *= 4
 

@@ -144,7 +144,8 @@ class LateSearch:
         """The chunks of a query as it is, without pre-retrieval."""
         if self.retriever is None:
             raise ConfigError("the pipeline is not open: nothing can be searched")
-        return self.retriever.search([SearchQuery(text=query)], top_k)[0]
+        [chunks] = self.retriever.search([SearchQuery(text=query)], top_k)
+        return chunks
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -163,10 +164,9 @@ class Orchestration(Checked):
 
 
 RETRIEVALS = Registry(kind="retrievals")
-
 GENERATIONS = Registry(kind="generations")
-
 ORCHESTRATIONS = Registry(kind="orchestrations")
+"""The stages by the names that a pipeline's file has for them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -276,9 +276,8 @@ class Searching:
         embedding = self.retriever.query_embedding(question)
         if embedding is not None:
             metadata["query_embedding"] = embedding
-        return RetrievalResult.from_chunks(
-            [with_origin(chunk) for chunk in chunks], metadata=metadata
-        )
+        placed_chunks = [with_origin(chunk) for chunk in chunks]
+        return RetrievalResult.from_chunks(placed_chunks, metadata=metadata)
 
 
 class Stages(Record):
@@ -357,9 +356,8 @@ class PipelineRAG(RAGInterface):
             is not the question as it is, and what went wrong on the way; under ``post_retrieve``
             what each operator did.
         """
-        results: list[RetrievalResult] = settled(
-            self._retrieved([query], top_k, history), "PipelineRAG.retrieve_with_metadata"
-        )
+        outcomes = self._retrieved([query], top_k, history)
+        results: list[RetrievalResult] = settled(outcomes, "PipelineRAG.retrieve_with_metadata")
         return results[0]
 
     def generate_with_metadata(
@@ -423,7 +421,8 @@ class BatchRetrieval(PipelineRAG):
         self, queries: list[str], top_k: int | None = None
     ) -> list[RetrievalResult]:
         """All queries in one search; of those that fail, the others keep their results."""
-        return settled(self._retrieved(queries, top_k), "PipelineRAG.batch_retrieve_with_metadata")
+        outcomes = self._retrieved(queries, top_k)
+        return settled(outcomes, "PipelineRAG.batch_retrieve_with_metadata")
 
 
 def pipeline_rag(stages: Stages) -> PipelineRAG:

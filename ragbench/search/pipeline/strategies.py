@@ -85,7 +85,8 @@ class RetrievalSettings(Checked):
             text = environ[variable].strip()
             value = converted(text, hints[field.name], variable, strict=False)
             try:  # alone first, so that the message can name the variable
-                settings[field.name] = getattr(cls(**{field.name: value}), field.name)
+                checked = cls(**{field.name: value})
+                settings[field.name] = getattr(checked, field.name)
             except ConfigError as error:
                 raise ConfigError(f"{variable}={text!r}: {error}") from error
         return cls(**settings)
@@ -161,6 +162,7 @@ class DenseStrategy:
 
     @property
     def score_meaning(self) -> ScoreMeaning:
+        """The calibrated cosine, or the store's own measure of vectors."""
         if self.calibration is not None:
             return CALIBRATED_COSINE
         metric = self.store.metric
@@ -217,18 +219,26 @@ _METRICS: Mapping[MetricName, str] = {
 
 
 def dense_of(strategy: Strategy) -> DenseStrategy | None:
-    """The search by vectors that a search is, or holds."""
-    inner = strategy.dense if isinstance(strategy, HybridStrategy) else strategy
-    return inner if isinstance(inner, DenseStrategy) else None
+    """The search by vectors that a search is, or holds; None where it is one by words alone."""
+    if isinstance(strategy, HybridStrategy):
+        strategy = strategy.dense
+    if isinstance(strategy, DenseStrategy):
+        return strategy
+    return None
 
 
 def exactly(strategy: Strategy) -> Strategy | None:
-    """The same search with every vector compared; None where it does so already."""
+    """The same search with every vector compared; None where it does so already.
+
+    What only this one finds, the store's approximate index has lost.
+    """
     dense = dense_of(strategy)
     if dense is None or dense.store.is_exact or dense.effort.exact:
         return None
     exact = replace(dense, effort=Effort(exact=True))
-    return replace(strategy, dense=exact) if isinstance(strategy, HybridStrategy) else exact
+    if isinstance(strategy, HybridStrategy):
+        return replace(strategy, dense=exact)
+    return exact
 
 
 _LOOKED_AT = 200
@@ -238,6 +248,8 @@ _LOOKED_AT = 200
 def filter_problem(store: OpenCollection[Any], filters: Filter | None) -> str | None:
     """What is wrong with a filter that lets no chunk of a collection pass; None where some do.
 
+    Without this, every question would find nothing, and the search would look bad.
+
     Raises:
         ConfigError: the filter names a field that no chunk has.
     """
@@ -245,18 +257,21 @@ def filter_problem(store: OpenCollection[Any], filters: Filter | None) -> str | 
         return None
     # Every store can search by a vector; its direction makes no difference to whether one passes.
     any_vector = np.ones((1, store.dimension), dtype=np.float32)
-    if store.search(any_vector, k=1, filters=filters)[0]:
+    [passing] = store.search(any_vector, k=1, filters=filters)
+    if passing:
         return None
     existing: set[str] = set()
-    for chunk in store.search(any_vector, k=_LOOKED_AT)[0]:
+    [sample] = store.search(any_vector, k=_LOOKED_AT)
+    for chunk in sample:
         existing.update(field_values(searched_fields(chunk)))
     absent = [name for name in fields_of(filters) if name not in existing]
     if not absent:
         return "the filter lets no chunk pass: its fields are there, its values are not"
+    absent_name = absent[0]
     names = sorted(existing)
     raise ConfigError(
         f"the filter lets no chunk pass: no chunk that was looked at has a field "
-        f"'{shortened_line(absent[0])}'.{did_you_mean(absent[0], names)} "
+        f"'{shortened_line(absent_name)}'.{did_you_mean(absent_name, names)} "
         f"There are: {listed(names) or 'none'}"
     )
 
@@ -292,6 +307,7 @@ class HybridStrategy:
 
     @property
     def score_meaning(self) -> ScoreMeaning:
+        """A sum of reciprocal ranks, which compares with no other search and no threshold."""
         return ScoreMeaning(
             name="fused_rank",
             meaning=f"fused rank, the sum of weight / ({self.rrf_k} + rank); it only orders",

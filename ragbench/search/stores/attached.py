@@ -48,7 +48,12 @@ class ForeignCollection(OpenCollection[Reader]):
         database: ReadableDatabase,
         native: object = None,
     ) -> None:
-        """Looks at some rows; `attach` connects."""
+        """Looks at some rows to know what their fields mean; `attach` connects.
+
+        Raises:
+            StoreError: the collection is empty.
+            ConfigError: the mapping or the native filter does not fit.
+        """
         super().__init__(engine, name, database, database.close)
         with self.working():
             rows = engine.sample(_SAMPLE)
@@ -77,6 +82,7 @@ class ForeignCollection(OpenCollection[Reader]):
 
     @property
     def metric(self) -> MetricName:
+        """As the store says, or as it is assumed where nothing says so."""
         return self.space.metric
 
     def unfiltered(self, *, is_reported: bool = True) -> ForeignCollection:
@@ -120,11 +126,11 @@ class ForeignCollection(OpenCollection[Reader]):
 
         def ask(batch: Sequence[int], limit: int, condition: Any) -> Rankings:
             """Asks the store for the rankings of some of the questions that are not blank."""
-            return self._engine.matching([texts[number] for number in batch], limit, condition)
+            batch_texts = [texts[number] for number in batch]
+            return self._engine.matching(batch_texts, limit, condition)
 
-        return self._ranked(
-            ask, positions, len(texts), k=k, filters=filters, max_tied=self._engine.row_limit
-        )
+        max_tied = self._engine.row_limit
+        return self._ranked(ask, positions, len(texts), k=k, filters=filters, max_tied=max_tied)
 
     def _condition(self, filters: Filter | None) -> Any:
         """The filters by the names that the rows have, as the engine takes them."""
@@ -133,11 +139,15 @@ class ForeignCollection(OpenCollection[Reader]):
         return super()._condition(filters)
 
     def _scored(self, row: Row) -> Row | None:
-        """To the seven digits that single precision carries; None where it is not a number."""
-        if math.isfinite(row.score):
-            return row._replace(score=float(f"{row.score:.7g}") + 0.0)
-        self._reader.note("score", row.id)
-        return None
+        """To the seven digits that single precision carries; None where it is not a number.
+
+        Further digits are noise, by which equal scores would not tie.
+        """
+        if not math.isfinite(row.score):
+            self._reader.note("score", row.id)
+            return None
+        rounded = float(f"{row.score:.7g}")
+        return row._replace(score=rounded + 0.0)  # which makes 0.0 of -0.0
 
     def _chunks(self, rows: Sequence[Row]) -> list[Chunk]:
         """The rows as chunks by the mapping; what is wrong with one is counted for `warnings`."""
@@ -159,7 +169,11 @@ class ForeignCollection(OpenCollection[Reader]):
         for path in places.get("metadata", ()):
             if path not in objects:
                 objects.append(path)
-        for path in (name, *(f"{object_path}.{name}" for object_path in objects)):
+        # First a field of the row itself, then those in its objects.
+        paths = [name]
+        for object_path in objects:
+            paths.append(f"{object_path}.{name}")
+        for path in paths:
             read = getter(path)
             if any(read(row.fields) is not None for row in self._sample):
                 return path
@@ -245,7 +259,9 @@ def attach(
     """
     if isinstance(mapping, Mapping):
         mapping = FieldMapping.of(mapping, where="the mapping")
-    database: ReadableDatabase = FOREIGN_STORES.load(check_foreign_address(address))(address)
+    scheme = check_foreign_address(address)
+    open_database = FOREIGN_STORES.load(scheme)
+    database: ReadableDatabase = open_database(address)
     return read_foreign(database, collection, mapping, native_filter=native_filter)
 
 
@@ -270,7 +286,9 @@ def read_foreign(
                 )
             if engine is None:
                 names = sorted(database.listed(connection))
-                present = f"there are: {listed(names)}" if names else "it holds none"
+                present = "it holds none"
+                if names:
+                    present = f"there are: {listed(names)}"
                 raise StoreError(f"{database.address}: there is no collection '{name}'; {present}")
         return ForeignCollection(
             name, mapping, engine=engine, database=database, native=native_filter
@@ -281,7 +299,11 @@ def read_foreign(
 
 
 def _only_collection(database: ReadableDatabase, connection: Any) -> str:
-    """The single collection of a database, where the user names none."""
+    """The single collection of a database, where the user names none.
+
+    Raises:
+        ConfigError: there is none, or several: the wrong one would be searched without an error.
+    """
     names = sorted(database.listed(connection))
     if len(names) == 1:
         return names[0]

@@ -26,7 +26,10 @@ _FORMAT = 2
 
 
 class IndexIdentity(Record):
-    """Written by an indexing, kept by the store, read by a search."""
+    """What made a collection's vectors: written by an indexing, kept by the store.
+
+    A search reads it, so that it embeds questions by the same model and settings.
+    """
 
     embedder: Mapping[str, Any]
     """Identity of the embedder; vectors of another one are never compared with these."""
@@ -100,6 +103,7 @@ class CollectionInfo(Record):
         """What an indexing has written of itself."""
 
         def not_ours(_: Exception) -> StoreError:
+            """The error of an identity that this release did not write."""
             return StoreError(
                 f"the collection '{self.name}' was not made by 'ragbench index', or by another "
                 "release of it: index it anew under another name"
@@ -107,9 +111,10 @@ class CollectionInfo(Record):
 
         # Another program's identity, an older form, or a damaged one.
         with Reading(not_ours):
-            fields = {**self.identity}
+            fields = dict(self.identity)
             has_our_form = fields.pop("ragbench_index") == _FORMAT
-            if not has_our_form or not fields.keys() <= {*IndexIdentity.__struct_fields__}:
+            has_our_fields = fields.keys() <= set(IndexIdentity.__struct_fields__)
+            if not has_our_form or not has_our_fields:
                 raise ValueError("another form")
             return msgspec.convert(fields, IndexIdentity)
 
@@ -302,8 +307,11 @@ def engine_failures(address: str, failures: tuple[type[Exception], ...]) -> Gene
     except RagbenchError:  # in ragbench's own words already
         raise
     except failures as error:
-        problem = mask_text(" ".join(str(error).split()))[:300] or type(error).__name__
-        folder = Path(address.partition(":")[2])
+        message = " ".join(str(error).split())
+        # Drivers may quote whole statements: 300 characters say what is wrong.
+        problem = mask_text(message)[:300] or type(error).__name__
+        _, _, path = address.partition(":")
+        folder = Path(path)
         is_local = "://" not in address and folder.exists()
         if is_local and disk_usage(folder).free < _FULL_DISK:
             problem = f"the disk is full ({problem})"
@@ -330,7 +338,9 @@ def top_k(
         """Best first; of equal scores the lowest id."""
         return -row.score, row.id
 
-    limit = k + 1 if row_limit is None else min(k + 1, row_limit)
+    limit = k + 1
+    if row_limit is not None:
+        limit = min(limit, row_limit)
     rankings = fetch(range(queries), limit)
     for query, rows in enumerate(rankings):
         rows.sort(key=order)
@@ -339,9 +349,10 @@ def top_k(
             is_whole = len(rows) < limit_of_query  # the engine has no more
             if is_whole or rows[-1].score != rows[k - 1].score:
                 break
-            limit_of_query *= 4
+            limit_of_query *= 4  # few requests, also where thousands tie
             if row_limit is not None:
                 limit_of_query = min(limit_of_query, row_limit)
-            rows = sorted(fetch([query], limit_of_query)[0], key=order)
+            [more_rows] = fetch([query], limit_of_query)
+            rows = sorted(more_rows, key=order)
         rankings[query] = rows[:k]
     return rankings

@@ -17,13 +17,17 @@ from ragbench.search.stores.database import ReadableDatabase, server_url
 from ragbench.search.stores.mapping import FieldMapping
 
 _METRICS: dict[str, MetricName] = {"cosine": "cosine", "ip": "dot", "l2": "euclid"}
+"""How vectors are compared, by Chroma's names."""
 _NATIVE = 'a JSON object, such as {"year": {"$gte": 2023}}'
+"""What a native filter is, for the error of one that is none."""
 _INCLUDED = ("documents", "metadatas")
 """What of a row is asked for."""
+_PORT = 8000
+"""On which Chroma's server listens unless it is set otherwise."""
 
 
 def open_chroma(address: str) -> ChromaDatabase:
-    """The database of an address.
+    """The database of an address; nothing of Chroma is imported or opened yet.
 
     Args:
         address: ``chroma:FOLDER``, or ``chroma+http://HOST:8000`` (or ``https``).
@@ -39,13 +43,16 @@ def open_chroma(address: str) -> ChromaDatabase:
         bare, _, _ = server_url(address, "Chroma", "chroma:FOLDER or chroma+http://HOST:8000")
         url = urlsplit(bare)
         kind = "HttpClient"
-        options = {"host": url.hostname, "port": url.port or 8000, "ssl": url.scheme == "https"}
+        is_encrypted = url.scheme == "https"
+        options = {"host": url.hostname, "port": url.port or _PORT, "ssl": is_encrypted}
 
     def open_client() -> Any:
         """Chroma's client, made when something is first asked of the database."""
+        config = require("chromadb.config", extra="chroma")
         # Chroma reports its use to its makers unless this is set.
-        settings = require("chromadb.config", extra="chroma").Settings(anonymized_telemetry=False)
-        return getattr(require("chromadb", extra="chroma"), kind)(settings=settings, **options)
+        settings = config.Settings(anonymized_telemetry=False)
+        make_client = getattr(require("chromadb", extra="chroma"), kind)
+        return make_client(settings=settings, **options)
 
     return ChromaDatabase(mask_url(address), open_client)
 
@@ -76,11 +83,16 @@ class ChromaDatabase(ReadableDatabase):
         # The index is "hnsw", or "spann" on Chroma's own servers; both compare by l2 unless told.
         configuration: Mapping[str, Any] = collection.configuration_json or {}
         index: Mapping[str, Any] = configuration.get("hnsw") or configuration.get("spann") or {}
-        metric = mapping.checked_metric(name, _METRICS[str(index.get("space") or "l2")])
+        space_name = str(index.get("space") or "l2")
+        metric = mapping.checked_metric(name, _METRICS[space_name])
         # Only a row tells the length of the vectors.
-        vectors = collection.get(limit=1, include=["embeddings"])["embeddings"]
-        dimension = len(vectors[0]) if len(vectors) else None
-        return Chroma(collection, Space(vector="", dimension=dimension, metric=metric))
+        row = collection.get(limit=1, include=["embeddings"])
+        vectors = row["embeddings"]
+        dimension = None
+        if len(vectors):
+            dimension = len(vectors[0])
+        space = Space(vector="", dimension=dimension, metric=metric)
+        return Chroma(collection, space)
 
 
 class Chroma:
@@ -101,16 +113,20 @@ class Chroma:
         return int(self._collection.count())
 
     def sample(self, limit: int) -> list[Row]:
-        """The first rows as Chroma lists them, with scores that mean nothing."""
+        """The first rows as Chroma lists them, to see their fields; their scores mean nothing."""
         answer = self._collection.get(limit=limit, include=list(_INCLUDED))
         return _rows(answer["ids"], answer["documents"], answer["metadatas"], repeat(0.0))
 
     def condition(self, filters: Filter | None, native: object) -> Any:
         """The filters and a native one, which is Chroma's ``where``, as one ``where``."""
-        parts = [] if filters is None else [_where(filters)]
+        parts: list[dict[str, Any]] = []
+        if filters is not None:
+            parts.append(_where(filters))
         if native is not None:
             parts.append(checked_native(native, dict, "Chroma", _NATIVE))
-        return _joined(parts, "$and") if parts else None
+        if not parts:
+            return None
+        return _joined(parts, "$and")
 
     def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> list[list[Row]]:
         """The rows of all queries in one request; Chroma's distances become scores."""
@@ -130,9 +146,10 @@ class Chroma:
         results: list[list[Row]] = []
         for number, distances in enumerate(answer["distances"]):
             scores = [best - float(distance) for distance in distances]
+            ids = answer["ids"][number]
             documents = answer["documents"][number]
             metadatas = answer["metadatas"][number]
-            results.append(_rows(answer["ids"][number], documents, metadatas, scores))
+            results.append(_rows(ids, documents, metadatas, scores))
         return results
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
@@ -141,20 +158,32 @@ class Chroma:
 
 
 def _where(filters: Filter, *, denied: bool = False) -> dict[str, Any]:
-    """A folded filter in Chroma's terms, which have no word for the denial of several parts."""
+    """A folded filter in Chroma's terms, which have no word for the denial of several parts.
+
+    So a denial is carried down to the single tests, each of which has a word for its own.
+
+    Args:
+        denied: whether the filter is to be false.
+
+    Raises:
+        ConfigError: Chroma has no test of this kind.
+    """
     if isinstance(filters, Not):
         return _where(filters.filter, denied=not denied)
     if isinstance(filters, And | Or):
-        # What denies all parts denies any of them, and the other way round.
-        word = "$and" if isinstance(filters, And) is not denied else "$or"
-        return _joined([_where(part, denied=denied) for part in filters.filters], word)
+        # Not all of them: one is denied at least. Not any of them: all are denied.
+        is_and = isinstance(filters, And)
+        word = "$and" if is_and is not denied else "$or"
+        parts = [_where(part, denied=denied) for part in filters.filters]
+        return _joined(parts, word)
     # Chroma filters by metadata alone, and names its keys without the object around them.
     key = filters.field.removeprefix("metadata.")
     if isinstance(filters, Equals | In):
         values = filters.values if isinstance(filters, In) else (filters.value,)
-        comparison = "$ne" if denied else "$eq"
+        # One of the values, or none of them: different from the first and from the second.
+        comparison, word = ("$ne", "$and") if denied else ("$eq", "$or")
         tests = [{key: {comparison: value}} for value in values]
-        return _joined(tests, "$and" if denied else "$or")
+        return _joined(tests, word)
     if isinstance(filters, Exists):
         problem = "cannot say whether a field exists"
     elif isinstance(filters, Prefix):
@@ -164,19 +193,26 @@ def _where(filters: Filter, *, denied: bool = False) -> dict[str, Any]:
     elif filters.of_dates:
         problem = "compares no dates; leave it out"
     else:
-        limits = [{key: {f"${word}": limit}} for word, limit in filters.limits().items()]
-        return _joined(limits, "$and")
+        # Each bound is a test of its own, such as {"year": {"$gte": 2023}}.
+        bounds: list[dict[str, Any]] = []
+        for word, limit in filters.limits().items():
+            bounds.append({key: {f"${word}": limit}})
+        return _joined(bounds, "$and")
     raise ConfigError(f"filter on '{key}': Chroma {problem}")
 
 
 def _joined(parts: Sequence[dict[str, Any]], word: str) -> dict[str, Any]:
     """Tests under ``$and`` or ``$or``, which Chroma refuses around a single one."""
-    return parts[0] if len(parts) == 1 else {word: list(parts)}
+    if len(parts) == 1:
+        return parts[0]
+    return {word: list(parts)}
 
 
 def _rows(ids: Any, documents: Any, metadatas: Any, scores: Iterable[float]) -> list[Row]:
     """Rows of the columns in which Chroma answers; of a row without metadata they are None."""
     rows: list[Row] = []
+    # Not strict: the scores of a sample repeat without end.
     for id_, document, metadata, score in zip(ids, documents, metadatas, scores, strict=False):
-        rows.append(Row(id_, {"document": document, "metadata": dict(metadata or {})}, score))
+        fields = {"document": document, "metadata": dict(metadata or {})}
+        rows.append(Row(id_, fields, score))
     return rows

@@ -134,7 +134,13 @@ class OpenCollection(ABC, Generic[_EngineT]):
         filters: Filter | None,
         max_tied: int | None,
     ) -> list[list[Chunk]]:
-        """The first `k` chunks of each query; only those at the `positions` ask the engine."""
+        """The first `k` chunks of each query; only those at the `positions` ask the engine.
+
+        Args:
+            ask: asks the engine for the rows of some of the queries.
+            queries: how many there are; those that do not ask the engine find nothing.
+            max_tied: rows that are fetched at most to see which are as good as the last.
+        """
         check_k(k)
         results: list[list[Chunk]] = [[] for _ in range(queries)]
         # Folded, a filter may turn out to let all pass (True) or nothing (False).
@@ -147,7 +153,8 @@ class OpenCollection(ABC, Generic[_EngineT]):
 
             def fetch(batch: Sequence[int], limit: int) -> Rankings:
                 """The rows of some of the queries, with the scores that are given out."""
-                rankings = ask([positions[number] for number in batch], limit, condition)
+                query_positions = [positions[number] for number in batch]
+                rankings = ask(query_positions, limit, condition)
                 return [self._scored_rows(rows) for rows in rankings]
 
             rankings = top_k(fetch, len(positions), k, max_tied)
@@ -210,6 +217,7 @@ class OwnCollection(OpenCollection[Writer]):
 
     @property
     def metric(self) -> MetricName:
+        """The cosine: all vectors are stored at length 1."""
         return "cosine"
 
     def unfiltered(self) -> OwnCollection:
@@ -240,9 +248,8 @@ class OwnCollection(OpenCollection[Writer]):
         """Adds chunks; one whose id is stored replaces it. Of an id given twice the last counts."""
         rows = unit_rows(vectors, self._dimension)
         if len(rows) != len(chunks):
-            raise StoreError(
-                f"{counted(len(chunks), 'chunk')} came with {counted(len(rows), 'vector')}"
-            )
+            chunk_count = counted(len(chunks), "chunk")
+            raise StoreError(f"{chunk_count} came with {counted(len(rows), 'vector')}")
         encoded = [encode(chunk) for chunk in chunks]  # all, so that each is checked
         last_positions: dict[str, int] = {}
         for position, chunk in enumerate(chunks):
@@ -318,16 +325,13 @@ class OwnCollection(OpenCollection[Writer]):
 
         def ask(batch: Sequence[int], limit: int, condition: Any) -> Rankings:
             """Asks the store for the rankings of some of the queries."""
-            return engine.best_sums([queries[position] for position in batch], limit, condition)
+            batch_queries = [queries[position] for position in batch]
+            return engine.best_sums(batch_queries, limit, condition)
 
-        return self._ranked(
-            ask,
-            range(len(queries)),
-            len(queries),
-            k=k,
-            filters=filters,
-            max_tied=max(_MAX_TIED, k + 1),
-        )
+        count = len(queries)
+        # Many chunks may tie by words: of a question of one word, all of equal length.
+        max_tied = max(_MAX_TIED, k + 1)
+        return self._ranked(ask, range(count), count, k=k, filters=filters, max_tied=max_tied)
 
     def word_weights(self, numbers: Sequence[int]) -> list[float | None]:
         """Inverse document frequencies as the store counts them; None where no chunk has a word."""
@@ -341,7 +345,10 @@ class OwnCollection(OpenCollection[Writer]):
 
 
 def check_identity(identity: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A copy of a collection's identity, as JSON gives it back."""
+    """A copy of a collection's identity, as JSON gives it back.
+
+    So the identity of a new collection equals that of one that was read from a store.
+    """
     try:
         text = json.dumps(dict(identity or {}), allow_nan=False)
         return cast("dict[str, Any]", json.loads(text))
@@ -385,14 +392,18 @@ def finite_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> Ro
             f"the {what} has {rows.shape[1]} dimensions, the collection {dimension}: was it "
             "indexed with another embedder?"
         )
-    good = np.isfinite(rows).all(axis=1)
-    if not good.all():
-        raise StoreError(f"{what} {int(np.flatnonzero(~good)[0])} holds NaN or infinity")
+    are_finite = np.isfinite(rows).all(axis=1)
+    if not are_finite.all():
+        first_bad = int(np.flatnonzero(~are_finite)[0])
+        raise StoreError(f"{what} {first_bad} holds NaN or infinity")
     return rows
 
 
 def unit_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> Rows:
-    """The vectors as float32 at unit length; rows of zeros stay zeros."""
+    """The vectors as float32 at unit length; rows of zeros stay zeros.
+
+    Lengths are computed in float64: in float32 the sum of many squares would be rounded too far.
+    """
     rows = finite_rows(vectors, dimension, what=what).astype(np.float64)
     # Divided by the greatest first: the square of a very long or short row would not be finite.
     size = np.abs(rows).max(axis=1, keepdims=True, initial=0.0)

@@ -49,7 +49,10 @@ _VERSION = 2
 
 
 class ReadableDatabase(ABC):
-    """Connects when something is asked of it; its collections are those of other programs."""
+    """A database whose collections other programs fill: ragbench reads them.
+
+    It connects when something is asked of it: wrong settings are refused before that.
+    """
 
     failures: tuple[type[Exception], ...] = ()
     """What the engine raises; known once its package is loaded."""
@@ -122,7 +125,7 @@ class ReadableDatabase(ABC):
 
 
 class WritableDatabase(ReadableDatabase):
-    """One that ragbench makes collections in; disconnects when the last of them is closed."""
+    """A database that ragbench makes collections in; disconnects when the last one is closed."""
 
     ranks_words: ClassVar[bool] = False
     """Whether its writers are `ragbench.search.stores.base.WordWriter` where a collection asks."""
@@ -180,9 +183,8 @@ class WritableDatabase(ReadableDatabase):
         check_name(name)
         if type(dimension) is not int or dimension < 1:
             raise StoreError(f"vectors have a length of at least 1, found {dimension!r}")
-        info = CollectionInfo(
-            name=name, dimension=dimension, identity=check_identity(identity), words=words
-        )
+        checked = check_identity(identity)
+        info = CollectionInfo(name=name, dimension=dimension, identity=checked, words=words)
         with self.connected() as connection:
             if name in self.names(connection):
                 raise StoreError(f"{self.address}: there is a collection '{name}' already")
@@ -196,7 +198,9 @@ class WritableDatabase(ReadableDatabase):
             engine = self.attach(connection, name)
             if engine is None:
                 names = ", ".join(sorted(self.names(connection)))
-                present = f"there are: {names}" if names else "it holds none"
+                present = "it holds none"
+                if names:
+                    present = f"there are: {names}"
                 raise StoreError(f"{self.address}: there is no collection '{name}'; {present}")
             store = OwnCollection(engine, name, self, lambda: self._release(name))
             self._open[name] += 1
@@ -225,11 +229,15 @@ Database: TypeAlias = WritableDatabase
 
 
 def fitted_name(name: str) -> str:
-    """A collection's name as every engine takes it: the name itself where that fits."""
+    """A collection's name as every engine takes it: the name itself where that fits.
+
+    Any other becomes 20 of its letters, by which people recognise it, and a digest of all of it.
+    """
     if _FIT.fullmatch(name):
         return name
-    slug = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_")[:20]
-    return f"c_{slug}_{blake2b(name.encode(), digest_size=8).hexdigest()}"
+    slug = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_")
+    digest = blake2b(name.encode(), digest_size=8).hexdigest()
+    return f"c_{slug[:20]}_{digest}"
 
 
 def info_to_json(info: CollectionInfo) -> str:
@@ -281,10 +289,11 @@ def server_url(address: str, engine: str, forms: str) -> tuple[str, str, str]:
 
     Clients take the three apart, and their messages show the URL.
     """
-    url = urlsplit(address.partition("+")[2])
+    _, _, text = address.partition("+")
+    url = urlsplit(text)
     if url.scheme not in ("http", "https") or not url.hostname:
         raise ConfigError(f"'{mask_url(address)}' is not an address of {engine}: write {forms}")
-    host = url.netloc.rpartition("@")[2]  # with its port
+    _, _, host = url.netloc.rpartition("@")  # with its port
     user = unquote(url.username or "")
     password = unquote(url.password or "")
     return urlunsplit(url._replace(netloc=host)), user, password
@@ -297,6 +306,7 @@ def server_url(address: str, engine: str, forms: str) -> tuple[str, str, str]:
 # server the end of an indexing tells: it compares what the collection holds with what was written.
 
 _LOCK = ".ragbench.lock"
+"""The file in a store's folder that is held locked."""
 
 
 def being_written(address: str) -> StoreError:
@@ -333,9 +343,9 @@ def sole_writer(folder: Path | None, address: str, *, patience: float = 0.0) -> 
 
 
 STORES = Registry(kind="stores")
+"""Engines that ragbench fills, by what addresses begin with."""
 FOREIGN_STORES = Registry(kind="foreign_stores")
-
-
+"""Engines whose collections are read; some are among `STORES`, too."""
 _ON_DISK = ("chroma", "memory", "milvus", "qdrant")
 """Engines whose addresses end with a path."""
 
@@ -357,7 +367,11 @@ def is_read_only(address: str) -> bool:
 
 
 def check_store_address(address: str) -> str:
-    """The name of the engine, which ragbench must be able to fill."""
+    """The name of the engine, which ragbench must be able to fill.
+
+    Raises:
+        ConfigError: it only reads collections of that engine, or there is none of the name.
+    """
     if is_read_only(address):
         raise ConfigError(
             f"'{mask_url(address)}': ragbench searches collections of {_engine(address)} and fills "
@@ -396,7 +410,9 @@ def open_database(address: str) -> Database:
 
 def _engine(address: str) -> str:
     """The engine's name: of ``qdrant+http://HOST`` that is ``qdrant``."""
-    return address.partition(":")[0].partition("+")[0]
+    scheme, _, _ = address.partition(":")
+    name, _, _ = scheme.partition("+")
+    return name
 
 
 def open_store(address: str, collection: str) -> OwnCollection:

@@ -22,23 +22,29 @@ from ragbench.search.stores.base import Effort, MetricName, Row, Rows, Space, Wo
 from ragbench.search.stores.database import ReadableDatabase, server_url
 from ragbench.search.stores.mapping import FieldMapping
 
-_MOST = 10_000
-"""``index.max_result_window``, unless somebody has changed it."""
+_MAX_ROWS = 10_000
+"""Rows that one search can give: ``index.max_result_window``, unless somebody has changed it."""
 _CANDIDATES = 100
 """The least that a search by vectors looks at in each shard."""
-_TEXTS = ("text", "match_only_text")
-_VECTORS = ("dense_vector", "knn_vector", "sparse_vector", "rank_features")
+_TEXT_TYPES = ("text", "match_only_text")
+"""Types of fields that are cut into words, and found by them."""
+_VECTOR_TYPES = ("dense_vector", "knn_vector", "sparse_vector", "rank_features")
 """Types of fields that no search gives back: chunks do not show them, and they are large."""
 _TIMEOUT = 60
-"""Seconds."""
+"""Seconds that a request may take; a large index takes longer than the clients' own 10."""
 _NATIVE = 'a JSON object of their query language, such as {"term": {"team": "legal"}}'
+"""What a native filter is, for the error of one that is none."""
 
 
 class ElasticDatabase(ReadableDatabase):
     """A server of either kind; its collections are its indices."""
 
     def __init__(self, address: str, kind: type[Elasticsearch]) -> None:
-        """A server of an address; nothing is reached yet."""
+        """A server of an address; nothing is reached yet.
+
+        Args:
+            kind: the class of its indices, which knows the client of the server.
+        """
         forms = f"{kind.extra}+https://USER:PASSWORD@HOST:9200"
         login = server_url(address, kind.extra.capitalize(), forms)
         super().__init__(mask_url(address), lambda: kind.connected(*login))
@@ -68,13 +74,12 @@ class ElasticDatabase(ReadableDatabase):
         for path, settings in fields.items():
             if settings["type"] == kind.vector_type:
                 vector_fields.append(path)
-            elif settings["type"] in _TEXTS:
+            elif settings["type"] in _TEXT_TYPES:
                 text_fields.append(path)
 
         vector = mapping.chosen_vector(name, vector_fields)
-        words_field = mapping.chosen_words(
-            name, text_fields, usual=_usual_text(mapping, text_fields)
-        )
+        usual_text = _usual_text(mapping, text_fields)
+        words_field = mapping.chosen_words(name, text_fields, usual=usual_text)
         words = None
         if words_field is not None:
             words = Words(field=words_field, ranking="BM25 of the index")
@@ -87,21 +92,27 @@ class ElasticDatabase(ReadableDatabase):
         # Elasticsearch calls it dims, OpenSearch dimension.
         dimension = vector_settings.get("dims", vector_settings.get("dimension"))
         dimension = int(dimension) if dimension else None
-        return kind(
-            client=connection,
-            name=name,
-            space=Space(vector=vector, dimension=dimension, metric=metric),
-            words=words,
-            fields=fields,
-        )
+        space = Space(vector=vector, dimension=dimension, metric=metric)
+        return kind(client=connection, name=name, space=space, words=words, fields=fields)
 
 
 def _usual_text(mapping: FieldMapping, texts: Sequence[str]) -> str | None:
-    """The text that is searched by words where none is named: that of the chunks."""
+    """The text that is searched by words where none is named: that of the chunks.
+
+    It is the one that the mapping names, or the only one with a usual name. None where several have
+    such names: the user is asked which.
+    """
     if mapping.text in texts:
         return mapping.text
-    usual = [path for path in texts if path.rpartition(".")[2] in field_names("hit")["text"]]
-    return usual[0] if len(usual) == 1 else None
+    usual_names = field_names("hit")["text"]
+    usual_paths: list[str] = []
+    for path in texts:
+        _, _, name = path.rpartition(".")  # of a field in an object its own name counts
+        if name in usual_names:
+            usual_paths.append(path)
+    if len(usual_paths) != 1:
+        return None
+    return usual_paths[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +122,7 @@ class Elasticsearch:
     A row's fields are its ``_source``. What OpenSearch does otherwise is in its own class.
     """
 
-    row_limit = _MOST
+    row_limit = _MAX_ROWS
     key = None
     extra: ClassVar[str] = "elasticsearch"
     """The extra with the client's package; addresses begin with it, too."""
@@ -159,7 +170,7 @@ class Elasticsearch:
         return int(self.client.count(index=self.name)["count"])
 
     def sample(self, limit: int) -> list[Row]:
-        """Any documents, with no score: a search for all gives each of them 1."""
+        """Any documents, to see their fields; scores are 0, since a search for all gives each 1."""
         rows = self._hits({"query": {"match_all": {}}}, limit)
         return [row._replace(score=0.0) for row in rows]
 
@@ -174,7 +185,9 @@ class Elasticsearch:
             exists=lambda field: {"exists": {"field": field}},
             prefix=lambda field, text: {"prefix": {self._exact(field): {"value": text}}},
         )
-        parts = [] if filters is None else [dialect(filters)]
+        parts: list[dict[str, Any]] = []
+        if filters is not None:
+            parts.append(dialect(filters))
         if native is not None:
             parts.append(checked_native(native, dict, "Elasticsearch and OpenSearch", _NATIVE))
         return parts or None
@@ -192,7 +205,10 @@ class Elasticsearch:
                 f"the index '{self.name}' is searched through its graph alone: leave exact out, "
                 "or set ef"
             )
-        return [self._nearest(row.tolist(), limit, condition, effort.ef) for row in rows]
+        rankings: list[list[Row]] = []
+        for row in rows:
+            rankings.append(self._nearest(row.tolist(), limit, condition, effort.ef))
+        return rankings
 
     def _nearest(self, query: list[float], limit: int, condition: Any, ef: int | None) -> list[Row]:
         """The rows nearest to one vector; ``ef`` is how many candidates are looked at."""
@@ -201,7 +217,7 @@ class Elasticsearch:
             "field": self.space.vector,
             "query_vector": query,
             "k": limit,
-            "num_candidates": min(candidates, _MOST),
+            "num_candidates": min(candidates, _MAX_ROWS),  # more are refused
         }
         if condition:
             knn["filter"] = condition
@@ -226,23 +242,33 @@ class Elasticsearch:
         Args:
             request: what is looked for, as ``query`` or ``knn``.
         """
-        vectors = [path for path, field in self.fields.items() if field["type"] in _VECTORS]
+        vectors: list[str] = []
+        for path, field in self.fields.items():
+            if field["type"] in _VECTOR_TYPES:
+                vectors.append(path)
         body: dict[str, Any] = {"size": limit, "_source": {"excludes": vectors}, **request}
         answer = self.client.search(index=self.name, body=body)
-        if answer.get("timed_out") or answer.get("_shards", {}).get("failed"):
+        # A partial answer comes without an error: figures made of it would be too low.
+        shards = answer.get("_shards", {})
+        if answer.get("timed_out") or shards.get("failed"):
             raise StoreError(
                 f"the index '{self.name}' answered in part only: shards failed or took too long"
             )
         rows: list[Row] = []
         for hit in answer["hits"]["hits"]:
+            source = hit.get("_source") or {}  # an index may keep none
             score = float(hit.get("_score") or 0.0)
-            rows.append(Row(str(hit["_id"]), hit.get("_source") or {}, score))
+            rows.append(Row(str(hit["_id"]), source, score))
         return rows
 
     def _exact(self, name: str) -> str:
-        """The field that keeps whole values: of an analysed text its subfield that does."""
+        """The field that keeps whole values: of an analysed text its subfield that does.
+
+        A filter for "Legal" over the analysed field itself would find nothing: its words are
+        usually kept in small letters.
+        """
         field = self.fields.get(name)
-        if field is None or field["type"] not in _TEXTS:
+        if field is None or field["type"] not in _TEXT_TYPES:
             return name
         subfields = cast("Mapping[str, Any]", field.get("fields") or {})
         for subfield, settings in subfields.items():
@@ -275,23 +301,33 @@ class OpenSearch(Elasticsearch):
     def connected(cls, host: str, user: str, password: str) -> Any:
         """The package's client of a server; it knows no keys, only users with a password."""
         package = cls.client_package()
-        login: dict[str, Any] = {"http_auth": (user, password)} if user else {}
+        login: dict[str, Any] = {}
+        if user:
+            login["http_auth"] = (user, password)
         return package.OpenSearch(host, timeout=_TIMEOUT, **login)
 
     @staticmethod
     def space_type(settings: Mapping[str, Any]) -> str:
         """How vectors are compared: newer versions say it of the field, older ones of a method."""
         method = cast("Mapping[str, Any]", settings.get("method") or {})
-        return str(settings.get("space_type") or method.get("space_type") or "l2")
+        space_type = settings.get("space_type") or method.get("space_type")
+        if not space_type:
+            return "l2"  # the plugin's default
+        return str(space_type)
 
     def _nearest(self, query: list[float], limit: int, condition: Any, ef: int | None) -> list[Row]:
-        """The rows nearest to one vector, in the k-NN plugin's own query."""
+        """The rows nearest to one vector, in the k-NN plugin's own query.
+
+        Args:
+            ef: how many candidates are looked at; None leaves it to the index.
+        """
         knn: dict[str, Any] = {"vector": query, "k": limit}
         if ef is not None:
             knn["method_parameters"] = {"ef_search": max(ef, limit)}
         if condition:
             knn["filter"] = {"bool": {"filter": condition}}
-        rows = self._hits({"query": {"knn": {self.space.vector: knn}}}, limit)
+        query_body = {"knn": {self.space.vector: knn}}
+        rows = self._hits({"query": query_body}, limit)
         settings = self.fields[self.space.vector]
         space_type = self.space_type(settings)
         method = cast("Mapping[str, Any]", settings.get("method") or {})
@@ -301,6 +337,7 @@ class OpenSearch(Elasticsearch):
         return _measured(rows, space_type)
 
 
+# ``parts.toml`` names these two for addresses that begin so.
 open_elasticsearch = partial(ElasticDatabase, kind=Elasticsearch)
 open_opensearch = partial(ElasticDatabase, kind=OpenSearch)
 
@@ -309,24 +346,36 @@ def _within(range_: Range) -> dict[str, Any]:
     """A range in the query language; dates are compared in milliseconds since 1970."""
     limits: dict[str, Any] = dict(range_.limits())
     if range_.of_dates:
+        # Whole milliseconds: the format knows no fractions.
         limits = {word: int(limit) for word, limit in limits.items()}
         limits["format"] = "epoch_millis"
     return {"range": {range_.field: limits}}
 
 
 def _flat(properties: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The fields of a mapping with their settings; of objects their fields, by their paths."""
+    """The fields of a mapping with their settings; of objects their fields, by their paths.
+
+    Queries name a field by its path, such as ``metadata.team``.
+    """
     for name, settings in properties.items():
         path = f"{prefix}{name}"
         if "properties" in settings:
             yield from _flat(settings["properties"], f"{path}.")
         else:
+            # Readers ask each field for its type: one that is left out is empty.
             yield path, {"type": "", **settings}
 
 
 def _measured(rows: Sequence[Row], space_type: str) -> list[Row]:
-    """Rows with the measure itself in the place of the score that was made of it."""
-    return [row._replace(score=_measure(row.score, space_type)) for row in rows]
+    """Rows with the measure itself in the place of the score that was made of it.
+
+    So a threshold means the same for every store.
+    """
+    measured_rows: list[Row] = []
+    for row in rows:
+        measure = _measure(row.score, space_type)
+        measured_rows.append(row._replace(score=measure))
+    return measured_rows
 
 
 def _measure(score: float, space_type: str) -> float:

@@ -62,9 +62,15 @@ class FieldMapping:
         return cast("FieldMapping", from_settings(cls, fields, where=where))
 
     def described(self) -> str:
-        """The mapping in one line, such as ``text=page_content  vector=dense``."""
-        fields: dict[str, str | None] = asdict(self)
-        return "  ".join(f"{name}={value}" for name, value in fields.items() if value)
+        """The mapping in one line, such as ``text=page_content  vector=dense``.
+
+        A user checks by it what was guessed of a collection.
+        """
+        parts: list[str] = []
+        for name, value in asdict(self).items():
+            if value:
+                parts.append(f"{name}={value}")
+        return "  ".join(parts)
 
     def places(self) -> dict[str, tuple[str, ...]]:
         """The paths of what is read out of a row, by name; only those that are known."""
@@ -79,7 +85,15 @@ class FieldMapping:
         return places
 
     def chosen_vector(self, name: str, vectors: Sequence[str]) -> str:
-        """The vector of a collection that is searched: the one that is named, or the only one."""
+        """The vector of a collection that is searched: the one that is named, or the only one.
+
+        Args:
+            name: of the collection, for messages.
+            vectors: the names of those that it has; one without a name is empty.
+
+        Raises:
+            ConfigError: it has none, not this one, or several of which none is named.
+        """
         vector = self.vector
         if vector is None and len(vectors) == 1:
             return vectors[0]
@@ -101,7 +115,18 @@ class FieldMapping:
     def chosen_words(
         self, name: str, fields: Sequence[str], usual: str | None = None
     ) -> str | None:
-        """What is searched by words; None where there is nothing, or several and none is named."""
+        """What is searched by words; None where there is nothing, or several and none is named.
+
+        Unlike a vector, nothing need be there: a search by vectors alone is possible.
+
+        Args:
+            name: of the collection, for messages.
+            fields: what it has for such a search.
+            usual: the field that is taken where the user names none.
+
+        Raises:
+            ConfigError: the collection has not what the user names.
+        """
         words = self.words or usual
         if words is None and len(fields) == 1:
             return fields[0]
@@ -113,7 +138,11 @@ class FieldMapping:
         return words
 
     def checked_metric(self, name: str, metric: MetricName) -> MetricName:
-        """The metric that the store says; it contradicts none that is named."""
+        """The metric that the store says.
+
+        Raises:
+            ConfigError: the user names another one, by which the store cannot search.
+        """
         if self.metric is not None and self.metric != metric:
             raise ConfigError(
                 f"the collection '{name}' compares vectors by {metric}, not by {self.metric}: "
@@ -169,7 +198,7 @@ def complete_mapping(
 
 
 def _absent_fields(name: str, mapping: FieldMapping, sample: _Sample) -> list[str]:
-    """What is named, such as ``title=heading``, and is in no row.
+    """What the user names, such as ``title=heading``, and is in no row: probably a slip.
 
     Raises:
         ConfigError: the text or the id is in no row; nothing could be read without them.
@@ -207,15 +236,23 @@ class _Sample:
         for row in self._rows:
             paths.update(dict.fromkeys(row.fields))
         for row in self._rows:
-            paths.update(dict.fromkeys(path for path, _ in text_paths(row.fields)))
+            for path, _ in text_paths(row.fields):
+                paths[path] = None
         return list(paths)
 
     def field_list(self) -> str:
         """The fields that there are, as the last sentence of an error."""
-        return f"There are: {listed(self.paths()) or 'no fields at all'}"
+        paths = listed(self.paths())
+        if not paths:
+            paths = "no fields at all"
+        return f"There are: {paths}"
 
     def likeliest_text(self, prefixes: Sequence[str]) -> str | None:
-        """The usual path of a text that holds one in most rows; None where none does."""
+        """The usual path of a text that holds one in most rows; None where none does.
+
+        Of paths that do so equally the first counts: a field of the row itself comes before one of
+        its metadata.
+        """
         likeliest = None
         most_texts = 0
         # LlamaIndex keeps a text within the JSON of its node.
@@ -267,15 +304,19 @@ def json_value(value: object) -> Any:
             pairs, or values that are nested too deep.
     """
     try:
-        plain = orjson.loads(orjson.dumps(value, _written, orjson.OPT_NON_STR_KEYS))
+        text = orjson.dumps(value, _replacement, orjson.OPT_NON_STR_KEYS)
+        plain = orjson.loads(text)
     except (TypeError, RecursionError) as error:
         raise ValueProblem(str(error)) from error
     check_depth(plain)
     return plain
 
 
-def _written(value: object) -> object:
-    """What orjson writes in the place of a value that it does not know."""
+def _replacement(value: object) -> object:
+    """What orjson writes in the place of a value that it does not know.
+
+    Clients of databases give types of Python that JSON has no word for.
+    """
     if isinstance(value, Decimal):
         return float(value)
     if isinstance(value, (bytes, bytearray)):
@@ -299,7 +340,10 @@ _TROUBLES = {
 
 
 class AttachedRows:
-    """Makes chunks of rows, and remembers which rows something was wrong with."""
+    """Makes chunks of rows, and remembers which rows something was wrong with.
+
+    Rows of other programs are never refused: one bad row must not end a search.
+    """
 
     def __init__(self, mapping: FieldMapping) -> None:
         """The mapping is complete: it names the text."""
@@ -320,7 +364,9 @@ class AttachedRows:
 
     def warnings(self) -> list[str]:
         """What was wrong with how many rows so far, a line each."""
-        paths = {name: shortened_line(path or "") for name, path in asdict(self.mapping).items()}
+        paths: dict[str, str] = {}
+        for name, path in asdict(self.mapping).items():
+            paths[name] = shortened_line(path or "")
         lines: list[str] = []
         for trouble, ids in self._troubled.items():
             has = "has" if len(ids) == 1 else "have"
@@ -345,16 +391,21 @@ class AttachedRows:
         document_id = _identifier(document)
         if document_id is None and not is_missing(document):
             self.note("document_id", own_id)
+        # No file can hold half of a surrogate pair: question marks take their place.
+        writable_text = text.encode("utf-8", "replace").decode()
         return Chunk(
             id=self._id(row, own_id, used_ids),
-            text=text.encode("utf-8", "replace").decode(),  # no file can hold a lone surrogate
+            text=writable_text,
             score=row.score,
             document_id=document_id,
             metadata=self._metadata(row, own_id),
         )
 
     def _id(self, row: Row, own_id: str, used_ids: set[str]) -> str:
-        """A row's id, with a number where a row before it has the same."""
+        """A row's id, with a number where a row before it has the same.
+
+        Ranks are counted by ids: two chunks of one result must not share one.
+        """
         id_ = own_id
         if self.mapping.id is not None:
             mapped = _identifier(self._value(row, "id"))
@@ -403,9 +454,11 @@ class AttachedRows:
         return fields
 
     def _value(self, row: Row, name: str) -> object:
-        """What a row has as its text, id, document or title; None where nobody knows where."""
+        """What a row has as its text, id, document or title; None where its path is not known."""
         read = self._getters.get(name)
-        return None if read is None else read(row.fields)
+        if read is None:
+            return None
+        return read(row.fields)
 
     def note(self, trouble: str, id: str) -> None:
         """Remembers that something was wrong with a row; ``_TROUBLES`` says what can be."""
@@ -413,8 +466,8 @@ class AttachedRows:
 
 
 def _identifier(value: object) -> str | None:
-    """A value as an id; None where it is none."""
-    if isinstance(value, Decimal):
+    """A value as an id, which is a text; None where it is none."""
+    if isinstance(value, Decimal):  # as it is written: 12345678901234567890 is no float
         return str(value)
     try:
         id_ = as_id(json_value(value))
@@ -430,7 +483,10 @@ FieldGroups = Iterator[tuple[str, Mapping[str, object]]]
 
 
 def _all_groups(fields: Mapping[str, object]) -> FieldGroups:
-    """All fields of the row itself, then those of the usual objects with metadata."""
+    """All fields of the row itself, then those of the usual objects with metadata.
+
+    Such an object is dissolved: filters and reports name its fields, not the object.
+    """
     row_fields: dict[str, object] = {}
     for name, value in fields.items():
         if name not in METADATA_NAMES or not is_object(value):
@@ -443,7 +499,7 @@ def _all_groups(fields: Mapping[str, object]) -> FieldGroups:
 
 
 def _picked_groups(fields: Mapping[str, object], paths: Iterable[str]) -> FieldGroups:
-    """The fields at these paths: of an object its fields."""
+    """The fields at the paths that a user names for the metadata: of an object its fields."""
     for path in paths:
         value = getter(path)(fields)
         parent, _, name = path.rpartition(".")

@@ -45,9 +45,13 @@ class MemoryDatabase(WritableDatabase):
 
     def __init__(self, address: str = "memory:") -> None:
         """Collections in the folder of the address, or in memory alone where it names none."""
+        folder = None
         path = address.removeprefix("memory:")
-        super().__init__(address, folder=Path(path) if path else None)
+        if path:
+            folder = Path(path)
+        super().__init__(address, folder=folder)
         self._collections: dict[str, Memory] = {}
+        """Those that this process has opened, by name."""
 
     def load(self) -> tuple[type[Exception], ...]:
         """No package to import: only reading and writing the folder can fail."""
@@ -71,7 +75,8 @@ class MemoryDatabase(WritableDatabase):
 
     def make(self, connection: None, info: CollectionInfo) -> None:
         """Makes an empty collection, in the folder too, so that other processes see its name."""
-        collection = Memory(info, self.address, self._collection_folder(info.name))
+        folder = self._collection_folder(info.name)
+        collection = Memory(info, self.address, folder)
         self._collections[info.name] = collection
         collection.save()
 
@@ -104,7 +109,8 @@ class MemoryDatabase(WritableDatabase):
             return None
         # A name may hold characters that a file's name may not. Dots are escaped too, as "." and
         # ".." would lead to other folders.
-        return self.folder / quote(name, safe=" ").replace(".", "%2E")
+        file_name = quote(name, safe=" ").replace(".", "%2E")
+        return self.folder / file_name
 
 
 class Memory:
@@ -134,13 +140,14 @@ class Memory:
 
     @classmethod
     def load(cls, name: str, address: str, folder: Path) -> Memory:
-        """Reads what `_write_folder` wrote.
+        """The collection that `_write_folder` wrote into a folder.
 
         Raises:
             StoreError: another release wrote it, or a file is damaged or does not fit the others.
         """
 
         def damaged(error: Exception) -> StoreError:
+            """The error of a file that cannot be read, with what to do."""
             problem = f"the collection '{name}' is damaged ({words_of(error)}): index anew"
             return StoreError(f"{address}: {problem}")
 
@@ -160,6 +167,7 @@ class Memory:
                 fields = orjson.loads(line)
                 collection._chunks.append(stored_chunk(fields, None))
                 collection._digests[fields["chunk_id"]] = fields["digest"]
+            # Without pickles: a file that somebody else wrote could run code.
             with np.load(folder / index["vectors"], allow_pickle=False) as arrays:
                 collection._vectors = arrays["vectors"]
             shape = (len(lines), info.dimension)
@@ -192,14 +200,15 @@ class Memory:
         content = blake2b(lines, digest_size=10)
         content.update(np.ascontiguousarray(vectors).tobytes())
         digest = content.hexdigest()
-        chunks_name = f"chunks-{digest}.jsonl"
-        vectors_name = f"vectors-{digest}.npz"
+        chunks_file = folder / f"chunks-{digest}.jsonl"
+        vectors_file = folder / f"vectors-{digest}.npz"
         make_private_folder(folder)
         # Named by their content: files of these names hold just this.
-        if not ((folder / chunks_name).is_file() and (folder / vectors_name).is_file()):
-            with written_whole(folder / chunks_name, is_text=False) as file:
+        are_written = chunks_file.is_file() and vectors_file.is_file()
+        if not are_written:
+            with written_whole(chunks_file, is_text=False) as file:
                 file.write(lines)
-            with written_whole(folder / vectors_name, is_text=False) as file:
+            with written_whole(vectors_file, is_text=False) as file:
                 np.savez(file, vectors=vectors)
         index = {
             "version": _VERSION,
@@ -207,22 +216,22 @@ class Memory:
             "identity": self._info.identity,
             "complete": self._info.complete,
             "count": len(self._chunks),
-            "chunks": chunks_name,
-            "vectors": vectors_name,
+            "chunks": chunks_file.name,
+            "vectors": vectors_file.name,
         }
         with written_whole(folder / _INDEX) as file:
             file.write(json.dumps(index, indent=2).encode() + b"\n")
         # Nothing refers to the files of earlier states any more.
-        for old in [*folder.glob("chunks-*.jsonl"), *folder.glob("vectors-*.npz")]:
-            if old.name not in (chunks_name, vectors_name):
-                old.unlink(missing_ok=True)
+        for file_of_state in [*folder.glob("chunks-*.jsonl"), *folder.glob("vectors-*.npz")]:
+            if file_of_state not in (chunks_file, vectors_file):
+                file_of_state.unlink(missing_ok=True)
 
     def read_info(self) -> CollectionInfo:
         """What was written last: no other process changes it while this one has it open."""
         return self._info
 
     def write_info(self, info: CollectionInfo) -> None:
-        """Keeps it, and writes the folder: chunks reach the disk with the next mark."""
+        """Keeps it, and writes the folder: chunks that were written since reach the disk now."""
         with self._lock:
             self._info = info
             self._unsaved = True
@@ -261,7 +270,7 @@ class Memory:
     def remove(self, ids: Sequence[str]) -> None:
         """Removes chunks; the vectors of the others move up, and room behind them is given up."""
         with self._lock:
-            # An id that is not there gives None, which is no row.
+            # Of an id that is not there the position is None, which is no row.
             removed = {self._positions.get(id_) for id_ in ids}
             remaining = [row for row in range(len(self._chunks)) if row not in removed]
             self._vectors = self._vectors[remaining]
@@ -273,16 +282,22 @@ class Memory:
     def stored(self, ids: Sequence[str]) -> list[Chunk]:
         """The chunks themselves, which the searches share; see `read`."""
         with self._lock:
-            return [self._chunks[self._positions[id_]] for id_ in ids if id_ in self._positions]
+            chunks: list[Chunk] = []
+            for id_ in ids:
+                position = self._positions.get(id_)
+                if position is not None:
+                    chunks.append(self._chunks[position])
+            return chunks
 
     def rows(self, ids: Sequence[str]) -> dict[str, Rows]:
         """The vectors of those chunks that are there."""
         with self._lock:
             rows: dict[str, Rows] = {}
             for id_ in ids:
-                # Copies, so that they neither change with a later write nor keep the whole array.
-                if id_ in self._positions:
-                    rows[id_] = self._vectors[self._positions[id_]].copy()
+                position = self._positions.get(id_)
+                if position is not None:
+                    # A copy, which neither changes with a later write nor keeps the whole array.
+                    rows[id_] = self._vectors[position].copy()
             return rows
 
     def digests(self) -> dict[str, str]:
@@ -353,7 +368,8 @@ class Memory:
         positions = (rough_scores >= threshold).nonzero()[0]
         if passing is not None:
             positions = passing[positions]
-        scores = (self._vectors[positions].astype(np.float64) * query).sum(axis=1)
+        vectors = self._vectors[positions].astype(np.float64)
+        scores = (vectors * query).sum(axis=1)
         if k < len(scores):  # `top_k` sorts them, so here is only a cut
             order = np.argsort(-scores, kind="stable")[:k]
             positions = positions[order]

@@ -28,10 +28,12 @@ from ragbench.search.stores.database import ReadableDatabase, server_url
 from ragbench.search.stores.mapping import FieldMapping
 
 _METRICS: dict[str, MetricName] = {"COSINE": "cosine", "IP": "dot", "L2": "euclid"}
+"""How vectors are compared, by Milvus' names."""
 _NATIVE = "an expression, such as 'year >= 2023'"
+"""What a native filter is, for the error of one that is none."""
 _TIMEOUT = 60.0
-"""Seconds."""
-_MOST = 16384
+"""Seconds that a request may take."""
+_MAX_ROWS = 16384
 """The most hits that Milvus gives for one query."""
 
 
@@ -58,15 +60,14 @@ def open_milvus(address: str) -> MilvusDatabase:
 
     def open_client() -> Any:
         """The client of a server, made when something is first asked of the database."""
-        return require("pymilvus", extra="milvus").MilvusClient(
-            uri, user=user, password=password, timeout=_TIMEOUT
-        )
+        pymilvus = require("pymilvus", extra="milvus")
+        return pymilvus.MilvusClient(uri, user=user, password=password, timeout=_TIMEOUT)
 
     return MilvusDatabase(mask_url(address), open_client)
 
 
 class MilvusDatabase(ReadableDatabase):
-    """A server, or a database of Milvus Lite in this process."""
+    """A server, or a database of Milvus Lite in this process; its logs are silenced."""
 
     def load(self) -> tuple[type[Exception], ...]:
         """The client's exceptions, and the plain ones that it and Milvus Lite raise."""
@@ -115,14 +116,8 @@ class MilvusDatabase(ReadableDatabase):
         if words_field is not None:
             words = Words(field=words_field, ranking="BM25 of Milvus")
 
-        return Milvus(
-            client=connection,
-            name=name,
-            space=Space(vector=vector, dimension=dimensions[vector], metric=metric),
-            key=key,
-            words=words,
-            types=types,
-        )
+        space = Space(vector=vector, dimension=dimensions[vector], metric=metric)
+        return Milvus(client=connection, name=name, space=space, key=key, words=words, types=types)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -132,7 +127,7 @@ class Milvus:
     A row's fields are its entity's.
     """
 
-    row_limit = _MOST
+    row_limit = _MAX_ROWS
     client: Any
     name: str
     space: Space
@@ -150,15 +145,18 @@ class Milvus:
 
     @quiet()
     def sample(self, limit: int) -> list[Row]:
-        """Any entities with all their fields."""
+        """Any entities with all their fields, to see what there is; their scores mean nothing."""
         rows = self.client.query(self.name, filter="", limit=limit, output_fields=["*"])
         return [self._row(row, 0.0) for row in rows]
 
     def condition(self, filters: Filter | None, native: object) -> str:
         """The filters and a native expression, as one expression of Milvus."""
-        parts = [] if filters is None else [_expression(filters, self.types)]
+        parts: list[str] = []
+        if filters is not None:
+            parts.append(_expression(filters, self.types))
         if native is not None:
-            parts.append(f"({checked_native(native, str, 'Milvus', _NATIVE)})")
+            expression = checked_native(native, str, "Milvus", _NATIVE)
+            parts.append(f"({expression})")
         return " and ".join(parts)
 
     @property
@@ -167,7 +165,8 @@ class Milvus:
         """Whether every vector is compared: an index of the type FLAT has no graph and no lists."""
         for index_name in self.client.list_indexes(self.name):
             index = self.client.describe_index(self.name, index_name)
-            if index["field_name"] == self.space.vector and index.get("index_type") != "FLAT":
+            is_of_vector = index["field_name"] == self.space.vector
+            if is_of_vector and index.get("index_type") != "FLAT":
                 return False
         return True
 
@@ -228,7 +227,9 @@ class Milvus:
 
 
 _quoted = partial(json.dumps, ensure_ascii=False)
+"""A value as Milvus' expressions write it, which is as in JSON."""
 _SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+"""Signs of comparison, by the words of a filter's range."""
 
 
 def _expression(filters: Filter, fields: Mapping[str, str]) -> str:
@@ -243,7 +244,9 @@ def _expression(filters: Filter, fields: Mapping[str, str]) -> str:
         if path in fields or "." not in path:
             return path
         name, *keys = path.split(".")
-        return name + "".join(f"[{json.dumps(key)}]" for key in keys)
+        for key in keys:
+            name += f"[{json.dumps(key)}]"
+        return name
 
     def exists(field: str) -> str:
         """Tests a field of the schema for null, and a dynamic one for being there."""
@@ -257,7 +260,7 @@ def _expression(filters: Filter, fields: Mapping[str, str]) -> str:
         tests = [f"{name_of(field)} == {_quoted(value)}" for value in values]
         return f"({' or '.join(tests)})"
 
-    return Dialect(
+    dialect = Dialect(
         both=lambda parts: f"({' and '.join(parts)})",
         either=lambda parts: f"({' or '.join(parts)})",
         denied=lambda part: f"(not {part})",
@@ -265,7 +268,8 @@ def _expression(filters: Filter, fields: Mapping[str, str]) -> str:
         within=lambda range_: _within(name_of(range_.field), range_),
         exists=exists,
         prefix=lambda field, prefix: _prefix(name_of(field), field, prefix),
-    )(filters)
+    )
+    return dialect(filters)
 
 
 def _within(name: str, range_: Range) -> str:
@@ -275,7 +279,9 @@ def _within(name: str, range_: Range) -> str:
             f"filter on '{range_.field}': Milvus compares no dates; give its own expression as "
             "the native filter"
         )
-    tests = [f"{name} {_SIGNS[word]} {limit!r}" for word, limit in range_.limits().items()]
+    tests: list[str] = []
+    for word, limit in range_.limits().items():
+        tests.append(f"{name} {_SIGNS[word]} {limit!r}")
     return f"({' and '.join(tests)})"
 
 
@@ -293,8 +299,9 @@ def _metric(client: Any, name: str, vector: str) -> MetricName:
     """How a collection's vectors are compared, as the index over them says."""
     for index_name in client.list_indexes(name):
         index = client.describe_index(name, index_name)
-        if index["field_name"] == vector and index["metric_type"] in _METRICS:
-            return _METRICS[index["metric_type"]]
+        metric = index["metric_type"]
+        if index["field_name"] == vector and metric in _METRICS:
+            return _METRICS[metric]
     raise ConfigError(
         f"the collection '{name}' has no index of '{vector}' by {', '.join(_METRICS)}: it cannot "
         "be searched"
@@ -302,8 +309,12 @@ def _metric(client: Any, name: str, vector: str) -> MetricName:
 
 
 def _lite(path: str, address: str) -> Any:
-    """Opens a database of Milvus Lite in this process."""
-    require("milvus_lite", extra="milvus")
+    """Opens a database of Milvus Lite in this process.
+
+    Raises:
+        StoreError: it is of an earlier version, or cannot be opened.
+    """
+    require("milvus_lite", extra="milvus")  # pymilvus imports it: a missing one is named here
     if Path(path).is_file():
         raise StoreError(f"{address}: is a file; Milvus Lite 3 keeps a folder: name another path")
     exceptions = require("pymilvus.exceptions", extra="milvus")

@@ -67,7 +67,7 @@ _INFOS = "ragbench_collections"
 _TIMEOUT = 15
 """Seconds until a server that does not answer counts as down."""
 _MAKING = 0x72616762
-"""The number of the lock that makes collections one after the other."""
+"""The number of the lock that makes collections one after the other: "ragb" in ASCII."""
 _COLUMNS = {
     "chunk_id": "text",
     "document_id": "text",
@@ -115,8 +115,8 @@ class PgvectorDatabase(WritableDatabase):
         connection = psycopg.connect(self._dsn, autocommit=True, connect_timeout=_TIMEOUT)
         try:
             # Metadata are read with each hit.
-            set_loads = require("psycopg.types.json", extra="pgvector").set_json_loads
-            set_loads(orjson.loads, connection)
+            json_types = require("psycopg.types.json", extra="pgvector")
+            json_types.set_json_loads(orjson.loads, connection)  # faster than the standard library
             # What exists already need not be reported.
             connection.execute("SET client_min_messages = warning")
             # The type must exist for that; where ragbench has made a table, it does.
@@ -140,13 +140,15 @@ class PgvectorDatabase(WritableDatabase):
         if table is None:
             return None
         vectors = {column.name: column for column in table.columns if column.is_vector}
-        vector = vectors[mapping.chosen_vector(name, list(vectors))]
+        vector_name = mapping.chosen_vector(name, list(vectors))
+        vector = vectors[vector_name]
         key = primary_key(connection, table)
         if key is None and mapping.id is None:
             raise ConfigError(
                 f"the table '{name}' has no primary key of one column: name its id with "
                 "--field id=COLUMN"
             )
+        # The user's word comes first: a table may have indexes by several metrics, or none.
         metrics = index_metrics(connection, table, vector)
         metric = mapping.metric
         if not metric and len(metrics) == 1:
@@ -174,10 +176,9 @@ class PgvectorDatabase(WritableDatabase):
             # Looked for again: another process may have made it before the lock was free.
             if info.name in self.names(connection):
                 raise StoreError(f"{self.address}: there is a collection '{info.name}' already")
-            statements = tables.table("ragbench.search.stores", "pgvector")["make"]
-            connection.execute(
-                statements.format(table=_own_table(info.name), dimension=info.dimension)
-            )
+            template = tables.table("ragbench.search.stores", "pgvector")["make"]
+            statements = template.format(table=_own_table(info.name), dimension=info.dimension)
+            connection.execute(statements)
             entry = (info.name, info_to_json(info))
             connection.execute(f"INSERT INTO {_INFOS} VALUES (%s, %s)", entry)
 
@@ -186,8 +187,9 @@ class PgvectorDatabase(WritableDatabase):
         try:
             connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
         except require("psycopg", extra="pgvector").Error as error:
+            problem = str(error).splitlines()[0]
             raise StoreError(
-                f"{self.address}: pgvector cannot be used there ({str(error).splitlines()[0]}): "
+                f"{self.address}: pgvector cannot be used there ({problem}): "
                 "install it on the server, then run CREATE EXTENSION vector as a superuser"
             ) from error
         connection.execute(
@@ -241,7 +243,9 @@ class PgvectorTable:
         """
         self.space = space
         self.key = key
-        self.words = None if lexemes is None else lexemes.words
+        self.words = None
+        if lexemes is not None:
+            self.words = lexemes.words
         self._lexemes = lexemes
         self._connection = connection
         self._table = escaped(table.sql)
@@ -297,8 +301,9 @@ class PgvectorTable:
             elif effort.ef is not None:
                 self._connection.execute(f"SET LOCAL hnsw.ef_search = {effort.ef}")
             for row in rows:
-                query = f"[{','.join(map(repr, row.tolist()))}]"
-                hits = self._fetch(select, query, *values, limit)
+                # A vector as pgvector writes it: [0.25,-0.5]. `repr` keeps all digits.
+                numbers = ",".join(map(repr, row.tolist()))
+                hits = self._fetch(select, f"[{numbers}]", *values, limit)
                 rankings.append([self._row(hit) for hit in hits])
         return rankings
 
@@ -319,7 +324,11 @@ class PgvectorTable:
         for text in texts:
             question = text.replace("\0", " ")  # which PostgreSQL refuses
             hits = self._fetch(select, self._lexemes.configuration, question, *values, limit)
-            rankings.append([self._row(hit)._replace(score=float(hit[0])) for hit in hits])
+            ranking: list[Row] = []
+            for hit in hits:
+                rank_of_hit = float(hit[0])  # no distance: `_row` would negate it
+                ranking.append(self._row(hit)._replace(score=rank_of_hit))
+            rankings.append(ranking)
         return rankings
 
     def _fetch(self, sql: str, *values: object) -> list[Any]:
@@ -339,16 +348,20 @@ class PgvectorTable:
 
     def _row(self, row: Sequence[Any]) -> Row:
         """A row as `_outputs` selects it; its distance becomes a score, higher for nearer rows."""
-        distance = row[0]
-        fields = dict(zip(self._column_names, row[1:], strict=True))
-        identifier = "" if self.key is None else str(fields[self.key])
+        distance, *values = row
+        fields = dict(zip(self._column_names, values, strict=True))
+        identifier = ""
+        if self.key is not None:
+            identifier = str(fields[self.key])
         # A cosine distance is one minus the cosine; the inner product comes as its negative.
-        score = 1.0 - distance if self.space.metric == "cosine" else -distance
+        score = -distance
+        if self.space.metric == "cosine":
+            score = 1.0 - distance
         return Row(identifier, fields, float(score))
 
 
 class OwnTable(PgvectorTable):
-    """One that ragbench fills; see `ragbench.search.stores.base.Writer`."""
+    """A table that ragbench fills; see `ragbench.search.stores.base.Writer`."""
 
     read = staticmethod(stored_chunk)
 
@@ -357,12 +370,10 @@ class OwnTable(PgvectorTable):
         columns: list[SqlColumn] = []
         for column in _READ:
             columns.append(SqlColumn(name=column, kind=_COLUMNS[column], dimension=None))
-        super().__init__(
-            connection,
-            SqlTable(sql=_own_table(name), columns=tuple(columns)),
-            Space(vector="embedding", dimension=None, metric="dot"),
-            key="chunk_id",
-        )
+        table = SqlTable(sql=_own_table(name), columns=tuple(columns))
+        # Vectors are stored at length 1: their inner product is the cosine, and cheaper.
+        space = Space(vector="embedding", dimension=None, metric="dot")
+        super().__init__(connection, table, space, key="chunk_id")
         self._address = address
         self._name = name
         # To look rows up is as fast as to read on, wherever a table is in memory or on a SSD.
@@ -376,7 +387,8 @@ class OwnTable(PgvectorTable):
         rows = self._fetch(f"SELECT info FROM {_INFOS} WHERE name = %s", self._name)
         if not rows:
             raise StoreError(f"{self._address}: the collection '{self._name}' was removed")
-        return info_from_json(rows[0][0], self._address)
+        [(info,)] = rows
+        return info_from_json(info, self._address)
 
     def write_info(self, info: CollectionInfo) -> None:
         """Replaces the entry; a complete collection is analysed first, once for all its writes."""
@@ -387,7 +399,9 @@ class OwnTable(PgvectorTable):
 
     def condition(self, filters: Filter | None, native: object) -> Sql:
         """The filter over the plain columns; own collections are given no native one."""
-        return EVERYTHING if filters is None else own_condition(filters)
+        if filters is None:
+            return EVERYTHING
+        return own_condition(filters)
 
     def write(self, chunks: Sequence[StoredChunk], rows: Rows) -> None:
         """Adds or replaces chunks in one transaction: all of them, or none."""

@@ -19,6 +19,7 @@ from ragbench.search.stores.base import checked_native
 from ragbench.search.stores.record import field_key, straight_path
 
 _SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+"""SQL's signs of comparison, by the words of a filter's range."""
 _EXACT = 2.0**53
 """Numbers below it are the same whole numbers as decimals and as floats."""
 # Types of columns, by what their values are compared with.
@@ -79,7 +80,10 @@ def _either(parts: Iterable[Sql]) -> Sql:
 
 
 def _denied(part: Sql) -> Sql:
-    """Where the part is false or unknown: what is missing is null, and NOT null is null."""
+    """Where the part is false or unknown: in SQL what is missing is null, and NOT null is null.
+
+    ragbench's filters count a row without the field as one that is not equal.
+    """
     return Sql(sql=f"(NOT coalesce({part.sql}, false))", values=part.values)
 
 
@@ -88,18 +92,27 @@ _SQL = partial(Dialect[Sql], both=joined, either=_either, denied=_denied)
 
 
 def column_condition(filters: Filter, columns: Sequence[SqlColumn]) -> Sql:
-    """A folded filter over the columns of a table that ragbench did not make."""
+    """A folded filter over the columns of a table that ragbench did not make.
+
+    Raises:
+        ConfigError: the filter names a column that the table has not.
+    """
 
     def column(field: str) -> _Column:
         """How a field of these columns is tested, by its kind."""
         return _column(field, columns)
 
-    return _SQL(
-        equal=lambda field, values: _either(column(field).equal(value) for value in values),
+    def equals_any(field: str, values: Sequence[Scalar]) -> Sql:
+        """Whether the field equals one of the values."""
+        return _either(column(field).equal(value) for value in values)
+
+    dialect = _SQL(
+        equal=equals_any,
         within=lambda range_: column(range_.field).within(range_),
         exists=lambda field: column(field).exists(),
         prefix=lambda field, prefix: column(field).prefix(prefix),
-    )(filters)
+    )
+    return dialect(filters)
 
 
 def native_condition(text: object) -> Sql:
@@ -110,7 +123,8 @@ def native_condition(text: object) -> Sql:
 
 def quoted(name: str) -> str:
     """A column's name in a statement with placeholders: a percent sign is none."""
-    return ('"' + name.replace('"', '""') + '"').replace("%", "%%")
+    doubled_quotes = name.replace('"', '""')
+    return f'"{doubled_quotes}"'.replace("%", "%%")
 
 
 class _Json(Record, kw_only=False):
@@ -121,7 +135,10 @@ class _Json(Record, kw_only=False):
 
     @property
     def value(self) -> str:
-        """The SQL that takes the value out, as JSON; null where a key is missing."""
+        """The SQL that takes the value out, as JSON; null where a key is missing.
+
+        ``->`` leads to a key without making a text of what lies there.
+        """
         steps = "".join(f"->{_literal(key)}" for key in self.path)
         return f"({self.column}{steps})"
 
@@ -131,11 +148,13 @@ class _Json(Record, kw_only=False):
             as_float = number(value)
             if as_float is not None and abs(as_float) >= _EXACT:
                 # As decimals, and so in containment, two numbers differ that are one float.
-                return self._any_item("number", "(item #>> '{}')::float8 = %s::float8", as_float)
+                same_float = "(item #>> '{}')::float8 = %s::float8"
+                return self._any_item("number", same_float, as_float)
         # GIN indexes know containment. Of a list one item has to be equal.
         contains = f"{self.column} @> %s::jsonb"
-        values = (self._nested(value), self._nested([value]))
-        return Sql(sql=f"({contains} OR {contains})", values=values)
+        by_itself = self._nested(value)
+        in_list = self._nested([value])
+        return Sql(sql=f"({contains} OR {contains})", values=(by_itself, in_list))
 
     def exists(self) -> Sql:
         """The path leads to a value, and that is not null in JSON, which SQL takes for a value."""
@@ -224,7 +243,7 @@ class _Plain(Record, kw_only=False):
 
 
 class _Other(_Json, kw_only=False):
-    """A column of another type: a date is compared as one, the rest as JSON."""
+    """A column of another type, such as an array: a date is compared as one, the rest as JSON."""
 
     name: str = ""
     kind: str = ""
@@ -242,7 +261,10 @@ _Column = _Json | _Plain
 
 
 def _column(field: str, columns: Sequence[SqlColumn]) -> _Column:
-    """The column of a field, or the path into a column of JSON that its dots lead along."""
+    """The column of a field, or the path into a column of JSON that its dots lead along.
+
+    Its type decides how it is tested: PostgreSQL refuses what it cannot compare.
+    """
     by_name = {column.name: column for column in columns}
     name, _, path = field.partition(".")
     if field in by_name:  # a column whose own name may have dots comes first
@@ -253,20 +275,26 @@ def _column(field: str, columns: Sequence[SqlColumn]) -> _Column:
         raise ConfigError(
             f"filter: there is no column '{field}'; there are: {', '.join(sorted(by_name))}"
         )
+    sql = quoted(name)
     if column.kind in _JSON:
         keys: Sequence[str] = ()
         if path:
             keys = path.split(".")
-        return _Json(f"{quoted(name)}::jsonb", keys)
+        return _Json(f"{sql}::jsonb", keys)
     if column.kind in (*_NUMBERS, *_TEXTS, "bool"):
-        return _Plain(quoted(name), column.kind)
-    return _Other(f"to_jsonb({quoted(name)})", (), quoted(name), column.kind)
+        return _Plain(sql, column.kind)
+    return _Other(f"to_jsonb({sql})", (), sql, column.kind)
 
 
 def _own(field: str, test: Callable[[_Json], Sql], document: Sql | None) -> Sql:
     """A condition on a field: where a path of keys leads to it, and where it is spelled out.
 
-    `document` is the same condition on the column with the document's id, where there is one.
+    A name with dots may mean a path into objects or a key with dots; both places are looked at.
+
+    Args:
+        test: makes the condition for a path into a column.
+        document: the same condition on the column with the document's id; None where it is false
+            of any id.
     """
     key = field_key(field)
     spelled = test(_Json("fields", (key,)))
@@ -291,7 +319,12 @@ def _own_equal(field: str, values: Sequence[Scalar]) -> Sql:
     """A field equals one of the values; of them only texts can be a document's id."""
     texts = [value for value in values if isinstance(value, str)]
     document = Sql(sql="document_id = ANY(%s)", values=(texts,))
-    return _own(field, lambda json_: _either(json_.equal(value) for value in values), document)
+
+    def equals_any(json_: _Json) -> Sql:
+        """Whether the value at a path equals one of the values."""
+        return _either(json_.equal(value) for value in values)
+
+    return _own(field, equals_any, document)
 
 
 def _own_range(range_: Range) -> Sql:
@@ -299,19 +332,24 @@ def _own_range(range_: Range) -> Sql:
     if not range_.of_dates:
         # A document's id is a text, and lies within no range of numbers.
         return _own(range_.field, lambda json_: json_.within(range_), None)
-    moment = f"((dates->>{_literal(field_key(range_.field))})::float8)"
-    return _compared(moment, range_.limits(), "::float8")
+    key = _literal(field_key(range_.field))
+    milliseconds = f"((dates->>{key})::float8)"
+    return _compared(milliseconds, range_.limits(), "::float8")
+
+
+def _own_exists(field: str) -> Sql:
+    """A field has a value."""
+    return _own(field, _Json.exists, Sql(sql="document_id IS NOT NULL"))
+
+
+def _own_prefix(field: str, prefix: str) -> Sql:
+    """A text begins so."""
+    document = Sql(sql="starts_with(document_id, %s)", values=(prefix,))
+    return _own(field, lambda json_: json_.prefix(prefix), document)
 
 
 own_condition: Dialect[Sql] = _SQL(
-    equal=_own_equal,
-    within=_own_range,
-    exists=lambda field: _own(field, _Json.exists, Sql(sql="document_id IS NOT NULL")),
-    prefix=lambda field, prefix: _own(
-        field,
-        lambda json_: json_.prefix(prefix),
-        Sql(sql="starts_with(document_id, %s)", values=(prefix,)),
-    ),
+    equal=_own_equal, within=_own_range, exists=_own_exists, prefix=_own_prefix
 )
 """A folded filter over the columns that ragbench writes."""
 
@@ -319,11 +357,12 @@ own_condition: Dialect[Sql] = _SQL(
 def _compared(value: str, bounds: dict[str, Any], cast: str = "") -> Sql:
     """An expression between bounds, each as a placeholder with a cast behind it."""
     comparisons = [f"{value} {_SIGNS[word]} %s{cast}" for word in bounds]
-    return Sql(sql=f"({' AND '.join(comparisons)})", values=tuple(bounds.values()))
+    sql = " AND ".join(comparisons)
+    return Sql(sql=f"({sql})", values=tuple(bounds.values()))
 
 
 def _days(range_: Range) -> dict[str, Any]:
-    """Dates that PostgreSQL reads: a year or a month is its first day."""
+    """The bounds as dates that PostgreSQL reads: a year or a month is its first day."""
     days: dict[str, Any] = {}
     for word, bound in range_.bounds().items():
         text = str(bound)

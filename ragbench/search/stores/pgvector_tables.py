@@ -53,10 +53,13 @@ def fetch_rows(connection: Any, sql: str, *values: object) -> list[Any]:
 
 
 def catalogue_rows(connection: Any, query: str, *values: object) -> list[Any]:
-    """The rows of a query of ``pgvector.toml``."""
-    return fetch_rows(
-        connection, tables.table("ragbench.search.stores", "pgvector")[query], *values
-    )
+    """The rows of a query of ``pgvector.toml``, which holds those that are long.
+
+    Args:
+        query: its name there.
+    """
+    queries = tables.table("ragbench.search.stores", "pgvector")
+    return fetch_rows(connection, queries[query], *values)
 
 
 def escaped(sql: str) -> str:
@@ -74,7 +77,8 @@ def tables_with_vectors(connection: Any) -> list[str]:
     collections = _visible_table(connection, "langchain_pg_collection")
     if collections is not None and "langchain_pg_embedding" in names:
         names.remove("langchain_pg_embedding")
-        names += [row[0] for row in fetch_rows(connection, f"SELECT name FROM {collections}")]
+        rows = fetch_rows(connection, f"SELECT name FROM {collections}")
+        names += [row[0] for row in rows]
     return names
 
 
@@ -96,13 +100,19 @@ def find_table(connection: Any, name: str) -> SqlTable | None:
     parts = fetch_rows(connection, f"SELECT uuid FROM {collections} WHERE name = %s", name)
     if not parts:
         return None
-    return SqlTable(sql=embeddings, columns=_columns(connection, embeddings), part=parts[0][0])
+    [collection_id] = parts[0]
+    columns = _columns(connection, embeddings)
+    return SqlTable(sql=embeddings, columns=columns, part=collection_id)
 
 
 def _visible_table(connection: Any, *parts: str) -> str | None:
     """The quoted name of a table on the search path, or in a schema; None where it is not."""
-    quoted_parts = ['"' + part.replace('"', '""') + '"' for part in parts]
-    [(sql,)] = fetch_rows(connection, "SELECT to_regclass(%s)::text", ".".join(quoted_parts))
+    quoted_parts: list[str] = []
+    for part in parts:
+        doubled_quotes = part.replace('"', '""')
+        quoted_parts.append(f'"{doubled_quotes}"')
+    name = ".".join(quoted_parts)
+    [(sql,)] = fetch_rows(connection, "SELECT to_regclass(%s)::text", name)
     return cast("str | None", sql)
 
 
@@ -117,13 +127,22 @@ def _columns(connection: Any, sql: str) -> tuple[SqlColumn, ...]:
 
 
 def primary_key(connection: Any, table: SqlTable) -> str | None:
-    """The column that is the table's primary key; None where it has none, or one of several."""
+    """The column that is the table's primary key; None where it has none, or one of several.
+
+    It is the id of chunks where the user names no other column.
+    """
     keys = catalogue_rows(connection, "keys", table.sql)
-    return keys[0][0] if len(keys) == 1 else None
+    if len(keys) != 1:
+        return None
+    name: str = keys[0][0]
+    return name
 
 
 def index_metrics(connection: Any, table: SqlTable, vector: SqlColumn) -> list[MetricName]:
-    """How the indexes on a column compare its vectors."""
+    """How the indexes on a column compare its vectors.
+
+    Neither the column nor its type says so: the application chose it when it made the index.
+    """
     metrics: list[MetricName] = []
     for (operator_class,) in catalogue_rows(connection, "operators", table.sql, vector.name):
         parts = str(operator_class).split("_")  # such as halfvec_l2_ops
@@ -137,7 +156,10 @@ def stored_dimension(connection: Any, table: SqlTable, vector: SqlColumn) -> int
     name = quoted(vector.name)
     query = f"SELECT vector_dims({name}) FROM {escaped(table.sql)} WHERE {name} IS NOT NULL LIMIT 1"
     rows = fetch_rows(connection, query)
-    return int(rows[0][0]) if rows else None
+    if not rows:
+        return None
+    [dimension] = rows[0]
+    return int(dimension)
 
 
 def find_lexemes(
@@ -151,8 +173,11 @@ def find_lexemes(
     field = mapping.chosen_words(name, candidates)
     if field is None:
         return None
+    configured = None
     generated = catalogue_rows(connection, "generated", table.sql, field)
-    configured = _CONFIGURED.search(str(generated[0][0])) if generated else None
+    if generated:
+        [generating_expression] = generated[0]
+        configured = _CONFIGURED.search(str(generating_expression))
     ranking_note = ""
     # Questions have to be cut into words as the column was: as the user says, as the column's own
     # expression says, or else without stems, which is reported as an assumption.
@@ -182,6 +207,7 @@ def let_indexes_look_on(connection: Any) -> None:
 
     Without, it gives 40 rows at most, however many are asked for.
     """
+    # A database without pgvector has no vectors to search, and no such setting.
     if fetch_rows(connection, "SELECT to_regtype('vector')") == [(None,)]:
         return
     connection.execute("SELECT NULL::vector")  # pgvector's settings are there once it is loaded

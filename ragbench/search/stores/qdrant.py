@@ -44,7 +44,7 @@ DENSE = "dense"
 WORDS = "words"
 """The sparse vector of a collection that ranks by words itself; the store weighs them."""
 KEPT = ["chunk_id", "document_id", "text", "start", "end", "metadata"]
-"""What of a payload a chunk is made of."""
+"""Keys of a payload that a chunk is made of; the others serve filters alone."""
 _MAX_INDEXED_FIELDS = 16
 """Fields of metadata that have an index of their own: each makes writing slower."""
 _BATCH = 500
@@ -58,7 +58,8 @@ KEY = "ragbench"
 _NAMESPACE = uuid.UUID("6f3c6b5e-3a53-5d0c-9d39-1c0f9f2f9a54")
 """Of the UUIDs of points; with another one no stored chunk would be recognised."""
 _DELETED = 0.05
-"""From such a share of removed chunks on a segment with words is rewritten."""
+"""From such a share of removed chunks on a segment with words is rewritten: until then, the chunks
+that are gone still count in what a word is worth."""
 
 
 Point = tuple[str, dict[str, Any], dict[str, Any]]
@@ -103,13 +104,12 @@ class QdrantServerDatabase(WritableDatabase):
             # A query has one vector: those with many a point compare otherwise.
             if vector and vector.multivector_config is None:
                 vectors[vector_name] = vector
-        chosen = mapping.chosen_vector(name, list(vectors))
-        distance = cast("MetricName", vectors[chosen].distance.value.lower())
-        space = Space(
-            vector=chosen,
-            dimension=int(vectors[chosen].size),
-            metric=mapping.checked_metric(name, distance),
-        )
+        vector_name = mapping.chosen_vector(name, list(vectors))
+        vector = vectors[vector_name]
+        # Qdrant's names for how vectors are compared are those of ragbench, but for capitals.
+        distance = cast("MetricName", vector.distance.value.lower())
+        metric = mapping.checked_metric(name, distance)
+        space = Space(vector=vector_name, dimension=int(vector.size), metric=metric)
         language = mapping.language or "english"
         words = None
         sparse = mapping.chosen_words(name, list(params.sparse_vectors or ()))
@@ -121,9 +121,13 @@ class QdrantServerDatabase(WritableDatabase):
         return QdrantPayloads(connection, name, space, words, language)
 
     def names(self, connection: Any) -> list[str]:
-        """Of all collections those with ragbench's mark."""
-        marks = [read_mark(connection, name) for name in self.listed(connection)]
-        return [name_from_json(mark, self.address) for mark in marks if mark is not None]
+        """Of all collections those with ragbench's mark, which holds the user's name for it."""
+        names: list[str] = []
+        for server_name in self.listed(connection):
+            mark = read_mark(connection, server_name)
+            if mark is not None:
+                names.append(name_from_json(mark, self.address))
+        return names
 
     def make(self, connection: Any, info: CollectionInfo) -> None:
         """An empty collection; what is kept with it are its metadata."""
@@ -199,11 +203,20 @@ class ClientCollection:
         if not queries:
             return []
         models = qdrant_models()
-        settings = {"using": using or None, "limit": limit, "filter": condition}
-        settings["with_payload"] = self._payload
+        params = None  # the server's own settings
         if effort != NORMAL:
-            settings["params"] = models.SearchParams(hnsw_ef=effort.ef, exact=effort.exact)
-        requests = [models.QueryRequest(query=query, **settings) for query in queries]
+            params = models.SearchParams(hnsw_ef=effort.ef, exact=effort.exact)
+        requests: list[Any] = []
+        for query in queries:
+            request = models.QueryRequest(
+                query=query,
+                using=using or None,  # a collection's single vector has no name
+                limit=limit,
+                filter=condition,
+                params=params,
+                with_payload=self._payload,
+            )
+            requests.append(request)
         responses: Any = self._client.query_batch_points(self._name, requests)
         return [response.points for response in responses]
 
@@ -255,16 +268,20 @@ class QdrantPayloads(ClientCollection):
         return rankings
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
-        """The points that match each question, written as fastembed's ``Qdrant/bm25`` writes it."""
+        """The points that match each question, written as fastembed's ``Qdrant/bm25`` writes it.
+
+        A question has to be cut into words as the passages of the collection were.
+        """
         assert self.words is not None
-        vector = qdrant_models().SparseVector
+        make_vector = qdrant_models().SparseVector
         rankings: list[list[Row]] = [[] for _ in texts]
         queries: list[Any] = []
         positions: list[int] = []
         for position, text in enumerate(texts):
             numbers = fastembed_words(text, self._language)
             if numbers:  # Qdrant refuses a query without any
-                queries.append(vector(indices=numbers, values=[1.0] * len(numbers)))
+                values = [1.0] * len(numbers)
+                queries.append(make_vector(indices=numbers, values=values))
                 positions.append(position)
         answers = self._answers(queries, self.words.field, limit, condition, NORMAL)
         for position, points in zip(positions, answers, strict=True):
@@ -329,11 +346,9 @@ class OwnPoints(ClientCollection):
     ) -> Iterable[Any]:
         """The points of these ids that are there, with some keys of their payload."""
         for start in range(0, len(points), _PAGE):
+            page = list(points[start : start + _PAGE])
             yield from self._client.retrieve(
-                self._name,
-                list(points[start : start + _PAGE]),
-                with_payload=keys,
-                with_vectors=vectors or False,
+                self._name, page, with_payload=keys, with_vectors=vectors or False
             )
 
     def _page(self, keys: list[str], offset: Any) -> Any:
@@ -349,19 +364,24 @@ class OwnPoints(ClientCollection):
     def write(self, chunks: Sequence[StoredChunk], rows: Rows) -> None:
         """Writes chunks as points, in batches: if one fails, those before it stay."""
         plains = [plain(chunk) for chunk in chunks]
+        # Before the points: Qdrant then indexes their fields as it writes them.
         self._index_fields(plains)
         points: list[Point] = []
         for chunk, fields, row in zip(chunks, plains, rows, strict=True):
             vectors = {DENSE: row.tolist()}
             if chunk.words:
                 vectors[WORDS] = self._sparse(chunk.words)
-            payload = {name: value for name, value in fields.items() if value not in (None, {})}
+            payload: dict[str, Any] = {}
+            for name, value in fields.items():
+                if value not in (None, {}):
+                    payload[name] = value
             # The names by themselves, which filters ask for: see `OwnFilters`.
             if fields["fields"]:
                 payload["spelled"] = list(fields["fields"])
             points.append((point_id(chunk.id), vectors, payload))
         for start in range(0, len(points), _BATCH):
-            self._upsert(points[start : start + _BATCH])
+            batch = points[start : start + _BATCH]
+            self._upsert(batch)
 
     def _index_fields(self, chunks: Sequence[Mapping[str, Any]]) -> None:
         """Has the first 16 fields that are seen indexed; each index makes writing slower."""
@@ -377,9 +397,12 @@ class OwnPoints(ClientCollection):
         free = _MAX_INDEXED_FIELDS - len(self._indexed)
         new_names = sorted(kinds.keys() - self._indexed)[:free]
         for name in new_names:
-            self._index(written_path(["metadata", name]), kinds[name])
-            if field_key(name) in dated_keys:
-                self._index(written_path(["dates", field_key(name)]), "float")
+            path = written_path(["metadata", name])
+            self._index(path, kinds[name])
+            key = field_key(name)
+            if key in dated_keys:  # ranges of dates ask for their milliseconds
+                date_path = written_path(["dates", key])
+                self._index(date_path, "float")
         self._indexed.update(new_names)
 
     def stored(self, ids: Sequence[str]) -> list[Mapping[str, Any]]:
@@ -392,7 +415,8 @@ class OwnPoints(ClientCollection):
         points = [point_id(chunk_id) for chunk_id in ids]
         rows: dict[str, Rows] = {}
         for record in self._records(points, ["chunk_id"], [DENSE]):
-            rows[record.payload["chunk_id"]] = np.asarray(record.vector[DENSE], np.float32)
+            chunk_id = record.payload["chunk_id"]
+            rows[chunk_id] = np.asarray(record.vector[DENSE], np.float32)
         return rows
 
     def digests(self) -> dict[str, str]:
@@ -402,7 +426,8 @@ class OwnPoints(ClientCollection):
         while True:
             records, offset = self._page(["chunk_id", "digest"], offset)
             for record in records:
-                digests[record.payload["chunk_id"]] = record.payload["digest"]
+                payload = record.payload
+                digests[payload["chunk_id"]] = payload["digest"]
             if offset is None:
                 return digests
 
@@ -439,17 +464,24 @@ class OwnPoints(ClientCollection):
         for points in self._answers(queries, WORDS, 1, None, NORMAL):
             has_word = bool(points) and points[0].score > 0
             best_points.append(points[0] if has_word else None)
-        chunk_ids = {point.payload["chunk_id"] for point in best_points if point is not None}
-        records = self._records(
-            [point_id(chunk_id) for chunk_id in chunk_ids], ["chunk_id"], [WORDS]
-        )
-        vectors = {record.payload["chunk_id"]: record.vector[WORDS] for record in records}
+
+        # Several words may have the same chunk: it is read once.
+        chunk_ids: set[str] = set()
+        for point in best_points:
+            if point is not None:
+                chunk_ids.add(point.payload["chunk_id"])
+        point_ids = [point_id(chunk_id) for chunk_id in chunk_ids]
+        vectors: dict[str, Any] = {}
+        for record in self._records(point_ids, ["chunk_id"], [WORDS]):
+            vectors[record.payload["chunk_id"]] = record.vector[WORDS]
+
         weights: list[float | None] = []
         for word, point in zip(numbers, best_points, strict=True):
             weight = None
             if point is not None:
                 vector = vectors[point.payload["chunk_id"]]
-                value_in_chunk = vector.values[list(vector.indices).index(word)]
+                place = list(vector.indices).index(word)
+                value_in_chunk = vector.values[place]
                 if value_in_chunk:
                     weight = float(point.score) / float(value_in_chunk)
             weights.append(weight)
@@ -476,7 +508,7 @@ def _index_kind(value: object) -> str | None:
         value = items[0] if items else None
     if isinstance(value, str):
         return "keyword"
-    if isinstance(value, bool):
+    if isinstance(value, bool):  # before numbers, because Python's flags are numbers
         return "bool"
     if number(value) is None:
         return None
@@ -489,7 +521,10 @@ def qdrant_models() -> ModuleType:
 
 
 def read_mark(client: Any, name: str) -> str | None:
-    """What ragbench has written of a collection into its metadata; None where it made it not."""
+    """What ragbench has written of a collection into its metadata.
+
+    None for a collection of another program: that one is read, and never written to.
+    """
     metadata: dict[str, Any] | None = client.get_collection(name).config.metadata
     text = (metadata or {}).get(KEY)
     return text if isinstance(text, str) else None

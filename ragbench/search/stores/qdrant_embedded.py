@@ -42,7 +42,9 @@ _CLIENT_FOLDER = "collection"
 _INFO = "collection.json"
 """Of a collection; a folder without it is none."""
 _SHARD = "shard"
-_SPARE = 128 * 2**20
+"""The folder of the engine's own files in that of a collection."""
+_MIB = 2**20
+_SPARE = 128 * _MIB
 """Bytes that stay free, of which a batch of 500 chunks may take half. The engine writes through
 mapped files, some of them 32 MiB with holes: on a full disk the system ends the process (SIGBUS),
 and no error can be caught."""
@@ -77,8 +79,11 @@ class QdrantEmbeddedDatabase(WritableDatabase):
 
     def names(self, connection: Any) -> list[str]:
         """The collections whose making was finished."""
-        texts = [path.read_text("utf-8", "replace") for path in self._path.glob(f"*/{_INFO}")]
-        return [name_from_json(text, self.address) for text in texts]
+        names: list[str] = []
+        for path in self._path.glob(f"*/{_INFO}"):
+            text = path.read_text("utf-8", "replace")
+            names.append(name_from_json(text, self.address))
+        return names
 
     def make(self, connection: Any, info: CollectionInfo) -> None:
         """Makes the shard, and last the file that makes the folder a collection."""
@@ -182,14 +187,17 @@ class QdrantEmbedded(OwnPoints):
 
     def _index(self, path: str, kind: str) -> None:
         """Has a field indexed for filters, though vectors are searched exactly."""
+        # The client calls a kind "keyword", the engine Keyword.
         schema_type = getattr(self._models.PayloadSchemaType, kind.capitalize())
-        self._shard.update(self._models.UpdateOperation.create_field_index(path, schema_type))
+        operation = self._models.UpdateOperation.create_field_index(path, schema_type)
+        self._shard.update(operation)
 
     def _upsert(self, points: Sequence[Point]) -> None:
         """Adds or replaces points; the space is looked at before each batch, see `_SPARE`."""
         _check_space(self._address, self._info.parent)
         engine_points = [self._models.Point(*point) for point in points]
-        self._shard.update(self._models.UpdateOperation.upsert_points(engine_points))
+        operation = self._models.UpdateOperation.upsert_points(engine_points)
+        self._shard.update(operation)
 
     def _records(
         self, points: Sequence[str], keys: list[str], vectors: list[str] | None = None
@@ -222,7 +230,8 @@ class QdrantEmbedded(OwnPoints):
             requests.append(request)
         if len(requests) == 1:
             return [self._shard.query(requests[0])]
-        answers: list[list[Any]] = self._shard.query_batch(package.QueryBatchRequest(requests))
+        batch = package.QueryBatchRequest(requests)
+        answers: list[list[Any]] = self._shard.query_batch(batch)
         return answers
 
     def _sparse(self, words: WordVector) -> Any:
@@ -235,8 +244,8 @@ def _check_space(address: str, folder: Path) -> None:
     free = shutil.disk_usage(folder).free
     if free < _SPARE:
         raise StoreError(
-            f"{address}: the disk is nearly full: {free / 2**20:,.0f} MiB are free, and the engine "
-            f"needs {_SPARE / 2**20:,.0f} MiB to write safely. Make room, and run the same command "
+            f"{address}: the disk is nearly full: {free / _MIB:,.0f} MiB are free, and the engine "
+            f"needs {_SPARE / _MIB:,.0f} MiB to write safely. Make room, and run the same command "
             "again"
         )
 
@@ -250,7 +259,7 @@ def _write_info(path: Path, info: CollectionInfo) -> None:
 def open_qdrant(address: str) -> QdrantEmbeddedDatabase | QdrantServerDatabase:
     """The database of an address, ``qdrant:FOLDER`` or that of a server."""
     folder = address.removeprefix("qdrant:")
-    if folder and folder != address:
+    if folder and folder != address:  # else the address has another prefix, of a server
         return QdrantEmbeddedDatabase(Path(folder))
     return open_server(address)
 

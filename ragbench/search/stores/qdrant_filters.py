@@ -21,11 +21,12 @@ from ragbench.plugins import np
 from ragbench.search.stores.record import field_key, straight_path
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+"""From which the milliseconds of a filter's dates are counted."""
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 """Keys that a path holds without quotes."""
 
 
-class _Both(Record):
+class _Tests(Record):
     """What must and what must not hold; flat, as what is nested is planned less well."""
 
     must: list[Any] = field(default_factory=list[Any])
@@ -40,34 +41,41 @@ class _Both(Record):
             tests["must_not"] = self.must_not
         return models.Filter(**tests)
 
-    def one(self, models: ModuleType) -> Any:
-        """The only test, or a filter of all."""
+    def as_test(self, models: ModuleType) -> Any:
+        """The only test, or a filter of all, which may stand in the place of a test."""
         if len(self.must) == 1 and not self.must_not:
             return self.must[0]
         return self.filter(models)
 
 
 def written_path(keys: Sequence[str]) -> str:
-    """A path into payloads: quoted where a key holds more than letters and digits."""
+    """A path into payloads, as Qdrant reads it.
+
+    A key is quoted where it holds more than letters and digits: a dot would divide it.
+    """
     parts: list[str] = []
     for key in keys:
-        parts.append(key if _BARE.fullmatch(key) else f'"{key}"')
+        if _BARE.fullmatch(key):
+            parts.append(key)
+        else:
+            parts.append(f'"{key}"')
     return ".".join(parts)
 
 
-def _all(parts: Iterable[_Both]) -> _Both:
+def _all(parts: Iterable[_Tests]) -> _Tests:
     """All of these hold: their lists one after the other, so that nothing is nested."""
     must: list[Any] = []
     must_not: list[Any] = []
     for part in parts:
         must += part.must
         must_not += part.must_not
-    return _Both(must=must, must_not=must_not)
+    return _Tests(must=must, must_not=must_not)
 
 
-def _any(parts: Iterable[_Both], models: ModuleType) -> _Both:
+def _any(parts: Iterable[_Tests], models: ModuleType) -> _Tests:
     """At least one of these holds: a nested filter, as two such parts cannot share one `should`."""
-    return _Both(must=[models.Filter(should=[part.one(models) for part in parts])])
+    tests = [part.as_test(models) for part in parts]
+    return _Tests(must=[models.Filter(should=tests)])
 
 
 class PayloadFilters:
@@ -83,73 +91,86 @@ class PayloadFilters:
         self._range = getattr(models, "RangeFloat", None) or models.Range
 
     def __call__(self, filters: Filter) -> Any:
-        """A folded filter as Qdrant's own."""
+        """A folded filter as Qdrant's own: the dialect walks it, and asks here for each test."""
         dialect = Dialect(
             both=_all,
             either=lambda parts: _any(parts, self.models),
-            denied=lambda part: _Both(must_not=[part.one(self.models)]),
+            denied=lambda part: _Tests(must_not=[part.as_test(self.models)]),
             equal=self.equal,
             within=self.within,
             exists=self.exists,
             prefix=self.prefix,
         )
-        return dialect(filters).filter(self.models)
+        tests = dialect(filters)
+        return tests.filter(self.models)
 
     def native(self, given: object) -> Any:
         """A filter in Qdrant's own JSON, checked by the client's models before it is sent."""
         try:
             return self.models.Filter.model_validate(given)
         except ValueError as error:
+            # Pydantic's errors have a line for each model that was tried: their beginning tells.
             problem = " ".join(str(error).split())[:200]
             raise ConfigError(
                 "the native filter of Qdrant is a JSON object, such as "
                 f'{{"must": [...]}}: {problem}'
             ) from error
 
-    def equal(self, key: str, values: Sequence[Scalar]) -> _Both:
+    def equal(self, key: str, values: Sequence[Scalar]) -> _Tests:
         """A field equals one of the values: texts by one test, flags and numbers by one each."""
         models = self.models
-        parts: list[_Both] = []
+        parts: list[_Tests] = []
         texts = [value for value in values if isinstance(value, str)]
         if len(texts) == 1:
-            parts.append(self._test(key, match=models.MatchValue(value=texts[0])))
+            is_text = models.MatchValue(value=texts[0])
+            parts.append(self._test(key, match=is_text))
         elif texts:
-            parts.append(self._test(key, match=models.MatchAny(any=texts)))
+            is_any_text = models.MatchAny(any=texts)
+            parts.append(self._test(key, match=is_any_text))
         for value in values:
             if isinstance(value, bool):
-                parts.append(self._test(key, match=models.MatchValue(value=self._flag(value))))
+                is_flag = models.MatchValue(value=self._flag(value))
+                parts.append(self._test(key, match=is_flag))
             elif not isinstance(value, str):
                 # Qdrant's match knows whole numbers only, and 1.0 is 1.
                 exactly = number(value)
-                parts.append(self._test(key, range=self._range(gte=exactly, lte=exactly)))
-        return parts[0] if len(parts) == 1 else _any(parts, models)
+                is_number = self._range(gte=exactly, lte=exactly)
+                parts.append(self._test(key, range=is_number))
+        if len(parts) == 1:
+            return parts[0]
+        return _any(parts, models)
 
-    def _test(self, key: str, **condition: Any) -> _Both:
+    def _test(self, key: str, **condition: Any) -> _Tests:
         """A single test of what lies at a path, as `FieldCondition` takes it."""
-        return _Both(must=[self.models.FieldCondition(key=key, **condition)])
+        return _Tests(must=[self.models.FieldCondition(key=key, **condition)])
 
-    def within(self, range_: Range) -> _Both:
+    def within(self, range_: Range) -> _Tests:
         """A number in a range, or a text that Qdrant itself reads as a date."""
         limits: Mapping[str, Any] = range_.limits()
         if not range_.of_dates:
             return self._test(range_.field, range=self._range(**limits))
-        dates = {word: _EPOCH + timedelta(milliseconds=limit) for word, limit in limits.items()}
+        dates: dict[str, datetime] = {}
+        for word, limit in limits.items():
+            dates[word] = _EPOCH + timedelta(milliseconds=limit)
         return self._test(range_.field, range=self.models.DatetimeRange(**dates))
 
-    def exists(self, key: str) -> _Both:
+    def exists(self, key: str) -> _Tests:
         """A field is there, and neither null nor an empty list: Qdrant calls these empty."""
         payload_field = getattr(self.models, "PayloadField", None)
         if payload_field is None:  # the embedded engine's models
-            return _Both(must_not=[self.models.IsEmptyCondition(key=key)])
-        return _Both(must_not=[self.models.IsEmptyCondition(is_empty=payload_field(key=key))])
+            is_empty = self.models.IsEmptyCondition(key=key)
+        else:
+            is_empty = self.models.IsEmptyCondition(is_empty=payload_field(key=key))
+        return _Tests(must_not=[is_empty])
 
-    def prefix(self, key: str, prefix: str) -> _Both:
+    def prefix(self, key: str, prefix: str) -> _Tests:
         """A text, or one in a list, begins so."""
         return self._test(key, match=self.models.MatchPrefix(prefix=prefix))
 
     def _flag(self, value: bool) -> Any:
         """A flag that the models do not take for a number, as the embedded engine's do Python's."""
-        return np.bool_(value) if hasattr(self.models, "RangeFloat") else value
+        is_embedded = hasattr(self.models, "RangeFloat")
+        return np.bool_(value) if is_embedded else value
 
 
 class OwnFilters(PayloadFilters):
@@ -159,32 +180,43 @@ class OwnFilters(PayloadFilters):
     where `_at` says that its value may be.
     """
 
-    def equal(self, key: str, values: Sequence[Scalar]) -> _Both:
-        """The test of any payload, at each place where the value may be."""
-        return self._at(key, partial(super().equal, values=values))
+    def equal(self, key: str, values: Sequence[Scalar]) -> _Tests:
+        """A field equals one of the values, wherever ragbench has written it."""
+        test_at_path = partial(super().equal, values=values)
+        return self._at(key, test_at_path)
 
-    def prefix(self, key: str, prefix: str) -> _Both:
-        """The test of any payload, at each place where the value may be."""
-        return self._at(key, partial(super().prefix, prefix=prefix))
+    def prefix(self, key: str, prefix: str) -> _Tests:
+        """A text begins so, wherever ragbench has written it."""
+        test_at_path = partial(super().prefix, prefix=prefix)
+        return self._at(key, test_at_path)
 
-    def exists(self, key: str) -> _Both:
-        """As for any payload, but an empty list exists."""
-        # An empty list is no value to Qdrant, and one to ragbench.
-        listed = _Both(must=[self._names("lists", key)])
-        test = super().exists
-        return self._at(key, lambda path: _any([test(path), listed], self.models))
+    def exists(self, key: str) -> _Tests:
+        """A field has a value; an empty list is one to ragbench, and none to Qdrant."""
+        is_list = _Tests(must=[self._names("lists", key)])
+        is_not_empty = super().exists
 
-    def within(self, range_: Range) -> _Both:
+        def exists_at(path: str) -> _Tests:
+            """Whether something is at the path, or the field is a list, which may be empty."""
+            return _any([is_not_empty(path), is_list], self.models)
+
+        return self._at(key, exists_at)
+
+    def within(self, range_: Range) -> _Tests:
         """A number in a range, and not in a list; or a date, by its milliseconds in ``dates``."""
-        range_test = self._range(**range_.limits())
+        bounds = self._range(**range_.limits())
         if range_.of_dates:
-            return self._test(written_path(["dates", field_key(range_.field)]), range=range_test)
-        not_listed = _Both(must_not=[self._names("lists", range_.field)])
-        return self._at(
-            range_.field, lambda key: _all([self._test(key, range=range_test), not_listed])
-        )
+            path = written_path(["dates", field_key(range_.field)])
+            return self._test(path, range=bounds)
+        # Qdrant would let a list pass where any of its items does.
+        is_no_list = _Tests(must_not=[self._names("lists", range_.field)])
 
-    def _at(self, field: str, test: Callable[[str], _Both]) -> _Both:
+        def within_at(path: str) -> _Tests:
+            """Whether the value at the path is a number between the bounds."""
+            return _all([self._test(path, range=bounds), is_no_list])
+
+        return self._at(range_.field, within_at)
+
+    def _at(self, field: str, test: Callable[[str], _Tests]) -> _Tests:
         """A test where a path of keys leads to the field, and where it is spelled out.
 
         Args:
@@ -205,9 +237,11 @@ class OwnFilters(PayloadFilters):
         if len(path) == 1 and not of_document:
             return straight
         # Where the field is spelled out, the path leads to another value, which does not count.
-        apart = _all([straight, _Both(must_not=[self._names("spelled", key)])])
-        return _any([apart, spelled], self.models)
+        is_not_spelled = _Tests(must_not=[self._names("spelled", key)])
+        straight_alone = _all([straight, is_not_spelled])
+        return _any([straight_alone, spelled], self.models)
 
     def _names(self, key: str, value: str) -> Any:
         """Whether a list of names in the payload (`lists`, `spelled`) holds a field's name."""
-        return self.models.FieldCondition(key=key, match=self.models.MatchValue(value=value))
+        is_name = self.models.MatchValue(value=value)
+        return self.models.FieldCondition(key=key, match=is_name)

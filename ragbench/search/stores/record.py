@@ -62,8 +62,13 @@ MAX_ID = 2048
 
 
 def similarity(score: float) -> float:
-    """A score as stores give it out: within [-1, 1], to six decimals, never -0.0."""
-    return min(1.0, max(-1.0, round(score, 6))) + 0.0
+    """A score as stores give it out: within [-1, 1], to six decimals, never -0.0.
+
+    Engines round differently: with so many decimals all of them give the same scores.
+    """
+    rounded = round(score, 6)
+    within_limits = min(1.0, max(-1.0, rounded))
+    return within_limits + 0.0  # which makes 0.0 of -0.0
 
 
 _ODD = re.compile("[\x00\ud800-\udfff]")
@@ -89,7 +94,13 @@ class StoredChunk(Record):
 
 
 def encode(chunk: Chunk) -> StoredChunk:
-    """Prepares a chunk for a store; its score is left out."""
+    """Prepares a chunk for a store; its score is left out, which belongs to a search.
+
+    What only some engines keep is refused for all of them, so that a corpus can move to another.
+
+    Raises:
+        StoreError: the id, the text or the metadata hold what not every engine keeps.
+    """
     check_id(chunk.id)
     where = f"chunk '{_short(chunk.id)}'"
     values: dict[str, Any] = {"chunk_id": chunk.id, "text": chunk.text, **origin_of(chunk)}
@@ -129,12 +140,14 @@ def check_id(value: object) -> None:
 
 
 def _short(text: str) -> str:
-    """The beginning of a text that messages show in one line."""
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    """The beginning of a text, at most 60 characters, that messages show in one line."""
+    if len(text) <= 60:
+        return text
+    return f"{text[:57]}..."
 
 
 def plain(stored: StoredChunk) -> dict[str, Any]:
-    """The plain fields of a chunk, by their names; None for what it has not.
+    """The plain fields of a chunk, by their names, which engines keep; None for what it has not.
 
     ``dates``, ``lists`` and ``fields`` hold what an engine's filters could not learn of the
     metadata as they are.
@@ -147,11 +160,13 @@ def plain(stored: StoredChunk) -> dict[str, Any]:
         moment = instant(value)
         if moment is not None:
             dates[field_key(name)] = moment
-        # A name without a path, and a key of the user's that is called as the chunk's own field.
+        # Spelled out is a name without a path, and a key of the user's that is called as the
+        # chunk's own field: engines would look for its value there.
         if name == "document_id" or not _leads_to(chunk.metadata, name, value):
             fields[field_key(name)] = value
         if isinstance(value, list | tuple):
             lists.append(name)
+    # The document's id, too, is a field to filters, but for metadata with a key of this name.
     moment = instant(chunk.document_id)
     if moment is not None and "document_id" not in chunk.metadata:
         dates["document_id"] = moment
@@ -174,22 +189,38 @@ def straight_path(name: str) -> tuple[str, ...] | None:
 
     Not every engine can be given a key with a quotation mark or a backslash.
     """
-    return None if _UNQUOTED.search(name) else tuple(name.split("."))
+    if _UNQUOTED.search(name):
+        return None
+    return tuple(name.split("."))
 
 
 def field_key(name: str) -> str:
-    """How the name of a field is spelled in ``fields`` and ``dates``."""
-    return _UNQUOTED.sub(lambda match: f"%{ord(match.group()):02X}", name)
+    """How the name of a field is spelled in ``fields`` and ``dates``.
+
+    Characters that an engine cannot be given in a path are written as hexadecimal digits.
+    """
+
+    def escaped(match: re.Match[str]) -> str:
+        """A character as a percent sign and its two digits."""
+        return f"%{ord(match.group()):02X}"
+
+    return _UNQUOTED.sub(escaped, name)
 
 
 def _leads_to(metadata: Mapping[str, Any], name: str, value: object) -> bool:
-    """Whether a path of keys leads to the field with this value."""
+    """Whether a path of keys leads to the field with this value.
+
+    The name ``a.b`` may also mean a key with a dot, beside an object ``a`` with another ``b``.
+    """
     path = straight_path(name)
     if path is None:
         return False
     node: object = metadata
     for key in path:
-        node = cast("Any", node).get(key) if isinstance(node, Mapping) else None
+        if isinstance(node, Mapping):
+            node = cast("Any", node).get(key)
+        else:
+            node = None
     return node is value
 
 
@@ -231,8 +262,10 @@ class WordsForm(Record):
         """The words of a chunk: for each the second factor of BM25; empty for one without words."""
         tokens = self.tokens(chunk)
         counts = Counter(map(word_number, tokens))
+        average = self.average or 1.0  # 0 of a collection that was made of chunks without words
+        relative_length = len(tokens) / average
         # The part of the denominator that a long chunk makes larger.
-        damping = self.k1 * (1 - self.b + self.b * len(tokens) / (self.average or 1.0))
+        damping = self.k1 * (1 - self.b + self.b * relative_length)
         return {number: count / (count + damping) for number, count in counts.items()}
 
     def tokens(self, chunk: Chunk) -> list[str]:
@@ -262,7 +295,11 @@ def word_number(token: str) -> int:
 
 
 def check_words(database: object, words: WordsForm | None) -> None:
-    """Refuses to keep words where nothing would rank them."""
+    """Refuses to keep words where nothing would rank them: only some databases do.
+
+    Raises:
+        ConfigError: words are to be kept, and the database has no ranking of its own.
+    """
     if words is None or getattr(database, "ranks_words", False):
         return
     raise ConfigError(
@@ -277,18 +314,19 @@ def fastembed_words(text: str, language: str) -> list[int]:
 
     Each word in small letters is stemmed (Snowball) and hashed (the amount of its 32-bit
     MurmurHash3, seed 0). Stop words need not be left out: no passage has them. What a word is
-    worth the collection knows (``modifier: idf``), so each counts 1.
+    worth the collection knows (``modifier: idf``), so each counts 1. fastembed itself need not be
+    installed for it.
     """
     stemmer: Any = importlib.import_module("Stemmer")
     hashed: Any = require("mmh3", extra="qdrant").hash
     if language not in stemmer.algorithms():
         languages = ", ".join(sorted(stemmer.algorithms()))
         raise ConfigError(f"--field language={language}: there are stemmers for {languages}")
-    words = re.sub(r"[^\w]", " ", text.lower()).split()
-    words = [word for word in words if len(word) <= _LONGEST]
+    letters = re.sub(r"[^\w]", " ", text.lower())
+    words = [word for word in letters.split() if len(word) <= _MAX_WORD_LENGTH]
     stems = stemmer.Stemmer(language).stemWords(words)
     return sorted({abs(hashed(stem)) for stem in stems})
 
 
-_LONGEST = 40
+_MAX_WORD_LENGTH = 40
 """Characters of the longest word that fastembed keeps."""

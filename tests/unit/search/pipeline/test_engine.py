@@ -133,7 +133,7 @@ def test_kept_indexes_have_one_place_and_the_oldest_go_first(
         index = kept_index(tmp_path / name, store)
         os.utime(tmp_path / name, (age, -age + 100))
     size = sum(file.stat().st_size for file in (tmp_path / "old").iterdir())
-    monkeypatch.setattr("ragbench.search.pipeline.sparse_index._MOST_KEPT", 3 * size)
+    monkeypatch.setattr("ragbench.search.pipeline.sparse_index._MAX_CACHE_BYTES", 3 * size)
     with monkeypatch.context() as patched:
         patched.setattr(SparseStrategy, "build", lambda _: pytest.fail("it is kept"))
         found = kept_index(tmp_path / "old", store)
