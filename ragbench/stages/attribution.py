@@ -71,11 +71,15 @@ class FoundGold(NamedTuple):
     def of(cls, trace: Trace, matches: Mapping[str, Compared]) -> FoundGold | None:
         """By gold contexts, or else by the words of the reference; None where there are neither."""
         before = matches.get("retrieve")
-        after = before if trace.post_retrieval is None else matches.get(POST_RETRIEVE)
+        after = before
+        if trace.post_retrieval is not None:
+            after = matches.get(POST_RETRIEVE)
         if isinstance(after, Matched):
             total = sum(grade > 0 for grade in after.grades)
             if total:
-                basis = Basis.IDS if after.is_by_id else Basis.TEXTS
+                basis = Basis.TEXTS
+                if after.is_by_id:
+                    basis = Basis.IDS
                 retrieved: list[frozenset[int]] = []
                 if isinstance(before, Matched):
                     retrieved = _gold_by_chunk(before)
@@ -191,7 +195,9 @@ def _answer_by_value(value: float) -> Answer:
     """The verdict that a value from 0 to 1 of people or a judge stands for."""
     if value == _PARTLY:
         return Answer.PARTLY
-    return Answer.RIGHT if value > _PARTLY else Answer.WRONG
+    if value > _PARTLY:
+        return Answer.RIGHT
+    return Answer.WRONG
 
 
 _ANSWER_BY_WORDS = {True: Answer.RIGHT, False: Answer.WRONG, None: Answer.UNCHECKED}
@@ -278,7 +284,9 @@ def attribute(
     """
     checked = _checked_answer(trace, label, correctness, judge_reason)
     attribution = _attribution(trace, checked, matches, biography, corpus)
-    return replace(attribution, reason=checked.reason) if checked.reason else attribution
+    if checked.reason:
+        return replace(attribution, reason=checked.reason)
+    return attribution
 
 
 def _attribution(
@@ -288,7 +296,7 @@ def _attribution(
     biography: Biography | None,
     corpus: CorpusGold | None,
 ) -> Attribution:
-    """The cause of a case whose answer is compared already; see `attribute`."""
+    """The cause of a case whose answer is compared already: from the surest basis to the least."""
     by_failure = _by_failure(trace, checked.answer)
     if by_failure is not None:
         return by_failure
@@ -362,13 +370,19 @@ def _of_unanswerable(checked: _CheckedAnswer) -> Attribution:
     else:
         cause = Cause.ANSWERED_WITHOUT_EVIDENCE
         detail = "There is no answer, and the system answered."
+    stage: str | None = None
+    if cause is Cause.ANSWERED_WITHOUT_EVIDENCE:
+        stage = "generate"
+    decided_by = Decider.DATA
+    if is_by_label:
+        decided_by = Decider.LABEL
     return Attribution(
         cause=cause,
         basis=Basis.LABEL,
         answer=checked.answer,
         detail=detail,
-        stage="generate" if cause is Cause.ANSWERED_WITHOUT_EVIDENCE else None,
-        decided_by=Decider.LABEL if is_by_label else Decider.DATA,
+        stage=stage,
+        decided_by=decided_by,
     )
 
 

@@ -264,7 +264,7 @@ def judge_on_workers(
 
 
 def _count(tally: Tally, row: RunCase) -> None:
-    """Counts a query that is through."""
+    """Counts a query that is through the stage, as the loop of a run counts cases."""
     dump = cast("RetrievalDump", row.settled["retrieve"].outcome.value)
     tally(dump, row.settled[VALIDATE].outcome)
 
@@ -275,7 +275,11 @@ def _judged_ahead(
     pool: WorkerPool[Any, Outcome[Verdict]],
     run: Running,
 ) -> Iterator[RunCase]:
-    """The queries of a dump, judged, in their order."""
+    """The queries of a dump, judged, in their order.
+
+    A window is what fits into a batch of a worker; the verdicts of the one that was begun first are
+    waited for as soon as all workers have enough to do.
+    """
     ahead = Ahead(stage, pool, run)
     begun_windows = deque[Sequence[RunCase]]()
 
@@ -308,7 +312,10 @@ def _row(dump: RetrievalDump) -> RunCase:
     Its number is a digest of all that the validator sees: a line keeps its verdict wherever it
     stands in the dump, and whatever stands before it.
     """
-    digest = dump.asked.digest if isinstance(dump, FarRetrieval) else retrieval_digest(dump)
+    if isinstance(dump, FarRetrieval):
+        digest = dump.asked.digest
+    else:
+        digest = retrieval_digest(dump)
     number = int.from_bytes(digest[: SIZE // 2], "big") >> 1  # what SQLite can hold
     retrieved: Outcome[RetrievalDump] = Outcome(
         status=Status.MEASURED, value=dump, known=Known.RECORDED
@@ -403,8 +410,9 @@ class ValidationTally:
         if word is not None:
             self.words[word] += 1
         if word is not None and worth is not None:
-            before = self.worths.get(word)
-            summed = worth.share if before is None else before.share + worth.share
+            summed = worth.share
+            if word in self.worths:
+                summed += self.worths[word].share
             self.worths[word] = replace(worth, share=summed)
         self.reused += outcome.known is Known.REUSED
         self.quality[verdict.retrieval_quality.value] += 1
