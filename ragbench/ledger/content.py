@@ -193,7 +193,10 @@ def _log(path: Path) -> bytes:
 
 
 def path_content(path: Path) -> Content:
-    """Digests a file, or a folder with what `files_below` finds in it."""
+    """What a file holds, or a folder with all that `files_below` finds in it.
+
+    "too large" stands for the digest of a folder with too many files to be read.
+    """
     if not path.is_dir():
         return file_content(path)
     digests: dict[str, str] = {}

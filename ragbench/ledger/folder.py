@@ -164,7 +164,7 @@ class RunFolder:
         shutil.rmtree(self.path, ignore_errors=True)
 
     def _refuse_foreign(self) -> None:
-        """Refuses a folder that holds something else than a run."""
+        """Refuses a folder that holds something else than a run: nothing of the user's is mixed."""
         if not self.path.is_dir():
             raise RunMismatchError(f"{self.path} is a file. Choose a folder with --out")
         if self.exists:

@@ -154,7 +154,7 @@ _PLAIN_JSON = (
 
 
 def _digest_of(entries: list[Any], name: str, at: At) -> str:
-    """The digest of many entries, which are not described one by one."""
+    """The digest of many entries, which described one by one would fill a manifest."""
     try:  # texts and numbers alone: a corpus of a million passages takes a second
         return short_digest(orjson.dumps(entries, option=_PLAIN_JSON))
     except TypeError:
@@ -217,7 +217,10 @@ def _closed_over(function: object) -> list[object]:
 
 
 def _object(value: Any, at: At) -> Any:
-    """An array by its content; any other object by its class and its settings."""
+    """An array by its content; any other object by its class and its settings.
+
+    An object of ragbench's that has an ``identity`` is what that says.
+    """
     if hasattr(value, "dtype") and hasattr(value, "tobytes"):  # an array of numpy or its like
         if str(value.dtype) == "object":
             return described(value.tolist(), "", At(_MAX_FOREIGN_DEPTH))
@@ -319,7 +322,10 @@ def _foreign_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _text(value: str | PurePath, name: str, at: At) -> str:
-    """A text; a file or folder that it names, by its content."""
+    """A text, or the digest of the content of a file or folder that it names.
+
+    So a prompt or an index that changes under the same name is another one.
+    """
     text = str(value)
     if _AUTHORIZATION.fullmatch(text):
         return MASK
@@ -367,7 +373,7 @@ def _named_path(value: str | PurePath, name: str) -> Path | None:
 
 
 def _qualified_name(thing: object) -> str:
-    """``module:name`` of a class or function, or of a thing's class."""
+    """``module:name`` of a class or function, or of a thing's class, as descriptions name it."""
     name = getattr(thing, "__qualname__", type(thing).__qualname__)
     module = getattr(thing, "__module__", None)
     # A script is __main__ when it runs and has its own name when it is imported.
@@ -416,7 +422,10 @@ def _source_digest(thing: Any) -> str | None:
 
 
 def _compiled_digest(thing: Any) -> str | None:
-    """Digest of the compiled form of a function, or of all functions of a class."""
+    """Digest of the compiled form of a function, or of all functions of a class.
+
+    For code without a file; None for what has no compiled form, such as a function of C.
+    """
     code = getattr(thing, "__code__", None)
     if isinstance(code, types.CodeType):
         return compiled(code)

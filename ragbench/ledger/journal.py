@@ -496,7 +496,10 @@ class Journal(AbstractContextManager["Journal"]):
     def outcomes(
         self, stage: str, numbers: Sequence[int]
     ) -> dict[tuple[int, bytes], StoredOutcome]:
-        """All that a stage ever gave for these cases, by case number and key."""
+        """All that a stage ever gave for these cases, by case number and key.
+
+        Outcomes of earlier settings are among them: the stage takes the one whose key is its own.
+        """
         self.flush()
         with self.reading:
             rows = self._db.execute(
@@ -552,7 +555,11 @@ class _PlacedCase(NamedTuple):
 
 
 def _placed_case(entry: Case | Entry, position: int) -> _PlacedCase:
-    """A case as it is stored, with what its source recorded."""
+    """A case as it is stored, with what its source recorded.
+
+    Raises:
+        DataError: the case cannot be written down, or its source names a stage that there is not.
+    """
     if isinstance(entry, Case):
         case = entry
         recorded: Recorded = {}

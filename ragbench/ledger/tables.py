@@ -131,7 +131,7 @@ def connect(path: Path | None) -> sqlite3.Connection:
 
 
 def _check_version(db: sqlite3.Connection, path: Path | None) -> None:
-    """Refuses a file that is no journal, or one of another version."""
+    """Refuses a file that is no journal, or one of another version, before anything is written."""
     # One statement sees one moment: another process may be making the file just now.
     application, version, tables = db.execute(
         "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master) "
@@ -475,7 +475,10 @@ class ScoreTables:
             self.new["causes"][number,] = (cause.cause.value, encoded(cause))
 
     def cells(self, numbers: Sequence[int]) -> dict[int, CaseCells]:
-        """The cells of these cases, by case number."""
+        """The cells of these cases, by case number, with the digests of what they rest on.
+
+        Whether they still hold, the caller decides by these digests.
+        """
         cells_of: dict[int, CaseCells] = {}
         with self._reading:
             rows = self._rows_of_cases("cells", numbers).fetchall()

@@ -98,7 +98,11 @@ class Watch:
             _active.remove(self)
 
     def open(self, path: str, access: Access) -> None:
-        """Notes a file that was opened, with its stamp before anything changes it."""
+        """Notes a file that was opened, with its stamp before anything changes it.
+
+        A file that is read counts as an input; one that is written is the code's own doing. Of one
+        that may be both, it is decided later, by whether its content changes.
+        """
         if access != "write" and path not in self.opened:
             self.opened[path] = stamp_of(path)
             self.changes += 1
@@ -284,7 +288,7 @@ def _written(path: object) -> None:
 def _seen_rename(
     source: object, target: object, source_folder: int = -1, target_folder: int = -1
 ) -> None:
-    """A file, or a folder with all that is in it, got another name."""
+    """A file, or a folder with all that is in it, got another name: both names are written to."""
     old = _absolute(source, source_folder)
     new = _absolute(target, target_folder)
     if old is None:
@@ -363,7 +367,7 @@ _HARMLESS = frozenset(
 
 
 def _seen_process(program: object = None, *_: object) -> None:
-    """Another program was started."""
+    """Another program was started: what it reads, writes and asks is not seen."""
     name = ""
     if isinstance(program, (str, bytes)):
         name = os.path.basename(os.fsdecode(program))  # noqa: PTH119

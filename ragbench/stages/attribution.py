@@ -328,7 +328,10 @@ def _attribution(
 
 
 def _by_failure(trace: Trace, answer: Answer) -> Attribution | None:
-    """The cause of a case in which a stage failed; None where none did."""
+    """The cause of a case in which a stage failed; None where none did.
+
+    It comes before all other causes: what was not given cannot be judged.
+    """
     for stage, outcome in trace.stages:
         # Neither of the two has a part in the answer.
         if outcome.failure is not None and stage not in ("locate", "validate"):
@@ -406,7 +409,10 @@ def _without_retrieval(checked: _CheckedAnswer) -> Attribution:
 
 
 def _without_basis(trace: Trace, checked: _CheckedAnswer) -> Attribution:
-    """The cause of a case for which the place of the answer is unknown."""
+    """The cause of a case of which neither gold, nor a reference, nor a verdict is known.
+
+    The answer alone may still be compared, as with labels of people.
+    """
     if trace.context.value is None and trace.generation.reason:
         detail = f"{trace.generation.reason}."
     else:
@@ -429,7 +435,10 @@ _CAUSES_WITHOUT_BASIS = {
 
 
 def _by_verdict(verdict: Verdict, checked: _CheckedAnswer) -> Attribution:
-    """The cause as a validator's verdict on the shown chunks says: an estimate."""
+    """The cause as a validator's verdict on the shown chunks says: an estimate.
+
+    For cases without gold and without a reference in the chunks, of which nothing surer is known.
+    """
     meaning = _MEANINGS[checked.answer]
     cause = meaning.gold_absent
     if verdict.answer_present:
@@ -450,7 +459,9 @@ def _by_verdict(verdict: Verdict, checked: _CheckedAnswer) -> Attribution:
 
 def _generating_stage(cause: Cause) -> str | None:
     """The stage at fault where the answer was shown, and the system did not give it."""
-    return "generate" if cause in (Cause.NOT_USED, Cause.DECLINED) else None
+    if cause in (Cause.NOT_USED, Cause.DECLINED):
+        return "generate"
+    return None
 
 
 # --- by the gold
@@ -478,18 +489,19 @@ def _by_gold(
     """The cause of a case whose gold is known, by contexts or by the words of the reference."""
     shown = _NO_GOLD.union(*gold.shown)
     # A right answer needed nothing that was not shown.
-    is_enough = (
-        len(shown) == gold.total or checked.answer is Answer.RIGHT or not trace.case.needs_all
-    )
-    if shown and is_enough:
+    needs_all = trace.case.needs_all and checked.answer is not Answer.RIGHT
+    if shown and (len(shown) == gold.total or not needs_all):
         finding = _of_wrong_passage(trace, gold, checked.answer, biography)
         if finding is None:
             finding = _of_shown(trace, gold, checked.answer, len(shown))
     else:
         finding = _of_missing(trace, gold, checked.answer, shown, biography, corpus)
+    basis = gold.basis
+    if finding.is_by_reference:
+        basis = Basis.REFERENCE
     return Attribution(
         cause=finding.cause,
-        basis=Basis.REFERENCE if finding.is_by_reference else gold.basis,
+        basis=basis,
         detail=finding.detail,
         stage=finding.stage,
         rank=finding.rank,
@@ -579,14 +591,21 @@ def _dropped_passage(trace: Trace, gold: FoundGold, biography: Biography | None)
 
 
 def _of_shown(trace: Trace, gold: FoundGold, answer: Answer, shown_count: int) -> _Finding:
-    """What generation made of the gold that it was given."""
+    """What generation made of the gold that it was given, with the rank of the first chunk of it.
+
+    Of a wrong answer it is also said whether another chunk holds it: then a chunk has misled the
+    system, and else it has made the answer up.
+    """
     rank = next(rank for rank, golds in enumerate(gold.shown, 1) if golds)
     meaning = _MEANINGS[answer]
     detail = f"Shown at rank {rank}, and {meaning.sentence}"
-    supported = _is_supported(trace, gold) if answer is Answer.WRONG else None
-    if supported is not None:
-        chunk = "another" if supported else "no other"
-        detail += f"; {chunk} shown chunk contains that answer"
+    supported: bool | None = None
+    if answer is Answer.WRONG:
+        supported = _is_supported(trace, gold)
+    if supported is True:
+        detail += "; another shown chunk contains that answer"
+    elif supported is False:
+        detail += "; no other shown chunk contains that answer"
     missing_count = gold.total - shown_count
     if missing_count:
         detail += f"; {missing_count} of {gold.total} gold contexts were not shown"

@@ -395,7 +395,7 @@ class BiographyTally:
             effect.add(biography, position, case)
 
     def table(self) -> OperatorTable | None:
-        """The counts; None when no case went through an operator."""
+        """The counts as the report shows them; None when no case went through an operator."""
         if not self._effects:
             return None
         return OperatorTable(

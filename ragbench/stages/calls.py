@@ -317,7 +317,11 @@ _ENDING_SECONDS = 5.0
 
 
 def _ending(code: int) -> str:
-    """How a process ended, in words; a signal's number is negative."""
+    """How a process ended, in words.
+
+    Args:
+        code: its exit code; where a signal has ended it, the signal's number below zero.
+    """
     if code >= 0:
         return f"exit code {code}"
     try:

@@ -71,7 +71,7 @@ class Canary(NamedTuple):
 
     @property
     def trace(self) -> Trace:
-        """The claim as a case's answer."""
+        """The claim as a case's answer: judges are asked about it as about any case."""
         # Not abstained however it reads, or the judge would not be asked.
         answer = GenerationResult(self.claim, abstained=False)
         retrieved = RetrievalResult(list(self.contexts))

@@ -87,7 +87,7 @@ class DoctorTally:
     """Whether the answer was present in the earlier dump, and whether it is in this one."""
 
     def add(self, dump: RetrievalDump, verdict: Verdict) -> None:
-        """Counts a query's verdict."""
+        """Counts a query's verdict, and where the chunks are that hold the answer."""
         warnings = verdict.inspection or ()
         relevant_ids = set(verdict.relevant_chunk_ids)
         self.chunks += len(dump.chunks)
@@ -151,7 +151,7 @@ class DoctorTally:
             heapq.heappushpop(self.weakest, entry)
 
     def result(self) -> RetrievalDoctor:
-        """What all verdicts say of the retriever."""
+        """What all verdicts say of the retriever: figures first, then what to do about them."""
         groups = [name for name, _ in _RANKS]
         ranks = {name: self.ranks[name] for name in (*groups, _NEVER)}
 

@@ -127,7 +127,10 @@ class _AssumedWriter(Record):
                 return None
 
     def _items(self, part: Mapping[str, Any], name: str, text: str) -> list[Any]:
-        """The items of a list: one to each text that it is about."""
+        """The items of a list: one to each text that it is about.
+
+        That decides how long an answer is: a judge has a verdict for each statement.
+        """
         texts = self.statements
         if name == "answers":
             texts = self.answers

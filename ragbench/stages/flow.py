@@ -642,7 +642,7 @@ class Flow:
         return not self._run.bears_calls and calling.room.calls.most == 1
 
     def _begin_judging(self) -> None:
-        """Begins to judge cells while there is room."""
+        """Begins to judge cells while there is room; the models' own limits come on top of that."""
         judge = self._judge
         if judge is None or not self._jobs:
             return
@@ -703,7 +703,10 @@ class Flow:
             self._error = error
 
     def _adapt(self, room: _Room, call: _Call, error: BaseException | None) -> None:
-        """Lets more calls be in flight, or fewer, as a call has ended."""
+        """Lets more calls be in flight, or fewer, as a call has ended.
+
+        Refused calls and overload lower the number, answers raise it; see `AdaptiveLimit`.
+        """
         calls = room.calls
         limit_before = calls.limit
         if isinstance(error, RefusedError):
@@ -734,7 +737,10 @@ class Flow:
         return float(_FIRST_WAIT * 2 ** self._most_refusals(call))
 
     def _ask_later(self, call: _Call, error: RefusedError) -> None:
-        """Has the cases of a refused call asked again after a while."""
+        """Has the cases of a refused call asked again after a while.
+
+        They do not fail: that a system takes fewer calls at once says nothing of its answers.
+        """
         stage = self._calling[call.place].stage
         earliest = time.monotonic() + self._wait(call, error)
         refusals = 1

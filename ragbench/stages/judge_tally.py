@@ -177,7 +177,7 @@ class Account:
         )
 
     def _juror(self, judge: str) -> JurorScore:
-        """What one judge of the panel gave, over cases."""
+        """What one judge of the panel gave, over cases: beside the others it shows who differs."""
         values: list[float] = []
         for means in self.verdicts:
             value = means.get(judge)

@@ -337,7 +337,10 @@ def _setting_digests(origin: Origin) -> dict[str, str]:
 
 
 def _origin_of(stage: str, evaluation: Evaluation, project: Project) -> Callable[[], Origin]:
-    """What makes a stage's origin, as far as it was seen up to then."""
+    """A function that gives a stage's origin, as far as it was seen up to the call.
+
+    It is called again and again while a run goes on: more of what a system reads is seen then.
+    """
     rag = evaluation.rag
     description = evaluation.description
     if "stated_version" in description:

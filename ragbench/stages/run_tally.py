@@ -145,7 +145,11 @@ class RunTally:
     """None until a case has a verdict."""
 
     def add(self, row: RunCase, failures: Sequence[Failure]) -> None:
-        """Counts a case that has been through all stages."""
+        """Counts a case that has been through all stages.
+
+        Args:
+            failures: what failed for it, each once; see `failures_of`.
+        """
         trace = row.trace
         if trace.validation is not None:
             if self.validation is None:
@@ -220,7 +224,11 @@ class RunTally:
                 break
 
     def notes(self, summaries: Sequence[Summary]) -> list[str]:
-        """What a reader must know of the figures, a sentence or two each."""
+        """What a reader must know of the figures, a sentence or two each.
+
+        Args:
+            summaries: the figures of the run's metrics.
+        """
         notes: list[str] = []
         if self.repeated_ids:
             notes.append(
@@ -382,7 +390,7 @@ class CauseTally:
     """Answers by what decided about them."""
 
     def add(self, case_id: str, attribution: Attribution) -> None:
-        """Counts a case with what it ended in."""
+        """Counts a case with what it ended in; the first cases of each cause are named."""
         counts = self._causes.get(attribution.cause)
         if counts is None:
             counts = _CauseCounts()
@@ -418,7 +426,7 @@ class CauseTally:
 
 
 def _counted_as(attribution: Attribution) -> str:
-    """The field of `AnswerCounts` that counts a case."""
+    """The field of `AnswerCounts` that counts a case: each case is in exactly one."""
     answer = attribution.answer
     if attribution.cause is Cause.FAILED:
         return "failed"
@@ -438,16 +446,19 @@ def _counted_as(attribution: Attribution) -> str:
 
 
 def _cause_count(cause: Cause, counts: _CauseCounts) -> CauseCount:
-    """A line of the table of causes."""
+    """A line of the table of causes, with what decided about its answers."""
     deciders: list[tuple[Decider, int]] = []
     for decider in JUDGING:
         if counts.deciders[decider]:
             deciders.append((decider, counts.deciders[decider]))
+    stages: tuple[tuple[str, int], ...] = ()
+    if counts.stages:
+        stages = most_frequent(counts.stages)
     return CauseCount(
         cause=cause,
         cases=counts.cases,
         estimated=counts.estimated,
         deciders=tuple(deciders),
-        stages=most_frequent(counts.stages) if counts.stages else (),
+        stages=stages,
         examples=tuple(counts.examples),
     )

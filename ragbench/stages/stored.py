@@ -265,7 +265,11 @@ class OwnTurns:
                     self._add(stored.case, row.settled["generate"].outcome)
 
     def row(self, stored: RunCase) -> RunCase:
-        """A case as it is asked: with the system's own answers in its history."""
+        """A case as it is asked: with the system's own answers in its history.
+
+        Args:
+            stored: the case as the dataset has it.
+        """
         history = tuple(self._own_history(stored.case))
         if history == stored.case.history:
             return stored

@@ -207,7 +207,11 @@ class Trial:
             self.usages.append(usage)
 
     def _answers(self, price: Price | None) -> VariantAnswers:
-        """What the answers of the variant come to, in time, tokens and cost."""
+        """What the answers of the variant come to, in time, tokens and cost.
+
+        Args:
+            price: of the tokens; None where it is not known: there is no cost then.
+        """
         answered = self.answers[Status.MEASURED]
         declined = self.answers[Status.ABSTAINED]
         # A mean over some of the answers would not compare with another variant's.

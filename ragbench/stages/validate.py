@@ -112,7 +112,11 @@ def validate_query(validator: Validator, dump: RetrievalDump, history: Said = ()
 
 
 def validate_stage(validator: Validator, identity: bytes) -> CallStage[ChunksInput, Verdict]:
-    """The stage of a run that judges the chunks that generation is given."""
+    """The stage of a run that judges the chunks that generation is given.
+
+    Args:
+        identity: what its outcomes are kept under.
+    """
 
     def call(inputs: Sequence[ChunksInput]) -> Sequence[Verdict]:
         """The verdict on the chunks of each query."""
@@ -205,7 +209,11 @@ def validator_call(make: Callable[[], Validator]) -> Map[RetrievalDump, Outcome[
 
 
 def dump_stage(validator: Validator, identity: bytes) -> CallStage[RetrievalDump, Verdict]:
-    """The stage that judges the queries of a dump."""
+    """The stage that judges the queries of a dump, whose chunks are all that is known of them.
+
+    Args:
+        identity: what its outcomes are kept under.
+    """
 
     def call(dumps: Sequence[RetrievalDump]) -> Sequence[Verdict]:
         """The verdict on each retrieval."""
@@ -392,7 +400,11 @@ class ValidationTally:
             self.cells[verdict.answer_present, status is Status.MEASURED] += 1
 
     def count(self, name: str, outcome: Outcome[Verdict]) -> None:
-        """Counts the verdict on the case or query of this name."""
+        """Counts the verdict on a case or query, with its warnings; a failure has no verdict.
+
+        Args:
+            name: of the case or query, for the examples.
+        """
         verdict = outcome.value
         if outcome.failure is not None:
             self.failed += 1
@@ -444,7 +456,7 @@ class ValidationTally:
                 examples.append(name)
 
     def by_word(self) -> tuple[WordCount, ...]:
-        """The verdicts by word, the surest first."""
+        """The verdicts by word, the surest first, each with how often the word was true."""
         counts: list[WordCount] = []
         for word in AnswerWord:
             count = self.words[word]
