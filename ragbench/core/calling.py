@@ -72,6 +72,7 @@ def with_deadline(
     """
 
     def limited(items: Sequence[ItemT]) -> Sequence[ValueT]:
+        """Makes the call in a thread, and waits for it no longer than its limit."""
         values: list[Sequence[ValueT]] = []
         errors: list[BaseException] = []
 
@@ -107,7 +108,10 @@ def with_async_deadline(
     """
 
     async def limited(items: Sequence[ItemT]) -> Sequence[ValueT]:
+        """Awaits the call in a task, and cancels it at its limit."""
+
         async def answer() -> Sequence[ValueT] | BaseException:
+            """What the call gives, or its error as a value."""
             try:
                 return await call(items)
             except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001

@@ -162,12 +162,17 @@ class Cells(Record, eq=False):
         reason_places: list[int] = []
         place_of_reason: dict[str, int] = {}
         for cell in cells:
-            values.append(None if cell is None else cell.value)
-            codes.append(_NO_CELL if cell is None else _CODES[cell.status])
-            if cell is None or cell.reason is None:
-                reason_places.append(-1)
+            reason_place = -1
+            if cell is None:
+                values.append(None)
+                codes.append(_NO_CELL)
             else:
-                reason_places.append(place_of_reason.setdefault(cell.reason, len(place_of_reason)))
+                values.append(cell.value)
+                codes.append(_CODES[cell.status])
+                if cell.reason is not None:
+                    # A new reason comes behind those that there are.
+                    reason_place = place_of_reason.setdefault(cell.reason, len(place_of_reason))
+            reason_places.append(reason_place)
         return replace(
             cls.packed(np.array(values, float), np.array(codes, np.uint8)),
             reasons=[*place_of_reason],
@@ -189,8 +194,9 @@ class Cells(Record, eq=False):
         value = float(self.distinct[self.value_places[place]])
         if value == value:  # not NaN
             return Cell(status=status, value=value)
-        reason_place = -1 if self.reason_places is None else int(self.reason_places[place])
-        reason = self.reasons[reason_place] if reason_place >= 0 else None
+        reason: str | None = None
+        if self.reason_places is not None and self.reason_places[place] >= 0:
+            reason = self.reasons[int(self.reason_places[place])]
         return Cell(status=status, reason=reason)
 
     def cell(self, place: int) -> Cell:
@@ -212,7 +218,9 @@ class Cells(Record, eq=False):
         shares = np.where(applies, self.has(Status.MEASURED).astype(float), np.nan)
         for place, repeats in self.repeats.items():
             applied = [is_measured for is_measured in repeats.coverage if is_measured is not None]
-            shares[place] = sum(applied) / len(applied) if applied else np.nan
+            shares[place] = np.nan
+            if applied:
+                shares[place] = sum(applied) / len(applied)
         return shares
 
     def asked(self, place: int) -> Repeats:
@@ -226,11 +234,14 @@ class Cells(Record, eq=False):
             for place, old_place in enumerate(places.tolist()):
                 if old_place in self.repeats:
                     repeats[place] = self.repeats[old_place]
+        reason_places = self.reason_places
+        if reason_places is not None:
+            reason_places = reason_places[places]
         return replace(
             self,
             value_places=self.value_places[places],
             states=self.states[places],
-            reason_places=None if self.reason_places is None else self.reason_places[places],
+            reason_places=reason_places,
             repeats=repeats,
         )
 
@@ -341,12 +352,15 @@ class CaseTable:
         facts: dict[str, list[Any]] = {}
         for name, column in self.facts.items():
             facts[name] = [column[place] for place in order]
+        texts = self.texts
+        if texts is not None:
+            texts = texts.at(order)
         return CaseTable(
             ids=[self.ids[place] for place in order],
             fingerprints=self.fingerprints[places],
             facts=facts,
             cells={metric: cells.take(places) for metric, cells in self.cells.items()},
-            texts=None if self.texts is None else self.texts.at(order),
+            texts=texts,
         )
 
 

@@ -63,10 +63,11 @@ def _problem(name: str, value: Any, hint: Any) -> str | None:
 
     That the value is of the type at all is checked where settings are read.
     """
-    # A float of NumPy is a float, too, and msgspec takes only Python's own.
-    number = float(value) if isinstance(value, float) else value
-    if isinstance(number, float) and not math.isfinite(number):
-        return f"{name} must be a finite number, not {value!r}"
+    number = value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return f"{name} must be a finite number, not {value!r}"
+        number = float(value)  # of NumPy's, which msgspec does not take, Python's own
     try:
         msgspec.convert(number, hint)
         return None

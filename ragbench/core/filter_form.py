@@ -59,7 +59,9 @@ def _parse(value: object, path: str, depth: int) -> Filter:
     filters: list[Filter] = []
     for key, entry in _mapping(value, "a mapping of fields such as {year: 2023}", path).items():
         filters += _entry(key, entry, path, depth)
-    return filters[0] if len(filters) == 1 else And(filters=tuple(filters))
+    if len(filters) == 1:
+        return filters[0]
+    return And(filters=tuple(filters))
 
 
 def _entry(key: object, value: object, path: str, depth: int) -> list[Filter]:
@@ -115,7 +117,12 @@ def _conditions(field: object, value: object, path: str) -> list[Filter]:
 
 
 def _condition(field: str, key: str, value: object, path: str) -> Filter:
-    """The filter of one condition that is not a bound."""
+    """The filter of one condition that is not a bound; bounds make one `Range` together.
+
+    Args:
+        key: ``eq``, ``in``, ``prefix`` or ``exists``.
+        path: of the condition in the user's filter, for messages.
+    """
     if key == "eq":
         return Equals(field=field, value=_scalar(value, path))
     if key == "in":
@@ -129,15 +136,18 @@ def _condition(field: str, key: str, value: object, path: str) -> Filter:
         return Prefix(field=field, prefix=value)
     if not isinstance(value, bool):
         raise _unexpected(value, "true or false", path)
-    return Exists(field=field) if value else Not(filter=Exists(field=field))
+    if value:
+        return Exists(field=field)
+    return Not(filter=Exists(field=field))
 
 
 def _scalar(value: object, path: str) -> Scalar:
     """A value that a field is compared with; raises for a list, a mapping or null."""
     if isinstance(value, (str, bool, int, float)):
         return value
-    is_list = isinstance(value, (list, tuple))
-    hint = ": write {in: [...]} for one of several values" if is_list else ""
+    hint = ""
+    if isinstance(value, (list, tuple)):
+        hint = ": write {in: [...]} for one of several values"
     raise _unexpected(value, "a text, a number, true or false", path, hint)
 
 

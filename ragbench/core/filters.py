@@ -205,9 +205,9 @@ class Dialect(Record, Generic[_ConditionT]):
             return self.exists(filters.field)
         if isinstance(filters, Prefix):
             return self.prefix(filters.field, filters.prefix)
-        # To equal a value is to be one of one.
-        values = filters.values if isinstance(filters, In) else (filters.value,)
-        return self.equal(filters.field, values)
+        if isinstance(filters, In):
+            return self.equal(filters.field, filters.values)
+        return self.equal(filters.field, (filters.value,))
 
 
 def matches(filters: Filter, metadata: Mapping[str, Any]) -> bool:
@@ -252,12 +252,16 @@ def folded(filters: Filter) -> Filter | bool:
     within an `Or`, and no `Not` of a `Not`, so a `Dialect` need not handle them.
     """
     if isinstance(filters, In):
-        return filters if filters.values else False
+        if not filters.values:  # no value is one of none
+            return False
+        return filters
     if isinstance(filters, Not):
         inner = folded(filters.filter)
         if isinstance(inner, bool):
             return not inner
-        return inner.filter if isinstance(inner, Not) else Not(filter=inner)
+        if isinstance(inner, Not):
+            return inner.filter
+        return Not(filter=inner)
     if isinstance(filters, And | Or):
         return _folded_parts(type(filters), filters.filters)
     return filters
@@ -298,7 +302,9 @@ def equality_key(value: object) -> str | None:
     if isinstance(value, bool):
         return "f:true" if value else "f:false"
     value_as_number = number(value)
-    return None if value_as_number is None else f"n:{value_as_number!r}"
+    if value_as_number is None:
+        return None
+    return f"n:{value_as_number!r}"
 
 
 def equality_keys(value: object) -> frozenset[str]:

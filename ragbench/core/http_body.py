@@ -43,7 +43,10 @@ class BodyReader:
         response.stream = type(response)(response.status_code, content=body).stream
 
     async def _read(self, response: Any) -> bytes:
-        """The whole body; raises as soon as it is too long."""
+        """The whole body; raises as soon as it is too long.
+
+        Large bodies are read one at a time: several at once could fill the memory.
+        """
         announced = response.headers.get("content-length", "")
         if announced.isdecimal():
             self._check(int(announced))
@@ -64,7 +67,7 @@ class BodyReader:
             body.clear()  # the traceback of an error would keep it
 
     def _check(self, size: int) -> None:
-        """Raises where so many bytes are too many."""
+        """Raises where so many bytes are more than the limit of a record."""
         if size > self._limit:
             raise BodyError(long_record("the answer", self._limit))
 

@@ -279,7 +279,7 @@ _FEW_VERDICTS = 0.9
 
 
 def _fatal_faults(card: JudgeCard) -> Iterator[str]:
-    """Reasons not to use a judge at all."""
+    """Reasons not to use a judge at all: it may be guessing, or invents what it quotes."""
     kappa = card.kappa
     if not card.judged:
         yield "no claim got a verdict"
@@ -300,7 +300,7 @@ def _fatal_faults(card: JudgeCard) -> Iterator[str]:
 
 
 def _faults(card: JudgeCard) -> Iterator[str]:
-    """Reasons to use a judge with care."""
+    """Reasons to use a judge with care: faults that its figures show, none of them fatal."""
     kappa = card.kappa
     if kappa.low is not None and 0 < kappa.low < _WEAK_KAPPA:
         yield f"kappa may be as low as {kappa.low:.2f}"

@@ -27,7 +27,10 @@ __all__ = ["Labelled", "Record", "field", "field_docs", "replace"]
 
 @cache
 def _as_dataclass(record_type: type[Record]) -> Any:
-    """A dataclass with the fields and defaults of a record."""
+    """A dataclass with the fields and defaults of a record.
+
+    Libraries that know dataclasses, and not msgspec, read a record's fields from it.
+    """
     types: dict[str, Any] = {}
     for owner in reversed(record_type.__mro__):
         types |= inspect.get_annotations(owner)

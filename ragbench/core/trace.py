@@ -171,17 +171,28 @@ def sample_row(trace: Trace) -> SampleRow:
     generation = trace.generation.value
     references = case.references
     contexts: Sequence[str] | None = None
-    if retrieval is not None and not retrieval.is_ids_alone:
-        contexts = retrieval.contexts
+    context_ids: Sequence[str] | None = None
+    if retrieval is not None:
+        context_ids = retrieval.context_ids
+        if not retrieval.is_ids_alone:
+            contexts = retrieval.contexts
+    response: str | None = None
+    multi_responses: Sequence[str] | None = None
+    if generation is not None:
+        response = generation.response
+        multi_responses = generation.multi_responses
+    reference: str | None = None
+    if references:
+        reference = references[0]
     return SampleRow(
         user_input=case.query,
         retrieved_contexts=contexts,
         reference_contexts=case.reference_contexts,
-        retrieved_context_ids=None if retrieval is None else retrieval.context_ids,
+        retrieved_context_ids=context_ids,
         reference_context_ids=reference_ids(case),
-        response=None if generation is None else generation.response,
-        multi_responses=None if generation is None else generation.multi_responses,
-        reference=references[0] if references else None,
+        response=response,
+        multi_responses=multi_responses,
+        reference=reference,
         rubrics=_rubrics(case.metadata.get("rubrics")),
         persona_name=_text(case.metadata.get("persona_name")),
         query_style=_text(case.metadata.get("query_style")),
@@ -198,7 +209,9 @@ def reference_ids(case: Case) -> Sequence[str] | None:
 
 def _text(value: object) -> str | None:
     """A field of the dataset if it is a text; RAGAS refuses anything else."""
-    return value if isinstance(value, str) else None
+    if isinstance(value, str):
+        return value
+    return None
 
 
 def _rubrics(value: object) -> Mapping[str, str] | None:

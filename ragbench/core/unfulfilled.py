@@ -27,8 +27,9 @@ class UnfulfilledCase(Record):
         """Each expectation, with a remark if the baseline's answer fulfils it."""
         sentences: list[str] = []
         for text in self.expectations:
-            remark = " (held in the baseline)" if text in self.held_before else ""
-            sentences.append(f"{text}{remark}")
+            if text in self.held_before:
+                text += " (held in the baseline)"
+            sentences.append(text)
         return tuple(sentences)
 
 

@@ -49,7 +49,10 @@ def validation_object(verdict: Verdict) -> dict[str, Any]:
 def failed_verdict_object(
     query_id: str, failure: Failure, validator: str, warnings: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """What stands in the place of a verdict that there is none of: nothing but why."""
+    """The object that is published in place of a verdict where the validator failed.
+
+    It has the fields of a verdict, so that programs that read verdicts need no branch for it.
+    """
     return {
         "query_id": query_id,
         "relevant_chunk_ids": [],
@@ -104,7 +107,10 @@ def encode_case(case: Case) -> bytes:
 
 
 def _ids(case: Case) -> Iterator[str]:
-    """All by which a case is joined with what others say of it, and grouped."""
+    """The ids and labels of a case, which are stored as they are even where they look like secrets.
+
+    By them a case is joined with rows of other files, and grouped in reports.
+    """
     yield case.id
     yield from case.reference_context_ids or ()
     yield from case.grades or ()
@@ -117,7 +123,7 @@ def _ids(case: Case) -> Iterator[str]:
 
 
 def _values_of(record: Record, names: Sequence[str]) -> list[object]:
-    """A nested record by position, without names: that is how a case stores it."""
+    """A nested record as a list of values, by position: each would repeat the names."""
     return [getattr(record, name) for name in names]
 
 
@@ -127,7 +133,11 @@ def decode_case(case_id: str, body: bytes) -> Case:
 
 
 def _case_of(case_id: str, stored: Mapping[str, Any]) -> Case:
-    """A case of its stored values; those of nested records get their names again."""
+    """A case of its stored values; those of nested records get their names again.
+
+    Args:
+        stored: by field of a case; history and expectations may be missing.
+    """
     raw = {"id": case_id, **stored}
     if raw["evidence"]:
         raw["evidence"] = [dict(zip(_SPAN, span, strict=True)) for span in raw["evidence"]]
@@ -170,7 +180,7 @@ def right_answer(body: bytes) -> str:
 
 
 def check_text(text: str) -> None:
-    """Refuses a text that cannot be written down."""
+    """Refuses a text that cannot be written down, with the place in it that is broken."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -182,7 +192,10 @@ def check_text(text: str) -> None:
 
 
 def _check_texts(values: Iterable[object]) -> None:
-    """Refuses a text that no database can store, however deep it lies in a value."""
+    """Refuses a text that no database can store, however deep it lies in a value.
+
+    Called once a record could not be written: its error says which text it is.
+    """
     for value in values:
         if isinstance(value, str):
             check_text(value)
@@ -201,24 +214,25 @@ _ENCODER = msgspec.json.Encoder(enc_hook=_of_numpy)
 
 
 def encoded(record: object) -> bytes:
-    """A record written down; its mappings keep their order."""
+    """A record as JSON, without secrets in its texts; its mappings keep their order."""
     return hidden_bytes(_ENCODER.encode(record))
 
 
 def decoded(kind: type[_Record], body: bytes) -> _Record:
-    """What `encoded` wrote down, as a record of a kind."""
+    """The record of a kind that `encoded` wrote as JSON."""
     return cast("_Record", _decoder(cast("Any", kind)).decode(body))
 
 
 @cache
 def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    """Made when it is needed: one takes a millisecond."""
+    """The decoder of a kind of record, made when it is needed: to make one takes a millisecond."""
     return msgspec.json.Decoder(kind)
 
 
 def encode_judgements(judgements: Sequence[Judgement]) -> bytes:
-    """Judgements written down; what a user's metric put in that JSON cannot hold is replaced."""
-    return hidden_bytes(always_jsonable(msgspec.to_builtins(judgements, enc_hook=readable)))
+    """Judgements as JSON; what a user's metric put in that JSON cannot hold is replaced."""
+    plain = msgspec.to_builtins(judgements, enc_hook=readable)
+    return hidden_bytes(always_jsonable(plain))
 
 
 def judgement_object(judgement: Judgement) -> dict[str, Any]:
@@ -282,34 +296,55 @@ class Encoded(NamedTuple):
 
 
 def encode_outcome(stage: str, outcome: Outcome[Any]) -> Encoded:
-    """What ragbench reads must be exact; in metadata, what JSON cannot hold is replaced."""
+    """An outcome as the journal stores it.
+
+    What ragbench reads must be exact; in metadata, what JSON cannot hold is replaced.
+
+    Raises:
+        TypeError: what ragbench reads has no form in JSON.
+        ValueError: a text is not valid Unicode.
+    """
     texts: list[str] = []
     if outcome.failure is not None:
         body = encoded(outcome.failure)
     elif outcome.value is None:
         body = hidden(outcome.reason or "").encode()
-    elif not (codec := CODECS[stage]).names:
-        body = encoded(outcome.value)
     else:
+        codec = CODECS[stage]
         if codec.has_texts:
             texts = list(outcome.value.contexts)
-        fields = {name: getattr(outcome.value, name) for name in codec.names}
-        try:
-            body = hidden_bytes(jsonable(fields))
-        except TypeError:
-            _check_texts(value for name, value in fields.items() if name not in _FREE)
-            plain = {name: readable(fields[name]) for name in _FREE & fields.keys()}
-            body = hidden_bytes(jsonable(fields | plain))
+        if codec.names:
+            body = _encoded_fields(outcome.value, codec.names)
+        else:
+            body = encoded(outcome.value)
     digests = [text_digest(text) for text in texts]
     joined = b"".join(digests)
     head = b"%d %b %b " % (len(joined), joined, outcome.status.value.encode())
     return Encoded(texts, digests, joined, body, fixed_digest(head, body))
 
 
+def _encoded_fields(value: object, names: Iterable[str]) -> bytes:
+    """Fields of a result as JSON; in those that are the user's own, what JSON cannot hold goes."""
+    fields = {name: getattr(value, name) for name in names}
+    try:
+        return hidden_bytes(jsonable(fields))
+    except TypeError:
+        _check_texts(field for name, field in fields.items() if name not in _FREE)
+        for name in _FREE & fields.keys():
+            fields[name] = readable(fields[name])
+        return hidden_bytes(jsonable(fields))
+
+
 def decode_outcome(
     stage: str, status: Status, texts: list[str], body: bytes, **facts: Any
 ) -> Outcome[Any]:
-    """What `encode_outcome` wrote down; ``facts`` are times, and how it came to be here."""
+    """The outcome that `encode_outcome` gave the parts of.
+
+    Args:
+        texts: its context texts.
+        body: everything else.
+        facts: further fields of the outcome that have columns of their own, such as its seconds.
+    """
     if status is Status.FAILED:
         return Outcome(status=status, failure=decoded(Failure, body), **facts)
     if status is Status.SKIPPED:

@@ -10,7 +10,7 @@ import re
 import sys
 import time
 import tomllib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from fnmatch import translate
 from functools import cache
@@ -86,7 +86,8 @@ class Content(NamedTuple):
 
 
 _read_before: dict[tuple[str, str, str], Content] = {}
-"""By path, stamp of the file and stamp of its log."""
+"""Files that this process has read, by path, stamp of the file and stamp of its log: each is asked
+for several times in a command."""
 
 
 def stamp_of(path: str | Path) -> str:
@@ -99,7 +100,12 @@ def stamp_of(path: str | Path) -> str:
 
 
 def file_content(path: Path, *, before: Content | None = None) -> Content:
-    """Digests a file; SQLite's log beside it belongs to it."""
+    """What a file holds; SQLite's log beside it belongs to it.
+
+    Args:
+        before: what an earlier command found in it: a large file that has the same stamp still is
+            not read again.
+    """
     stamp = stamp_of(path)
     if stamp == ABSENT or not path.is_file():
         return Content(ABSENT)
@@ -119,7 +125,11 @@ def file_content(path: Path, *, before: Content | None = None) -> Content:
 
 
 def _is_settled(stamp: str) -> bool:
-    """Whether a change from now on gives the file another date than it has."""
+    """Whether a change from now on gives the file another date than it has.
+
+    Dates have steps: two changes within one step leave the same stamp, and the second would pass
+    unseen.
+    """
     _, modified, changed, _ = map(int, stamp.split(":"))
     return time.time_ns() - max(modified, changed) > _SETTLED
 
@@ -170,12 +180,12 @@ def _chroma_state(path: Path) -> bytes:
 
 
 def _digest(data: bytes) -> str:
-    """Half of a SHA-256, in letters: enough to tell any two contents apart."""
+    """Half of a SHA-256, as hexadecimal digits: enough to tell any two contents apart."""
     return hashlib.sha256(data).hexdigest()[:32]
 
 
 def _log(path: Path) -> bytes:
-    """What SQLite has not yet written into a database."""
+    """SQLite's log of what it has not yet written into a database; empty where there is none."""
     try:
         return Path(f"{path}-wal").read_bytes()
     except OSError:
@@ -183,7 +193,10 @@ def _log(path: Path) -> bytes:
 
 
 def path_content(path: Path) -> Content:
-    """Digests a file, or a folder with what `files_below` finds in it."""
+    """What a file holds, or a folder with all that `files_below` finds in it.
+
+    "too large" stands for the digest of a folder with too many files to be read.
+    """
     if not path.is_dir():
         return file_content(path)
     digests: dict[str, str] = {}
@@ -197,7 +210,9 @@ def path_content(path: Path) -> Content:
 
 def project_folder(file: str | Path = "") -> Path:
     """The folder that a file's project is in: the nearest one with a sign of it, else its own."""
-    here = Path(file).resolve().parent if file else Path.cwd()
+    here = Path.cwd()
+    if file:
+        here = Path(file).resolve().parent
     for folder in (here, *here.parents):
         if any((folder / name).exists() for name in (".git", "pyproject.toml", "setup.py")):
             return folder
@@ -213,7 +228,7 @@ def files_below(
     are absolute paths in ``without`` and patterns of ``ignored``, relative to the folder.
     """
     is_chroma = (folder / _CHROMA).exists()
-    matches = re.compile("|".join(translate(pattern.rstrip("/")) for pattern in ignored)).match
+    matches = _matcher(ignored)
     visited: set[str] = set()
     for root, folders, names in os.walk(folder, followlinks=True):
         real = os.path.realpath(root)
@@ -222,16 +237,17 @@ def files_below(
             continue
         visited.add(real)
         here = Path(root)
-        place = "" if here == folder else f"{here.relative_to(folder).as_posix()}/"
+        place = ""
+        if here != folder:
+            place = f"{here.relative_to(folder).as_posix()}/"
         left_out: set[str] = set()
         for name in (*folders, *names):
-            is_ignored = ignored and (matches(f"{place}{name}") or matches(name))
+            is_ignored = matches(f"{place}{name}") or matches(name)
             if is_ignored or str(here / name) in without:
                 left_out.add(name)
         # In place: os.walk goes into those that are left, in this order.
-        folders[:] = sorted(
-            name for name in folders if name not in left_out and _holds_data(here / name)
-        )
+        entered = [name for name in folders if name not in left_out and _holds_data(here / name)]
+        folders[:] = sorted(entered)
         for name in sorted(names):
             if is_chroma and name == "length.bin":  # rewritten whenever it is opened
                 continue
@@ -250,16 +266,27 @@ def is_below(folder: Path, path: Path) -> bool:
         names = path.relative_to(folder).parts
     except ValueError:
         return False
-    ignored = tool_settings(folder, "ignore")
-    matches = re.compile("|".join(translate(pattern.rstrip("/")) for pattern in ignored)).match
+    matches = _matcher(tool_settings(folder, "ignore"))
     place = folder
     for name in names:
         place /= name
-        if ignored and (matches(name) or matches(place.relative_to(folder).as_posix())):
+        if matches(name) or matches(place.relative_to(folder).as_posix()):
             return False
         if place.is_dir() and not _holds_data(place):
             return False
     return bool(names) and _VOLATILE.search(path.name) is None
+
+
+def _matcher(patterns: Sequence[str]) -> Callable[[str], object]:
+    """A test whether a name, or a path relative to a project, matches one of its patterns.
+
+    Patterns are those of a shell, as in a ``.gitignore``: ``data/*.csv``.
+    """
+    if not patterns:
+        return lambda _: None
+    # A slash at the end says that a folder is meant, which has no slash in its name.
+    expressions = [translate(pattern.rstrip("/")) for pattern in patterns]
+    return re.compile("|".join(expressions)).match
 
 
 def _holds_data(folder: Path) -> bool:
@@ -270,7 +297,11 @@ def _holds_data(folder: Path) -> bool:
 
 
 def tool_settings(folder: Path, name: str) -> Sequence[str]:
-    """A list of ``[tool.ragbench]`` in a project's pyproject.toml."""
+    """A list of ``[tool.ragbench]`` in a project's pyproject.toml; empty where there is none.
+
+    Args:
+        name: of the list, such as ``ignore``.
+    """
     file = folder / "pyproject.toml"
     if not file.is_file():
         return ()
@@ -360,7 +391,7 @@ def _editable_source(folder: Path) -> Path | None:
 
 
 def _source_digest(source: Path, version: str) -> str:
-    """The digest of a package that is installed from a folder of sources."""
+    """The digest of a package that is installed editable: of its files, which somebody edits."""
     package_hash = hashlib.sha256(version.encode())
     for path in files_below(source, (), tool_settings(source, "ignore")):
         line = f"{path.relative_to(source)} {file_content(path).digest}\n"

@@ -85,7 +85,7 @@ def readable(value: object, depth: int = 32) -> object:
 
 
 def _listed(values: Iterable[object]) -> list[object]:
-    """Elements in an order that is the same in every process."""
+    """Elements in an order that is the same in every process, which that of a set is not."""
     if isinstance(values, (set, frozenset)):
         return sorted(
             cast("frozenset[object]", values), key=lambda entry: jsonable(readable(entry))
@@ -94,19 +94,27 @@ def _listed(values: Iterable[object]) -> list[object]:
 
 
 def _default(value: Any) -> object:
-    """What orjson does not know; subclasses of built-in types come here as well."""
+    """A value that orjson does not know, as one that it knows.
+
+    Subclasses of built-in types come here as well: they are written as what they are made of.
+    """
     for types, convert in _CONVERSIONS:
         if isinstance(value, types):
             return convert(value)
     for method in ("tolist", "model_dump"):  # arrays and tensors; pydantic
-        plain: object = getattr(value, method)() if hasattr(value, method) else value
+        if not hasattr(value, method):
+            continue
+        plain: object = getattr(value, method)()
+        # Of its own type it would come here again, for ever.
         if type(plain) is not type(value):
             return plain
-    return float(value) if hasattr(value, "__float__") else _class_name(value)
+    if hasattr(value, "__float__"):
+        return float(value)
+    return _class_name(value)
 
 
 def _class_name(value: object) -> str:
-    """A class as it stands in a digest."""
+    """The class of a value as it stands in a digest, in place of a value that has no JSON."""
     cls = type(value)
     module = cls.__module__
     if module.partition(".")[0] == "ragbench":  # whose files move between versions
@@ -140,6 +148,8 @@ def jsonable(value: object) -> bytes:
         TypeError: a text holds a lone surrogate, an integer more than 64 bits, or a key is neither
             a text nor a number, a flag, None, a date or an enumeration.
     """
+    options = _OPTIONS
     # Asked for, orjson loads NumPy for whatever it does not know.
-    numpy = orjson.OPT_SERIALIZE_NUMPY if "numpy" in sys.modules else 0
-    return orjson.dumps(value, default=_default, option=_OPTIONS | numpy)
+    if "numpy" in sys.modules:
+        options |= orjson.OPT_SERIALIZE_NUMPY
+    return orjson.dumps(value, default=_default, option=options)

@@ -56,7 +56,7 @@ _WRITTEN = (
 
 
 def path_of(value: object) -> Path:
-    """A path, of a path or its text.
+    """A path, of a path or its text: users of the Python interface give either.
 
     Raises:
         ConfigError: it is neither.
@@ -68,13 +68,17 @@ def path_of(value: object) -> Path:
 
 
 def run_around(path: Path) -> Path:
-    """A run's folder, for one of the files in it; any other path as it is."""
+    """A run's folder, for one of the files in it; any other path as it is.
+
+    Users name ``run/report.json`` where a command takes a run.
+    """
     is_ours = path.name in (*_WRITTEN, _JOURNAL) and path.is_file()
     if not is_ours:
         return path
     folder = path.parent
-    is_run = (folder / _JOURNAL).is_file() and (folder / "manifest.json").is_file()
-    return folder if is_run else path
+    if (folder / _JOURNAL).is_file() and (folder / "manifest.json").is_file():
+        return folder
+    return path
 
 
 def is_one_run(paths: Iterable[Path]) -> bool:
@@ -103,14 +107,24 @@ class RunFolder:
 
     @property
     def kept_journal(self) -> Path:
-        """The journal of a run that is there."""
+        """The journal of a run that is there.
+
+        Raises:
+            RunMismatchError: the folder has none.
+        """
         if not self.exists:
             raise RunMismatchError(f"{self.path} is not a run folder: it has no {_JOURNAL}")
         return self.journal
 
     @contextmanager
     def locked(self) -> Generator[bool]:
-        """Holds the folder for this process, creating it when it does not exist."""
+        """Holds the folder for this process, creating it when it does not exist.
+
+        Two processes in one folder would each overwrite what the other has stored.
+
+        Yields:
+            Whether the folder is new.
+        """
         try:
             is_new = not self.path.exists()
             if not is_new:
@@ -150,7 +164,7 @@ class RunFolder:
         shutil.rmtree(self.path, ignore_errors=True)
 
     def _refuse_foreign(self) -> None:
-        """Refuses a folder that holds something else than a run."""
+        """Refuses a folder that holds something else than a run: nothing of the user's is mixed."""
         if not self.path.is_dir():
             raise RunMismatchError(f"{self.path} is a file. Choose a folder with --out")
         if self.exists:
@@ -166,7 +180,7 @@ class RunFolder:
             (self.path / name).unlink(missing_ok=True)
 
     def _holder(self) -> str:
-        """Which process uses the folder, in brackets; empty where it is not known."""
+        """Which process uses the folder, for a message; empty where it is not known."""
         try:
             return f" (pid {int(self._pid.read_text(encoding='utf-8'))})"
         except (OSError, ValueError):
@@ -187,11 +201,14 @@ def _in_a_path(name: str) -> str:
 REPEATS = "repeats"
 """The folder in a run's that holds its repeats."""
 _COUNT = "count"
+"""The file in it that says how many times the run was asked."""
 
 
 def repeat_folder(run: Path, number: int) -> Path:
     """The folder of a repeat; the first time, number 1, is the run itself."""
-    return run if number == 1 else run / REPEATS / str(number)
+    if number == 1:
+        return run
+    return run / REPEATS / str(number)
 
 
 def keep_repeats(run: Path, count: int) -> None:
@@ -299,7 +316,10 @@ def metrics_of(manifest: Manifest) -> tuple[Metric, ...]:
 
 
 def write_manifest(manifest: Manifest, path: Path) -> Manifest:
-    """Writes the file with the fingerprints of its parts; gives it as its readers find it."""
+    """Writes the file with the fingerprints of its parts; gives it as its readers find it.
+
+    By the fingerprints a comparison says which part of two runs differs.
+    """
     stages = dict(manifest.rag.stages)
     # The verdicts of a validator change nothing of what the system does.
     validator = stages.pop("validate", None)
@@ -391,7 +411,11 @@ def write_atomic(path: Path, content: bytes) -> None:
 
 
 def git_state(folder: Path) -> dict[str, Any] | None:
-    """Commit of the repository around a folder, and whether tracked files had changes."""
+    """Commit of the repository around a folder, and whether tracked files had changes.
+
+    None outside a repository, and where git is not installed or takes too long.
+    """
+    # Without optional locks: another git command of the user's may be at work.
     command = ["git", "--no-optional-locks", "-C", str(folder)]
     command += ["status", "--porcelain=v2", "--branch", "--untracked-files=no"]
     try:

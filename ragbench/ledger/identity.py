@@ -54,6 +54,10 @@ _NAMES_A_PATH = re.compile(
 _PLAIN_ATTRIBUTES = (types.NoneType, bool, int, float, str, bytes, PurePath, list, dict)
 _RANDOM_NAME = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 """A UUID of version 4, which is drawn at random."""
+_LONGEST_PATH = 1_000
+"""Characters up to which a text may be a path."""
+_IMPORT_FOLDERS = 4
+"""Folders that imported files are looked for in: that of the module, and those that it lies in."""
 
 
 # --- values
@@ -90,7 +94,9 @@ def described(value: object, name: str = "", at: At = _ALL) -> Any:
     if value is None or (isinstance(value, (bool, int)) and not isinstance(value, Enum)):
         return value
     if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)  # JSON knows no NaN and no infinity
+        if math.isfinite(value):
+            return value
+        return str(value)  # JSON knows no NaN and no infinity
     if is_secret(name):
         return MASK
     if isinstance(value, Enum):
@@ -108,7 +114,10 @@ def described(value: object, name: str = "", at: At = _ALL) -> Any:
 
 
 def _with_parts(value: object, name: str, at: At) -> Any:
-    """A container, a class, a function or an object: what has parts to follow."""
+    """A container, a class, a function or an object, described part by part.
+
+    Containers with many entries are described by one digest: a corpus is data, and not settings.
+    """
     if isinstance(value, Mapping):
         mapping = cast("Mapping[object, object]", value)
         if len(mapping) <= _MAX_ENTRIES:
@@ -122,6 +131,7 @@ def _with_parts(value: object, name: str, at: At) -> Any:
         return {"entries": len(entries), "digest": _digest_of(entries, name, at)}
     if isinstance(value, (set, frozenset)):
         members = [described(member, name, at) for member in cast("set[object]", value)]
+        # Members may be of kinds that do not compare; the order of a set differs by process.
         return sorted(members, key=lambda member: json.dumps(member, sort_keys=True))
     if isinstance(value, types.ModuleType):
         return {"module": value.__name__}
@@ -144,7 +154,7 @@ _PLAIN_JSON = (
 
 
 def _digest_of(entries: list[Any], name: str, at: At) -> str:
-    """The digest of many entries, which are not described one by one."""
+    """The digest of many entries, which described one by one would fill a manifest."""
     try:  # texts and numbers alone: a corpus of a million passages takes a second
         return short_digest(orjson.dumps(entries, option=_PLAIN_JSON))
     except TypeError:
@@ -159,7 +169,11 @@ def _digest_of(entries: list[Any], name: str, at: At) -> str:
 
 
 def _function(function: Callable[..., Any], at: At) -> dict[str, Any]:
-    """A function by its source, its defaults and what it holds on to."""
+    """A function by its source, its defaults and what it holds on to.
+
+    What it holds on to are its partial arguments, the variables of the function around it, and
+    the object that it is a method of: with others it gives other answers.
+    """
     if isinstance(function, functools.partial):
         call = cast("functools.partial[Any]", function)
         description: dict[str, Any] = {"partial": described(call.func, "", at)}
@@ -187,12 +201,12 @@ def _function(function: Callable[..., Any], at: At) -> dict[str, Any]:
 
 
 def _not_empty(at: At, **parts: object) -> dict[str, Any]:
-    """What a function holds on to, described; nothing of what it has none of."""
+    """What a function holds on to, described; parts that it does not have are left out."""
     return {name: described(part, "", at) for name, part in parts.items() if part}
 
 
 def _closed_over(function: object) -> list[object]:
-    """The values of the names that a function takes from around it."""
+    """The values of the variables that a function takes from the function around it."""
     values: list[object] = []
     for cell in getattr(function, "__closure__", None) or ():
         try:
@@ -203,7 +217,10 @@ def _closed_over(function: object) -> list[object]:
 
 
 def _object(value: Any, at: At) -> Any:
-    """An array by its content; any other object by its class and its settings."""
+    """An array by its content; any other object by its class and its settings.
+
+    An object of ragbench's that has an ``identity`` is what that says.
+    """
     if hasattr(value, "dtype") and hasattr(value, "tobytes"):  # an array of numpy or its like
         if str(value.dtype) == "object":
             return described(value.tolist(), "", At(_MAX_FOREIGN_DEPTH))
@@ -234,7 +251,11 @@ def _object(value: Any, at: At) -> Any:
 
 
 def settings_of(value: object) -> dict[str, Any]:
-    """What an object was built with, as far as it says."""
+    """What an object was built with, as far as its attributes say, by name.
+
+    Of classes of ragbench's and Python's the public fields; of a user's class all attributes, and
+    the plain values of the class itself; of a package's class the attributes without its state.
+    """
     cls = type(value)
     maker = _maker_of(cls.__module__)
     dataclass_fields = fields(value) if is_dataclass(value) else ()
@@ -274,19 +295,26 @@ def _class_settings(cls: type) -> dict[str, Any]:
 def _slots_of(cls: type) -> list[str]:
     """The attributes that a class keeps in slots."""
     slots: object = vars(cls).get("__slots__", ())
-    names = [slots] if isinstance(slots, str) else list(cast("Iterable[str]", slots))
+    if isinstance(slots, str):  # Python takes a single name for one slot
+        names = [slots]
+    else:
+        names = list(cast("Iterable[str]", slots))
     return [name for name in names if name not in ("__dict__", "__weakref__")]
 
 
 def _foreign_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of an object of an installed package, without its state."""
+    """The settings of an object of an installed package, without its state.
+
+    Its private attributes, such as caches and connections, change while it is used.
+    """
     public: dict[str, Any] = {}
     for name, value in settings.items():
         if name.startswith("_"):
             continue
         # Frameworks give their objects random names.
-        is_random = isinstance(value, str) and _RANDOM_NAME.fullmatch(value)
-        public[name] = "random" if is_random else value
+        if isinstance(value, str) and _RANDOM_NAME.fullmatch(value):
+            value = "random"
+        public[name] = value
     return public
 
 
@@ -294,12 +322,18 @@ def _foreign_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _text(value: str | PurePath, name: str, at: At) -> str:
-    """A text; a file or folder that it names, by its content."""
+    """A text, or the digest of the content of a file or folder that it names.
+
+    So a prompt or an index that changes under the same name is another one.
+    """
     text = str(value)
     if _AUTHORIZATION.fullmatch(text):
         return MASK
-    path = _named_path(value, name) if at.contents else None
-    if path is not None and not (at.project is not None and is_below(at.project, path)):
+    path: Path | None = None
+    if at.contents:
+        path = _named_path(value, name)
+    is_in_project = path is not None and at.project is not None and is_below(at.project, path)
+    if path is not None and not is_in_project:
         digest = path_content(path).digest
         if digest not in (ABSENT, "too large"):
             kind = "folder" if path.is_dir() else "file"
@@ -317,7 +351,7 @@ def _named_path(value: str | PurePath, name: str) -> Path | None:
     """The file or folder that a setting names; None where it names none that is there."""
     text = str(value)
     if isinstance(value, str):
-        if len(text) > 1_000 or "://" in text or "\0" in text:
+        if len(text) > _LONGEST_PATH or "://" in text or "\0" in text:
             return None
         is_named_so = bool(text) and _NAMES_A_PATH.search(name) is not None
         if not is_named_so and not _LOOKS_LIKE_PATH.fullmatch(text):
@@ -339,7 +373,7 @@ def _named_path(value: str | PurePath, name: str) -> Path | None:
 
 
 def _qualified_name(thing: object) -> str:
-    """``module:name`` of a class or function, or of a thing's class."""
+    """``module:name`` of a class or function, or of a thing's class, as descriptions name it."""
     name = getattr(thing, "__qualname__", type(thing).__qualname__)
     module = getattr(thing, "__module__", None)
     # A script is __main__ when it runs and has its own name when it is imported.
@@ -361,15 +395,16 @@ def described_class(cls: type) -> dict[str, Any]:
 
 @functools.cache
 def _maker_of(module: str) -> Literal["ragbench", "standard", "installed", "user"]:
-    """Who wrote what stands in a module."""
+    """Who wrote a module: that decides how far into its objects their settings are followed."""
     package = module.partition(".")[0]
     if is_own(package):
         return "ragbench"
     if package == "builtins" or package in sys.stdlib_module_names - {"__main__"}:
         return "standard"
     file = getattr(sys.modules.get(module), "__file__", None) or ""
-    is_installed = "site-packages" in file or "dist-packages" in file
-    return "installed" if is_installed else "user"
+    if "site-packages" in file or "dist-packages" in file:
+        return "installed"
+    return "user"
 
 
 def _source_digest(thing: Any) -> str | None:
@@ -387,7 +422,10 @@ def _source_digest(thing: Any) -> str | None:
 
 
 def _compiled_digest(thing: Any) -> str | None:
-    """Digest of the compiled form of a function, or of all functions of a class."""
+    """Digest of the compiled form of a function, or of all functions of a class.
+
+    For code without a file; None for what has no compiled form, such as a function of C.
+    """
     code = getattr(thing, "__code__", None)
     if isinstance(code, types.CodeType):
         return compiled(code)
@@ -428,7 +466,10 @@ def short_digest(data: bytes) -> str:
 
 
 def imported_sources(function: Any) -> list[str]:
-    """Digests of the file of a function and of all files beside it that those import, sorted."""
+    """Digests of the file of a function and of all files beside it that those import, sorted.
+
+    A change of any of them may change what the function gives.
+    """
     own_file = inspect.getsourcefile(function)
     unread_paths = [Path(own_file)] if own_file else []
     digests: dict[Path, str] = {}
@@ -446,8 +487,12 @@ def imported_sources(function: Any) -> list[str]:
 
 
 def _imported_beside(path: Path, tree: ast.Module) -> Iterator[Path]:
-    """The files that the import statements of a module may mean, from its folder upwards."""
-    folders = [path.parent, *path.parent.parents][:4]
+    """The files that the import statements of a module may mean, from its folder upwards.
+
+    Which of the folders is on Python's path is not known: files that are not there are skipped
+    where they are read.
+    """
+    folders = [path.parent, *path.parent.parents][:_IMPORT_FOLDERS]
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             package = node.module or ""

@@ -211,7 +211,10 @@ class Journal(AbstractContextManager["Journal"]):
             new_rows.clear()
 
     def _write_outcomes(self) -> None:
-        """Writes the outcomes that wait, and the texts that they share; inside of a transaction."""
+        """Writes the outcomes that wait, and the texts that they share; inside of a transaction.
+
+        They still wait afterwards, as the transaction may fail; `_clear_outcomes` drops them.
+        """
         self._db.executemany(_INSERT_TEXT, self._new_texts)
         self._db.executemany(_INSERT_OUTCOME, self._new_outcomes)
 
@@ -230,7 +233,9 @@ class Journal(AbstractContextManager["Journal"]):
         """Whether an outcome was recorded, asked for by the latest run, or by an earlier one."""
         if stored.known is Known.RECORDED:
             return Known.RECORDED
-        return Known.ASKED if stored.run == self.runs.number else Known.REUSED
+        if stored.run == self.runs.number:
+            return Known.ASKED
+        return Known.REUSED
 
     # --- cases
 
@@ -246,7 +251,8 @@ class Journal(AbstractContextManager["Journal"]):
     def placed(self, cases: Iterable[Case | Entry], epoch: int = 0) -> Generator[list[RunCase]]:
         """Makes these the cases of the run, and gives them window by window.
 
-        Each comes with the outcomes that the source recorded of it.
+        Each comes with the outcomes that the source recorded of it. A case that the journal has
+        already keeps its number, under which its outcomes are stored.
 
         Args:
             epoch: the one in which these outcomes are valid, where it has begun.
@@ -289,7 +295,11 @@ class Journal(AbstractContextManager["Journal"]):
         self._clear_outcomes()
 
     def _repeated_id(self, rows: Sequence[_CaseRow]) -> Problem:
-        """The first of some cases whose id an earlier case has."""
+        """The problem that a case has the id of an earlier one.
+
+        Args:
+            rows: the cases of a window, of which at least one was not written for that reason.
+        """
         query = "SELECT position FROM cases WHERE id = ?"
         for case_id, _, _, position in rows:
             (earlier,) = self._db.execute(query, (case_id,)).fetchone()
@@ -303,7 +313,10 @@ class Journal(AbstractContextManager["Journal"]):
         )
 
     def _take_numbers(self, window: Sequence[RunCase]) -> None:
-        """Gives cases the numbers that they have, where there were some before."""
+        """Gives cases the numbers that the journal has for them.
+
+        In a new journal a case's number is its position. In others cases may have come before it.
+        """
         ids = [run_case.case.id for run_case in window]
         query = f"SELECT id, number FROM cases WHERE id IN ({marks(ids)})"
         numbers = dict(self._db.execute(query, ids))
@@ -313,7 +326,13 @@ class Journal(AbstractContextManager["Journal"]):
     def _store_recorded(
         self, window: Sequence[RunCase], recorded: Sequence[Recorded], epoch: int
     ) -> None:
-        """Stores the recorded outcomes of cases that were just placed, in the same transaction."""
+        """Stores the recorded outcomes of cases that were just placed, in the same transaction.
+
+        They are settled in the rows, too, so that no stage has to read them back.
+
+        Args:
+            recorded: of each case of the window what its source recorded.
+        """
         for run_case, outcomes in zip(window, recorded, strict=True):
             for stage, outcome in outcomes.items():
                 encoded = encode_outcome(stage, outcome)
@@ -325,7 +344,11 @@ class Journal(AbstractContextManager["Journal"]):
         self._clear_outcomes()
 
     def cases(self, ids: Sequence[str] | None = None) -> Generator[list[RunCase]]:
-        """The run's cases in order, a window at a time; only those with these ids, where given."""
+        """The run's cases in order, a window at a time.
+
+        Args:
+            ids: only these cases, in this order; None for all.
+        """
         if ids is not None:
             yield from self._cases_of(ids)
             return
@@ -347,7 +370,7 @@ class Journal(AbstractContextManager["Journal"]):
             last_position = rows[-1][2]
 
     def _cases_of(self, ids: Sequence[str]) -> Generator[list[RunCase]]:
-        """The cases with some ids, in the order of the ids."""
+        """The cases with these ids, in their order, a window at a time; unknown ids are skipped."""
         for start in range(0, len(ids), _BATCH):
             batch = ids[start : start + _BATCH]
             rows = self._db.execute(
@@ -362,14 +385,22 @@ class Journal(AbstractContextManager["Journal"]):
             yield [run_cases[case_id] for case_id in batch if case_id in run_cases]
 
     def drawn_ids(self, count: int, seed: str) -> list[str]:
-        """Some cases of the run, drawn by a seed, in its order."""
+        """The ids of as many cases, drawn by a seed, in the order of the run.
+
+        The same seed draws the same cases of the same run.
+        """
         total, _ = self.cases_digest()
         places = sorted(random.Random(seed).sample(range(total), min(count, total)))
         query = "SELECT id FROM cases WHERE position IS NOT NULL ORDER BY position LIMIT 1 OFFSET ?"
         return [self._db.execute(query, (place,)).fetchone()[0] for place in places]
 
     def index(self, position: int | None, tag: str | None) -> Iterator[IndexedCase]:
-        """The cases of a complete run that have a tag, if any, with a metric's values."""
+        """The cases of a complete run with their causes, and with their values by one metric.
+
+        Args:
+            position: the metric's, among those of the run; None: every value is None.
+            tag: only cases that have it; None for all.
+        """
         with self.reading:
             query = "SELECT 'cells.m' || metric FROM metrics WHERE position = ?"
             (value,) = self._db.execute(query, (position,)).fetchone() or ("NULL",)
@@ -413,7 +444,14 @@ class Journal(AbstractContextManager["Journal"]):
         encoded: Encoded,
         epoch: int = 0,
     ) -> None:
-        """Stores what a stage gave for a case; texts that are already stored are not again."""
+        """Stores what a stage gave for a case; texts that are already stored are not again.
+
+        Args:
+            number: the case's.
+            key: digest of all that the outcome depends on; `RECORDED` where the source had it.
+            encoded: the outcome as bytes.
+            epoch: of a recorded outcome the one in which it is valid; others are of the present.
+        """
         run = 0
         known = Known.RECORDED
         if key != RECORDED:
@@ -451,14 +489,17 @@ class Journal(AbstractContextManager["Journal"]):
         self._new_outcomes.append(row)
 
     def confirm(self, number: int, stage: str, stored: StoredOutcome) -> None:
-        """Says that a stored outcome is the valid one in this epoch."""
+        """Says that a stored outcome is the valid one in this epoch: reports show only these."""
         if stored.epoch != self.runs.epoch:
             self._confirmed.append((self.runs.epoch, number, stage, stored.key))
 
     def outcomes(
         self, stage: str, numbers: Sequence[int]
     ) -> dict[tuple[int, bytes], StoredOutcome]:
-        """All that a stage ever gave for these cases, by case number and key."""
+        """All that a stage ever gave for these cases, by case number and key.
+
+        Outcomes of earlier settings are among them: the stage takes the one whose key is its own.
+        """
         self.flush()
         with self.reading:
             rows = self._db.execute(
@@ -478,7 +519,7 @@ class Journal(AbstractContextManager["Journal"]):
             return {row[0]: _stored_outcome(row) for row in rows}
 
     def load_texts(self, outcomes: Iterable[StoredOutcome]) -> None:
-        """Reads the texts of a window's outcomes, whose `texts` are then at hand."""
+        """Reads the texts of a window's outcomes at once, so that `texts` need not for each."""
         if self._new_texts:
             self.flush()
         digests = b"".join([outcome.texts for outcome in outcomes])
@@ -514,9 +555,17 @@ class _PlacedCase(NamedTuple):
 
 
 def _placed_case(entry: Case | Entry, position: int) -> _PlacedCase:
-    """A case as it is stored, with what its source recorded."""
-    case = entry if isinstance(entry, Case) else entry.case
-    recorded: Recorded = {} if isinstance(entry, Case) else entry.recorded
+    """A case as it is stored, with what its source recorded.
+
+    Raises:
+        DataError: the case cannot be written down, or its source names a stage that there is not.
+    """
+    if isinstance(entry, Case):
+        case = entry
+        recorded: Recorded = {}
+    else:
+        case = entry.case
+        recorded = entry.recorded
     try:
         if not case.id.isascii():
             check_text(case.id)
@@ -532,7 +581,8 @@ def _placed_case(entry: Case | Entry, position: int) -> _PlacedCase:
 
 
 def _run_case(number: int, case_id: str, case_digest: bytes, body: bytes) -> RunCase:
-    """A row of the table of cases; SQLite keeps whatever type a damaged cell has."""
+    """A case of its row in the table of cases."""
+    # SQLite keeps whatever type a damaged cell has: `bytes` raises for a text.
     return RunCase(number, decode_case(case_id, body), bytes(case_digest))
 
 
@@ -542,13 +592,15 @@ def _stored_outcome(row: Sequence[Any]) -> StoredOutcome:
     SQLite keeps whatever type a damaged cell has: each value is made one of its own type.
     """
     _, key, status, known, texts, body, seconds, sharing, output, epoch, run = row
+    if seconds is not None:
+        seconds = float(seconds)
     return StoredOutcome(
         key,
         _STATUS_BY_VALUE[status],
         _KNOWN_BY_VALUE[known],
         bytes(texts),
         bytes(body),
-        None if seconds is None else float(seconds),
+        seconds,
         int(sharing),
         bytes(output),
         int(epoch),

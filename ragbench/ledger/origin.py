@@ -45,11 +45,15 @@ class Reuse(NamedTuple):
     same_run_only: bool
     """They may only finish the run that they are from."""
     because: str
-    """Why not, or why only there; empty where nothing stands against it."""
+    """Why not, or why only in that run; empty where they may be used without limit."""
 
 
 def may_reuse(origin: Origin, changed: Sequence[Changed]) -> Reuse:
-    """Decides whether a stage's outcomes may be used again."""
+    """Decides whether a stage's outcomes may be used again.
+
+    Args:
+        changed: what differs now from what they came from.
+    """
     if changed:
         return Reuse(False, False, "; ".join(change.sentence for change in changed))
     if origin.reach == "closed":
@@ -73,7 +77,9 @@ def change_of(part: OriginPart, now: OriginPart | None) -> Changed | None:
     """
     name = part.name
     is_gone = now is None or now.digest == ABSENT
-    digest_now = None if now is None else now.digest
+    digest_now = None
+    if now is not None:
+        digest_now = now.digest
     if CHANGED_MEANWHILE in (part.digest, digest_now):
         # Also where both say so: the two digests are equal, and the contents need not be.
         sentence = f"{name} changed while it was in use"
@@ -84,8 +90,9 @@ def change_of(part: OriginPart, now: OriginPart | None) -> Changed | None:
     elif name == ARGUMENTS:
         sentence = "the arguments of the program changed"
     elif part.kind == "env":
-        state = "is not set any more" if is_gone else "changed"
-        sentence = f"environment variable {name} {state}"
+        sentence = f"environment variable {name} changed"
+        if is_gone:
+            sentence = f"environment variable {name} is not set any more"
     elif is_gone:
         sentence = f"{name} is not there any more"
     elif part.digest == ABSENT:
@@ -98,8 +105,10 @@ def change_of(part: OriginPart, now: OriginPart | None) -> Changed | None:
 def _versions_text(part: OriginPart, now: OriginPart | None) -> str:
     """How a package changed, such as ``1.2 -> 1.3``."""
     before = _version_text(part)
-    after = "not there" if now is None else _version_text(now)
-    if before == after:
+    after = "not there"
+    if now is not None:
+        after = _version_text(now)
+    if before == after:  # such as a package that its developer edits
         return f"{after} has other files"
     return f"{before} -> {after}"
 
@@ -110,7 +119,7 @@ def _version_text(package: OriginPart) -> str:
 
 
 def appeared(part: OriginPart) -> Changed:
-    """Something that was not there before."""
+    """The change that something is there which was not before: outcomes may depend on it now."""
     sentences = {
         "package": "package {} is installed now",
         "env": "environment variable {} is set now",
@@ -127,8 +136,11 @@ def own_state(
 ) -> tuple[OriginPart, ...]:
     """Settings with those marked that a system changes itself while it is asked: counters, caches.
 
+    Compared by their values they would make every run's outcomes those of another system.
+
     Args:
         settings_before: as they were before it was asked; the unchanged ones of these come back.
+        settings_now: as they are after it was asked.
     """
     before = {part.name: part for part in settings_before}
     now = {part.name: part for part in settings_now}
@@ -147,22 +159,31 @@ def own_state(
 
 
 def _is_under(name: str, roots: Collection[str]) -> bool:
-    """Whether a setting is one of some others, or an entry of one."""
+    """Whether a setting is one of these roots, or an entry of one, as ``a.b`` is of ``a``."""
     return any(name == root or name.startswith(f"{root}.") for root in roots)
 
 
 def _changed_settings(
     origin: Origin, settings: Iterable[OriginPart], *, by_file: bool
 ) -> Iterator[Changed]:
-    """How settings differ; where a source file did, the digests of sources say less than that."""
+    """How settings differ between what outcomes came from and now, a change each.
+
+    Args:
+        origin: what outcomes came from.
+        settings: those of now.
+        by_file: whether a source file is said to have changed: then settings that hold digests of
+            sources say nothing more, and are left out.
+    """
     state = {part.name for part in origin.parts if part.digest == STATE}
     before: dict[str, OriginPart] = {}
     for part in origin.parts:
         if part.kind == "setting" and part.digest != STATE:
             before[part.name] = part
     now = {part.name: part for part in settings if not _is_under(part.name, state)}
+    in_both = [name for name in before if name in now]
+    in_one = [name for name in before | now if name not in before or name not in now]
     # What has another value says most: a stage of another kind has other settings altogether.
-    for name in sorted(before | now, key=lambda name: name not in before or name not in now):
+    for name in (*in_both, *in_one):
         if by_file and _NAMES_OF_SOURCES.search(name):
             continue
         old = before.get(name)
@@ -175,8 +196,13 @@ def _changed_settings(
 
 
 def _setting_sentence(old: OriginPart, new: OriginPart | None) -> str:
-    """What is said of a setting that has another value, or none any more."""
-    value = "nothing" if new is None else new.detail
+    """What is said of a setting that has another value, or none any more.
+
+    Two digests are not shown: nobody can tell anything from their letters.
+    """
+    value = "nothing"
+    if new is not None:
+        value = new.detail
     if not old.detail or not value:  # a text that `without_texts` left out
         return f"{old.name} changed{_sizes_text(old, new)}"
     if _DIGEST.fullmatch(old.detail) and _DIGEST.fullmatch(value):
@@ -185,9 +211,11 @@ def _setting_sentence(old: OriginPart, new: OriginPart | None) -> str:
 
 
 def _sizes_text(old: OriginPart, new: OriginPart | None) -> str:
-    """The size, or both where they differ, in brackets."""
-    sizes = dict.fromkeys(f"{part.size:,}" for part in (old, new) if part is not None)
-    return f" ({' -> '.join(sizes)} bytes)"
+    """The size, or both where they differ, in brackets: all that is known of a text left out."""
+    size_before = f"{old.size:,}"
+    if new is None or new.size == old.size:
+        return f" ({size_before} bytes)"
+    return f" ({size_before} -> {new.size:,} bytes)"
 
 
 # --- what leaves the machine
@@ -236,7 +264,13 @@ def without_texts(origin: Origin) -> Origin:
 
 
 def _setting_of(name: str, objects: Collection[str]) -> str:
-    """The part of a setting's name before the keys of a mapping or a list."""
+    """The part of a setting's name before the keys of a mapping or a list.
+
+    Keys may be texts of the user's, such as ids; attributes of classes are names in code.
+
+    Args:
+        objects: settings that are objects of a class: what follows such a name is an attribute.
+    """
     root = _USER_DATA.match(name)
     if root is None:
         return name
@@ -250,7 +284,10 @@ def _setting_of(name: str, objects: Collection[str]) -> str:
 
 
 def _name_inside(part: OriginPart) -> str:
-    """A path outside of the project by its last part and a digest; other names as they are."""
+    """A path outside of the project by its last part and a digest; other names as they are.
+
+    The digest tells files of the same name in two folders apart, without naming the folders.
+    """
     outside = None
     if part.kind not in ("package", "env"):
         outside = _OUTSIDE_PATH.match(part.name)
@@ -271,7 +308,12 @@ def _without_place(name: str, part: OriginPart) -> OriginPart:
 
 
 def _setting_without_text(name: str, parts: Sequence[OriginPart]) -> OriginPart:
-    """A setting with its value, where that is no text; several as one, by their digests alone."""
+    """A setting with its value, where that is no text; several as one, by their digests alone.
+
+    Args:
+        name: the setting's, without keys of mappings.
+        parts: the settings with this name before their keys.
+    """
     setting = parts[0]
     if len(parts) == 1 and setting.name == name:
         is_name = _NAMES_OF_NAMES.search(name) and _NAME_VALUE.fullmatch(setting.detail)
@@ -323,14 +365,16 @@ compared by themselves; of an address or a program nothing is known."""
 
 def _rank_of_kind(part: OriginPart) -> int:
     """The place of a part in the message on what changed: files, then packages, then variables."""
-    return _KIND_ORDER.index(part.kind) if part.kind in _KIND_ORDER else len(_KIND_ORDER)
+    if part.kind in _KIND_ORDER:
+        return _KIND_ORDER.index(part.kind)
+    return len(_KIND_ORDER)
 
 
 # --- for users
 
 
 def asked_again_sentence(reuse: Reuse) -> str:
-    """Says why nothing was reused; empty where it was.
+    """Says why nothing was reused, for the report's notes; empty where it was.
 
     Example:
         >>> asked_again_sentence(Reuse(False, False, "prompts.py changed"))

@@ -81,7 +81,7 @@ class Project:
         metrics: Iterable[str] = (),
         leaving_out: Collection[str | Path] = (),
     ) -> None:
-        """Takes what is asked, and what does not count.
+        """Finds the folders of the user's code. Their files are read later, by `read`.
 
         Args:
             things: the objects that are asked, such as a RAG.
@@ -103,8 +103,10 @@ class Project:
         for file in metrics:
             if file not in files_of_things and _is_apart(file):
                 self._left_out |= {file}
-        files = [*files_of_things, *self._loaded_files()]
-        files = [file for file in files if file not in self._left_out]
+        files: list[str] = []
+        for file in (*files_of_things, *self._loaded_files()):
+            if file not in self._left_out:
+                files.append(file)
         has_own_things = all(is_own(type(thing).__module__) for thing in self._things)
         self._is_all_own = not files and has_own_things
         """Whether all of it is ragbench's, whose settings say what it is."""
@@ -136,7 +138,10 @@ class Project:
         return files
 
     def _loaded_files(self) -> list[str]:
-        """Modules of the user's that were loaded for it, or lie where the command runs."""
+        """Files of the user's modules that were loaded for it, or lie where the command runs.
+
+        A system imports modules from folders that no object of it names: these count as well.
+        """
         files: list[str] = []
         for name, module in list(sys.modules.items()):
             file = file_of(module)
@@ -158,7 +163,7 @@ class Project:
 
     def read(self) -> None:
         """Reads the project's files, before anything is asked that may change them."""
-        _ = self.known_parts
+        _ = self.known_parts  # a cached property: whoever reads it later gets this state
 
     @cached_property
     def known_parts(self) -> Mapping[tuple[PartKind, str], OriginPart]:
@@ -172,7 +177,10 @@ class Project:
         return {(part.kind, part.name): part for part in parts}
 
     def _variables(self) -> dict[str, str]:
-        """The environment variables that count, and the arguments of a user's program."""
+        """The environment variables that count, and the arguments of a user's program.
+
+        All count that are not listed: which of them the user's code reads is not known.
+        """
         ignored: set[str] = set()
         for names in _names_in_table("variables").values():
             ignored |= names
@@ -192,8 +200,12 @@ class Project:
                 yield folder / Path(name).expanduser()
 
     def _parts_of_files(self, folder: Path) -> Iterator[OriginPart]:
-        """Every file of a folder as a part; of one that is too large, that it cannot be seen."""
-        files: Iterable[Path] = [folder]  # an input may be a file
+        """Every file of a folder as a part; of one that is too large, that it cannot be seen.
+
+        Args:
+            folder: a folder of the project; an input that the user declares may also be one file.
+        """
+        files: Iterable[Path] = [folder]
         if folder.is_dir():
             files = files_below(folder, self._left_out, tool_settings(folder, "ignore"))
         paths = list(islice(files, _MAX_FILES + 1))
@@ -215,7 +227,10 @@ class Project:
             yield part
 
     def _kind_and_name(self, path: str | Path) -> tuple[PartKind, str]:
-        """A file's kind, and its path relative to where the command runs, else to the home."""
+        """A file's kind, and its path relative to where the command runs, else to the home.
+
+        So that a project that lies elsewhere on another machine has parts of the same names.
+        """
         text = Path(path).as_posix()
         for root, prefix in ((self._here.as_posix(), ""), (Path.home().as_posix(), "~/")):
             if text.startswith(f"{root}/"):
@@ -227,31 +242,43 @@ class Project:
         return _kind_by_ending().get(ending, "file"), name
 
     def origin(self, stage: str, settings: Mapping[str, Any] | None = None) -> Origin:
-        """What the outcomes of a stage came from, as far as it is known by now."""
-        by_name = dict(self.known_parts)  # by kind and name
+        """What the outcomes of a stage came from, as far as it is known by now.
+
+        Args:
+            stage: whose outcomes are stored with it.
+            settings: what the stage is described by, such as its parameters.
+        """
+        part_of = dict(self.known_parts)
         for thing in self._things:
             reason = getattr(thing, "unseen_because", None)  # an endpoint without a version
             if reason:
-                by_name["unseen", reason] = OriginPart("unseen", reason, "open", 0, reason)
+                part_of["unseen", reason] = OriginPart("unseen", reason, "open", 0, reason)
         if not self._is_all_own:
-            for part in self._seen_parts(dict(by_name)):
-                by_name[part.kind, part.name] = part
+            for part in self._seen_parts(dict(part_of)):
+                part_of[part.kind, part.name] = part
+        # The watch goes on in other threads: its collections are copied before they are read.
         for path in list(self._watch.written):
             if self._watch.is_own(path):  # its own doing is not what it came from
-                by_name.pop(self._kind_and_name(path), None)
+                part_of.pop(self._kind_and_name(path), None)
         # A setting that the system changed while it was asked is its state: it is not compared.
         settings_now = setting_parts(settings or {})
         settings_before = self._settings_before.setdefault(stage, settings_now)
         if settings_now != settings_before:
             settings_now = own_state(settings_before, settings_now)
-        parts = tuple(sorted({*by_name.values(), *settings_now}))
-        is_open = any(part.digest == "open" for part in parts)
-        return Origin(stage, parts, "open" if is_open else "closed")
+        parts = tuple(sorted({*part_of.values(), *settings_now}))
+        # "open": it reaches to what cannot be seen, which may be another by the next run.
+        if any(part.digest == "open" for part in parts):
+            return Origin(stage, parts, "open")
+        return Origin(stage, parts, "closed")
 
     def _seen_parts(
         self, known_parts: Mapping[tuple[PartKind, str], OriginPart]
     ) -> Iterator[OriginPart]:
-        """What was found out while it was asked: files that it read, and what cannot be seen."""
+        """What was found out while it was asked: files that it read, and what cannot be seen.
+
+        Args:
+            known_parts: what was known before, by kind and name; such files are not given again.
+        """
         yield from self._unseen_parts()
         files_of_modules = {file_of(module) for module in list(sys.modules.values())}
         for path in files_of_modules - {""}:
@@ -267,7 +294,10 @@ class Project:
                 yield self._written_part(path, WRITTEN)
 
     def _unseen_parts(self) -> Iterator[OriginPart]:
-        """What cannot be seen into: typed code, connections, programs."""
+        """What cannot be seen into: typed code, connections, programs.
+
+        Each has the digest "open", by which its outcomes are asked for again in the next run.
+        """
         main = sys.modules["__main__"]
         if getattr(main, "__file__", None) is None and not self._watch.is_command:
             yield OriginPart("unseen", "__main__", "open", 0, "its code stands in no file")
@@ -276,8 +306,10 @@ class Project:
                 sentence = f"it uses {name}, whose connections cannot be seen"
                 yield OriginPart("unseen", name, "open", 0, sentence)
         for name, sentence in list(self._watch.unseen.items()):
+            kind: PartKind = "unseen"
             # An address is named with its port; the name of a program has no colon.
-            kind: PartKind = "address" if name in sentence and ":" in name else "unseen"
+            if name in sentence and ":" in name:
+                kind = "address"
             yield OriginPart(kind, name, "open", 0, sentence)
 
     def _opened_parts(
@@ -320,7 +352,10 @@ class Project:
             yield OriginPart(kind, name, *content)
 
     def _is_of_run(self, path: str) -> bool:
-        """Whether a file is the dataset's, or one in a run's folder."""
+        """Whether a file is the dataset's, or one in a run's folder: no system is made of these.
+
+        A folder that is left out is a run's where it has a journal.
+        """
         if path in self._left_out:
             return True
         for folder in self._left_out:
@@ -330,7 +365,7 @@ class Project:
         return False
 
     def changed(self, origin: Origin, *, goes_on: bool = False) -> tuple[Changed, ...]:
-        """What differs now from what outcomes came from.
+        """What differs now from what outcomes came from: these may not be used again then.
 
         Nothing does where the system names its version itself: then its parts are settings alone.
 
@@ -347,8 +382,7 @@ class Project:
         before: dict[tuple[PartKind, str], OriginPart] = {
             (part.kind, part.name): part for part in origin.parts if part.kind in kinds
         }
-        own_marks = (WRITTEN, PERHAPS_WRITTEN) if goes_on else (WRITTEN,)
-        own_doing = {part.name for part in origin.parts if part.digest in own_marks}
+        own_doing = _written_files(origin, perhaps=goes_on)
         changes: list[Changed] = []
         for key, part in before.items():
             if part.name in own_doing:
@@ -365,7 +399,10 @@ class Project:
         return tuple(sorted(changes, key=lambda change: _KIND_ORDER.index(change.part.kind)))
 
     def _part_outside(self, part: OriginPart) -> OriginPart | None:
-        """A file outside of the project as it is now; None for what is no file, or is gone."""
+        """A file outside of the project as it is now; None for what is no file, or is gone.
+
+        Files in it are among the known parts; those elsewhere are known from the origin alone.
+        """
         if part.kind in ("package", "env"):
             return None
         path = self._here / Path(part.name).expanduser()
@@ -375,7 +412,10 @@ class Project:
         return OriginPart(part.kind, part.name, *content)
 
     def moved(self) -> tuple[OriginPart, ...]:
-        """Files of the project that changed while it was asked, and not by its own hand."""
+        """Files of the project that changed while it was asked, and not by its own hand.
+
+        Some outcomes came from the old content and some from the new one: none may be used again.
+        """
         parts: list[OriginPart] = []
         for path, (part, stamp) in self._files.items():
             if self._watch.is_own(path) or stamp_of(path) == stamp:
@@ -390,17 +430,26 @@ class Project:
         return OriginPart("unseen", name, digest, 0, "written by the code itself")
 
     def reads_own(self, origin: Origin) -> bool:
-        """Whether it has read a file by now that an earlier run of it wrote."""
-        own = {part.name for part in origin.parts if part.digest == WRITTEN}
+        """Whether it has read a file by now that an earlier run of it wrote, such as a cache.
+
+        Then a setting that differs from that run's may be a count that it keeps in such a file.
+        """
+        own = _written_files(origin)
         return any(self._kind_and_name(path)[1] in own for path in list(self._watch.opened))
 
     def with_writes(self, origin: Origin, log: WriteLog) -> Origin:
-        """The origin of an interrupted run, with what it wrote after its origin was stored."""
+        """The origin of an interrupted run, with what it wrote after its origin was stored.
+
+        Without it the run's own files would count as changes, and nothing of it could go on.
+        """
         if origin.is_named:
             return origin
         parts = {(part.kind, part.name): part for part in origin.parts}
         for path, mark in self._marks_of_new(origin, log):
-            part = self._written_part(path, WRITTEN if mark == "+" else PERHAPS_WRITTEN)
+            digest = PERHAPS_WRITTEN
+            if mark == "+":  # it was seen to write the file
+                digest = WRITTEN
+            part = self._written_part(path, digest)
             parts.setdefault((part.kind, part.name), part)
         return origin._replace(parts=tuple(parts[key] for key in sorted(parts)))
 
@@ -412,9 +461,9 @@ class Project:
         """
         marks: list[tuple[str, Mark]] = []
         for path, mark in log.marks.items():
-            if mark != "=":
+            if mark != "=":  # opened for writing, and left as it was
                 marks.append((path, mark))
-        own = {part.name for part in origin.parts if part.digest == WRITTEN}
+        own = _written_files(origin)
         own |= {self._kind_and_name(path)[1] for path, _ in marks}
         before = {part.name for part in origin.parts if part.kind not in ("unseen", "setting")}
         folders = _folders_of(own) - _folders_of(before - own)
@@ -427,7 +476,11 @@ class Project:
         return marks
 
     def note_writes(self, *, is_last: bool) -> None:
-        """Notes what the code has written by now, as far as it can be seen."""
+        """Notes what the code has written by now, as far as it can be seen.
+
+        Args:
+            is_last: whether the run ends: then files are looked at although it is not time yet.
+        """
         self._watch.note_writes()
         if not self._is_all_own:
             self._restless.look(at_once=is_last)
@@ -440,13 +493,17 @@ class Project:
     def _project_files(self) -> Iterator[tuple[str, str]]:
         """The files of the project by now, each with the stamp that it had when it was read first.
 
-        A new one has none.
+        A new one has none. Files of code are left out: programs write data beside the code.
         """
         for folder in self._folders:
             for path in files_below(folder, self._left_out, tool_settings(folder, "ignore")):
+                if _kind_by_ending().get(path.suffix) == "code":
+                    continue
                 name = str(path)
-                if _kind_by_ending().get(path.suffix) != "code":
-                    yield name, self._files[name][1] if name in self._files else ""
+                stamp = ""
+                if name in self._files:
+                    _, stamp = self._files[name]
+                yield name, stamp
 
     def held_files(self) -> HeldFiles:
         """Looks at the files of the project that are held open for writing while it is asked."""
@@ -464,7 +521,7 @@ class Project:
         return any(path.startswith(f"{folder}{os.sep}") for folder in self._folders)
 
     def _before(self, path: str) -> Before:
-        """What a file of the project was before anything was asked."""
+        """What a file of the project was before anything was asked: it tells what was written."""
         if path not in self._files:
             return Before(ABSENT)
         part, stamp = self._files[path]
@@ -477,13 +534,28 @@ _TOO_LARGE = (
 )
 
 
+def _written_files(origin: Origin, *, perhaps: bool = False) -> set[str]:
+    """The names of the files that a run wrote itself, which no later command compares.
+
+    Args:
+        perhaps: with those that it may have written.
+    """
+    digests = {WRITTEN}
+    if perhaps:
+        digests.add(PERHAPS_WRITTEN)
+    return {part.name for part in origin.parts if part.digest in digests}
+
+
 def _folders_of(names: Iterable[str]) -> set[str]:
-    """The folders in the names of some files; none of the project itself."""
+    """The folders in which files with these names lie, but for the folder of the project itself."""
     return {name.rpartition("/")[0] for name in names} - {""}
 
 
 def _is_apart(file: str) -> bool:
-    """Whether no other module of its project has the name of a file's module in its text."""
+    """Whether no other module of its project has the name of a file's module in its text.
+
+    Then nothing imports it, and the answers of the system do not depend on it.
+    """
     module_name = re.compile(rf"\b{re.escape(Path(file).stem)}\b".encode())
     folder = project_folder(file)
     for path in files_below(folder, (), tool_settings(folder, "ignore")):
@@ -494,12 +566,15 @@ def _is_apart(file: str) -> bool:
 
 
 _OWN_APPLICATIONS = (b"RAGB", b"RBCL")
-"""What the SQLite files of runs and of kept answers hold at byte 68; see `ragbench.ledger.tables`
-and `ragbench.llm.cache`."""
+"""What the SQLite files of runs and of kept answers hold at byte 68, where SQLite keeps the id of
+the application that made a file; set in `ragbench.ledger.tables` and `ragbench.llm.cache`."""
 
 
 def _is_of_ragbench(path: str) -> bool:
-    """Whether ragbench keeps answers, outcomes or a baseline in it: what they came from counts."""
+    """Whether ragbench keeps answers, outcomes or a baseline in a file.
+
+    Such a file is no part of a system: what the outcomes in it came from counts.
+    """
     try:
         with open(path, "rb") as file:  # noqa: PTH123
             head = file.read(72)  # SQLite's mark, and at byte 68 what wrote the file
@@ -526,7 +601,7 @@ def _names_in_table(table: str) -> Mapping[str, frozenset[str]]:
 
 @cache
 def _kind_by_ending() -> Mapping[str, PartKind]:
-    """What a file is by its ending; any other is a file."""
+    """The kind of a file by its ending; of an ending that is not in it, the kind is "file"."""
     files = cast("Mapping[PartKind, frozenset[str]]", _names_in_table("files"))
     kind_of: dict[str, PartKind] = {}
     for kind, endings in files.items():
@@ -541,12 +616,12 @@ def env_digest(name: str, value: str) -> str:
     """
     # Keyed, and without credentials in it: nobody can look the value up in a table.
     key = hashlib.blake2b(name.encode("utf-8", "surrogateescape"), digest_size=32).digest()
-    size = 2
+    digest_bytes = 2
     if not is_secret(name):
         value = mask_text(value)
-        size = 16
+        digest_bytes = 16
     text = value.encode("utf-8", "backslashreplace")
-    return hashlib.blake2b(text, key=key, digest_size=size).hexdigest()
+    return hashlib.blake2b(text, key=key, digest_size=digest_bytes).hexdigest()
 
 
 # --- settings
@@ -581,7 +656,10 @@ def setting_parts(settings: Mapping[str, Any]) -> tuple[OriginPart, ...]:
 
 
 def _entries_of(value: object) -> list[tuple[object, object]]:
-    """What a mapping or a list holds by key or place; nothing of a long list or another value."""
+    """What a mapping or a list holds by key or place; nothing of a long list or another value.
+
+    A long list is data, such as the texts of chunks: as one part, with a digest of the whole.
+    """
     if isinstance(value, Mapping):
         return list(cast("Mapping[object, object]", value).items())
     if isinstance(value, (list, tuple)):

@@ -43,7 +43,7 @@ def user_cache(variable: str, name: str, environ: Mapping[str, str] = os.environ
 
 
 def digest(*texts: str) -> bytes:
-    """The digest of texts in their order."""
+    """The digest of texts in their order, under which a score is kept."""
     hashed = blake2b(digest_size=16)
     for text in texts:
         data = text.encode("utf-8", "surrogatepass")
@@ -67,6 +67,11 @@ class ScoreStore(AbstractContextManager["ScoreStore"]):
     """
 
     def __init__(self, path: Path | None) -> None:
+        """Opens the file, and makes it where there is none.
+
+        Args:
+            path: None keeps the scores in memory, for this process alone.
+        """
         self.asked = 0
         """Scores that a model was asked for."""
         self.reused = 0

@@ -40,6 +40,7 @@ from ragbench.private_files import make_private_file
 
 _APPLICATION = 0x52414742  # "RAGB", where SQLite keeps what wrote a file
 _VERSION = 8
+"""Of the tables: a journal of another version is refused, and never changed."""
 
 _NO_SCORES = "SELECT '' AS case_id, '' AS metric, '' AS status, 0.0 AS value, '' AS reason WHERE 0"
 _SCHEMA = f"""
@@ -92,18 +93,27 @@ def _to_read(path: Path) -> str:
     of its own beside it.
     """
     address = f"{path.absolute().as_uri()}?mode=ro"
-    is_open = path.with_name(f"{path.name}-wal").exists()
-    return address if is_open else f"{address}&immutable=1"
+    has_open_log = path.with_name(f"{path.name}-wal").exists()
+    if has_open_log:
+        return address
+    return f"{address}&immutable=1"
 
 
 def connect(path: Path | None) -> sqlite3.Connection:
-    """Opens a journal's file, creating it when it does not exist."""
+    """Opens a journal's file, creating it when it does not exist.
+
+    One in a folder that cannot be written to is opened to be read.
+
+    Args:
+        path: None for a journal in memory, which goes with the process.
+    """
     place: Path | str = path or ":memory:"
     if path is not None and path.is_file() and not os.access(path.parent, os.W_OK):
         place = _to_read(path)
     with reading_journal(path), ExitStack() as opened:
         if path is not None and place == path:
             make_private_file(path)
+        # Without an isolation level, transactions begin only where `transaction` begins them.
         db = sqlite3.connect(
             place, isolation_level=None, cached_statements=256, uri=isinstance(place, str)
         )
@@ -112,8 +122,8 @@ def connect(path: Path | None) -> sqlite3.Connection:
             _check_version(db, path)
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=NORMAL")  # a crash of the machine may cost the last seconds
-        db.execute("PRAGMA cache_size=-8000")
-        if db.execute("PRAGMA user_version").fetchone() == (0,):
+        db.execute("PRAGMA cache_size=-8000")  # below zero: kilobytes
+        if db.execute("PRAGMA user_version").fetchone() == (0,):  # new
             tables = get_data("ragbench.ledger", "tables.sql") or b""
             db.executescript(_SCHEMA.format(tables.decode()))
         opened.pop_all()
@@ -121,7 +131,7 @@ def connect(path: Path | None) -> sqlite3.Connection:
 
 
 def _check_version(db: sqlite3.Connection, path: Path | None) -> None:
-    """Refuses a file that is no journal, or one of another version."""
+    """Refuses a file that is no journal, or one of another version, before anything is written."""
     # One statement sees one moment: another process may be making the file just now.
     application, version, tables = db.execute(
         "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master) "
@@ -142,9 +152,12 @@ def _check_version(db: sqlite3.Connection, path: Path | None) -> None:
 def transaction(
     db: sqlite3.Connection, undo: Callable[[], object] = lambda: None
 ) -> Generator[None]:
-    """Everything that is written inside happens, or nothing; then what is remembered of it goes.
+    """Everything that is written inside happens, or nothing does.
 
-    Inside of another one it is a part of that.
+    Inside of another transaction it is a part of that: SQLite has one at a time.
+
+    Args:
+        undo: called where nothing does, so that what is remembered of it in memory goes, too.
     """
     is_inside_another = db.in_transaction
     if is_inside_another:
@@ -192,7 +205,7 @@ class RunTables:
         """What it asked again, and why."""
 
     def keep(self, **values: bytes | str | int) -> None:
-        """Stores values under their names."""
+        """Stores values under their names, for later commands; `kept` holds them."""
         self._db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
         self.kept |= values
 
@@ -209,7 +222,12 @@ class RunTables:
         return self._db.execute(query, (self.number,)).fetchone() is None
 
     def begin(self, setting: bytes, notes: Sequence[str] = ()) -> None:
-        """Begins a run, or continues the latest one where that was interrupted."""
+        """Begins a run, or continues the latest one where that was interrupted.
+
+        Args:
+            setting: a digest of cases, stages and judge: with another one an epoch begins.
+            notes: what is asked again, and why.
+        """
         # To the microsecond: by it a baseline knows whether it holds a run already.
         started = datetime.now().astimezone().isoformat(timespec="microseconds")
         with transaction(self._db):
@@ -249,7 +267,9 @@ class RunTables:
         query = "SELECT body FROM report WHERE run = ?"
         with self._reading:
             row = self._db.execute(query, (self.number,)).fetchone()
-            return None if row is None else bytes(row[0])
+            if row is None:
+                return None
+            return bytes(row[0])
 
     def complete(
         self, report: bytes | None = None, asked: bytes = b"", *, has_files: bool = False
@@ -262,8 +282,11 @@ class RunTables:
             has_files: whether files of the report are still to be written: until `written`, the
                 next command goes on with this run.
         """
+        unwritten = 0
+        if has_files:
+            unwritten = self.number
         with transaction(self._db):
-            self.keep(asked=asked, unwritten=self.number if has_files else 0)
+            self.keep(asked=asked, unwritten=unwritten)
             if report is not None:
                 row = (self.number, report)
                 self._db.execute("INSERT OR REPLACE INTO report VALUES (?, ?)", row)
@@ -381,7 +404,11 @@ class ScoreTables:
             db.executemany(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?)", rows)
 
     def numbers(self, metrics: Sequence[tuple[str, bytes, str]]) -> list[int]:
-        """The number of each metric in this journal; new ones get a column."""
+        """The number of each metric in this journal; new ones get a column.
+
+        Args:
+            metrics: of each its identity, what its cells depend on beside the case, and its name.
+        """
         numbers_of = self._stored_metrics()
         missing = dict.fromkeys(metric for metric in metrics if metric[:2] not in numbers_of)
         if len(numbers_of) + len(missing) > _MAX_METRICS:
@@ -411,7 +438,7 @@ class ScoreTables:
         return {(identity, judge): number for identity, judge, number in rows}
 
     def _view_scores(self, numbers: Sequence[int], names: Sequence[str]) -> None:
-        """Makes the view ``scores`` that of these metrics."""
+        """Makes the view ``scores`` that of these metrics, a part of it for each."""
         parts: list[str] = []
         for number, name in zip(numbers, names, strict=True):
             quoted = name.replace("'", "''")
@@ -448,7 +475,10 @@ class ScoreTables:
             self.new["causes"][number,] = (cause.cause.value, encoded(cause))
 
     def cells(self, numbers: Sequence[int]) -> dict[int, CaseCells]:
-        """The cells of these cases, by case number."""
+        """The cells of these cases, by case number, with the digests of what they rest on.
+
+        Whether they still hold, the caller decides by these digests.
+        """
         cells_of: dict[int, CaseCells] = {}
         with self._reading:
             rows = self._rows_of_cases("cells", numbers).fetchall()
@@ -465,13 +495,16 @@ class ScoreTables:
         return cells_of
 
     def _details(self, digests: Collection[bytes]) -> dict[tuple[bytes, int], bytes]:
-        """Why cells have no value, by the digest of a case's notes and the metric."""
+        """Why cells have no value, by the digest of a case's notes and the metric.
+
+        Many cases share their notes, which are stored once and read once.
+        """
         query = f"SELECT digest, metric, detail FROM notes WHERE digest IN ({marks(digests)})"
         rows = self._db.execute(query, tuple(digests))
         return {(notes, metric): detail for notes, metric, detail in rows}
 
     def _rows_of_cases(self, table: str, numbers: Sequence[int]) -> sqlite3.Cursor:
-        """The rows of a table that are of these cases."""
+        """The rows of a table that are of these cases, those not yet written included."""
         self._flush()
         query = f"SELECT * FROM {table} WHERE number IN ({marks(numbers)})"
         return self._db.execute(query, tuple(numbers))
@@ -528,7 +561,7 @@ class _NewNotes:
         return self._digests[key]
 
     def _add_rows(self, unmeasured: Iterable[tuple[int, Cell]]) -> bytes:
-        """The digest of notes that are new."""
+        """Adds the rows of notes that no case before had, and gives their digest."""
         details: list[tuple[int, bytes]] = []
         parts: list[bytes] = []
         for metric, cell in unmeasured:
@@ -554,11 +587,18 @@ def _detail(cell: Cell) -> bytes:
 # Cells never change and most metrics take few values: one object serves every case.
 @lru_cache(maxsize=4096)
 def _stored_cell(letter: str, value: float | None, detail: bytes | None) -> Cell:
-    """A cell of what the journal has of it."""
+    """A cell as the journal holds it.
+
+    Args:
+        letter: of its status.
+        detail: why it has no value; None where it has one.
+    """
     status = _STATUS_BY_LETTER[letter]
     if detail is None:
-        # SQLite keeps whatever type a damaged cell has.
-        return Cell(status=status, value=None if value is None else float(value))
+        if value is None:
+            return Cell(status=status)
+        # SQLite keeps whatever type a damaged cell has: this raises for a text.
+        return Cell(status=status, value=float(value))
     if status is Status.FAILED:
         return Cell(status=Status.FAILED, failure=decoded(Failure, detail))
     return Cell(status=status, reason=detail.decode())

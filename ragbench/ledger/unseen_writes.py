@@ -43,6 +43,7 @@ class HeldFiles:
     """
 
     def __init__(self, held: Callable[[str], None]) -> None:
+        """Makes the thread, which `start` starts."""
         self._held = held
         """Given each path, many times."""
         self._is_over = threading.Event()
@@ -60,14 +61,14 @@ class HeldFiles:
             self._thread.join()
 
     def look(self) -> None:
-        """Looks once."""
+        """Looks once, at this process and all that it has started."""
         own = str(os.getpid())
         for process in (own, *_children_of(own)):
             for path in files_held_by(process):
                 self._held(path)
 
     def _look_on(self) -> None:
-        """What the thread does."""
+        """What the thread does until `stop`; looks that take long come more rarely."""
         wait = _LOOK_SECONDS
         while not self._is_over.wait(wait):
             began = time.perf_counter()
@@ -98,7 +99,11 @@ class Restless:
         """New files that no person is likely to have made."""
 
     def look(self, *, at_once: bool = False) -> None:
-        """Looks at all files, at once or where the last look was long enough ago."""
+        """Looks at all files, and tells the watch which of them the run may be writing.
+
+        Args:
+            at_once: whether it looks although the last look was just now; looks take time.
+        """
         began = time.monotonic()
         if began < self._next_look and not at_once:
             return

@@ -37,6 +37,12 @@ class Watch:
     """
 
     def __init__(self, *, since: int = 0) -> None:
+        """Sees nothing until it is entered.
+
+        Args:
+            since: from when on it may say what was loaded, in nanoseconds; 0: from when it is
+                entered first, before anything of the user's is loaded.
+        """
         self.since = since
         """From when on it saw what was loaded, in nanoseconds: a module whose file is younger may
         be what stood there before."""
@@ -65,6 +71,7 @@ class Watch:
         self._compiled: set[str] = set()
         """Modules whose compiled files were looked at."""
         self._tokens: list[Token[Watch | None]] = []
+        """For each time that it is entered, what the context variable held before."""
 
     def __enter__(self) -> Self:
         global _installed
@@ -91,7 +98,11 @@ class Watch:
             _active.remove(self)
 
     def open(self, path: str, access: Access) -> None:
-        """Notes a file that was opened, with its stamp before anything changes it."""
+        """Notes a file that was opened, with its stamp before anything changes it.
+
+        A file that is read counts as an input; one that is written is the code's own doing. Of one
+        that may be both, it is decided later, by whether its content changes.
+        """
         if access != "write" and path not in self.opened:
             self.opened[path] = stamp_of(path)
             self.changes += 1
@@ -123,12 +134,18 @@ class Watch:
         """Notes in a log which files the code writes, beginning with those of before."""
         self.log = log
         for path in list(self.written):
-            log.note(path, "+" if self.is_own(path) else "=")
+            self._note(path, self._mark_of(path))
 
     def note_writes(self) -> None:
         """Notes which of the files that may be read as well have been written to."""
         for path in list(self._undecided):
-            self._note(path, "+" if self.is_own(path) else "=")
+            self._note(path, self._mark_of(path))
+
+    def _mark_of(self, path: str) -> Mark:
+        """How the log marks a file that was opened for writing: written to, or left as it was."""
+        if self.is_own(path):
+            return "+"
+        return "="
 
     def is_own(self, path: str) -> bool:
         """Whether a file is the code's own doing: it was made or changed, or is never read."""
@@ -144,9 +161,15 @@ class Watch:
         return True
 
     def meet(self, name: str, sentence: str) -> None:
-        """Something was met that cannot be seen into."""
-        self.changes += name not in self.unseen
-        self.unseen.setdefault(name, sentence)
+        """Notes something that cannot be seen into, so that outcomes are asked for again.
+
+        Args:
+            name: an address or a program.
+            sentence: why its outcomes may be others by the next run.
+        """
+        if name not in self.unseen:
+            self.changes += 1
+            self.unseen[name] = sentence
 
 
 def _drop_young_bytecode(module: ModuleType | None) -> None:
@@ -167,13 +190,20 @@ def _drop_young_bytecode(module: ModuleType | None) -> None:
 STARTED = time.time_ns()
 """When this process began to use ragbench, as nearly as it is known."""
 _lock = threading.RLock()
+"""Held while watches are entered and left, by any thread."""
 _active: list[Watch] = []
+"""Watches that are entered."""
 _current: ContextVar[Watch | None] = ContextVar("ragbench_watch", default=None)
+"""The watch that was entered last in this thread or task."""
 _installed = False
+"""Whether the process has the audit hook."""
 
 
 def _watching() -> Collection[Watch]:
-    """Whom something belongs to; in a thread of the user's own to all."""
+    """The watches that note an event: the one of this thread or task.
+
+    In a thread that the user's code started it is not known which one, so all of them note it.
+    """
     current = _current.get()
     if current is None or current not in _active:
         return _active
@@ -181,7 +211,7 @@ def _watching() -> Collection[Watch]:
 
 
 def _hook(event: str, args: tuple[Any, ...]) -> None:
-    """Python calls it for every audited event, also those of no interest here."""
+    """Passes an audited event to its function; Python calls this for every event there is."""
     if not _active:
         return
     note = _EVENTS.get(event)
@@ -219,11 +249,13 @@ def _opened(path: str, access: Access) -> None:
 
 
 _DEVICES = ("/dev/", "/proc/", "/sys/")
+"""Where files hold no content of the user's."""
 _DBM = os.path.dirname(dbm.__file__)  # noqa: PTH120
+"""The folder of Python's module ``dbm``."""
 
 
 def _seen_open(path: object, mode: object, flags: object) -> None:
-    """A file of the project, or of anybody's data, was opened."""
+    """A file was opened: noted where it is neither Python's, ragbench's nor a package's."""
     name = _absolute(path)
     if name is None or name.startswith(_DEVICES) or owner_of(name) != "project":
         return
@@ -231,14 +263,19 @@ def _seen_open(path: object, mode: object, flags: object) -> None:
         return
     # Python looks at a database of dbm, and C opens it for writing.
     opener = sys._getframe(2).f_code.co_filename  # pyright: ignore[reportPrivateUsage]
-    _opened(name, "both" if opener.startswith(_DBM) else _access(flags))
+    access = _access(flags)
+    if opener.startswith(_DBM):
+        access = "both"
+    _opened(name, access)
 
 
 def _access(flags: object) -> Access:
-    """What a file is opened for."""
+    """What a file is opened for; a file that is emptied by it is not read."""
     if not isinstance(flags, int) or not flags & (os.O_WRONLY | os.O_RDWR):
         return "read"
-    return "both" if flags & os.O_RDWR and not flags & os.O_TRUNC else "write"
+    if flags & os.O_RDWR and not flags & os.O_TRUNC:
+        return "both"
+    return "write"
 
 
 def _written(path: object) -> None:
@@ -251,12 +288,14 @@ def _written(path: object) -> None:
 def _seen_rename(
     source: object, target: object, source_folder: int = -1, target_folder: int = -1
 ) -> None:
-    """A file, or a folder with all that is in it, got another name."""
+    """A file, or a folder with all that is in it, got another name: both names are written to."""
     old = _absolute(source, source_folder)
     new = _absolute(target, target_folder)
-    for path in () if old is None else _files_at(old):
+    if old is None:
+        return
+    for path in _files_at(old):
         _written(path)
-        if old is not None and new is not None:
+        if new is not None:
             _written(f"{new}{path.removeprefix(old)}")
 
 
@@ -268,8 +307,9 @@ def _seen_removal(path: object, folder: int = -1) -> None:
 def _seen_removal_of_all(path: object, folder: int = -1) -> None:
     """A folder was removed with all that is in it."""
     name = _absolute(path, folder)
-    for file in () if name is None else _files_at(name):
-        _written(file)
+    if name is not None:
+        for file in _files_at(name):
+            _written(file)
 
 
 def _seen_link(_: object, target: object, *folders: int) -> None:
@@ -327,13 +367,15 @@ _HARMLESS = frozenset(
 
 
 def _seen_process(program: object = None, *_: object) -> None:
-    """Another program was started."""
+    """Another program was started: what it reads, writes and asks is not seen."""
     name = ""
     if isinstance(program, (str, bytes)):
         name = os.path.basename(os.fsdecode(program))  # noqa: PTH119
     if name in _HARMLESS or not _is_users():
         return
-    process = f"the program '{name}'" if name else "a process of its own"
+    process = "a process of its own"
+    if name:
+        process = f"the program '{name}'"
     for watch in _watching():
         watch.has_programs = True
         watch.meet(process, f"it starts {process}, whose work cannot be seen")
@@ -360,7 +402,11 @@ def _seen_connect(socket: object, address: object) -> None:
 
 
 def _address(watch: Watch, address: Any) -> str:
-    """An address as the user's code names it, where that is certain."""
+    """An address as the user's code names it, where that is certain.
+
+    A connection has only the number of a host. If one name alone was looked up for its port, it is
+    that one's.
+    """
     if not isinstance(address, tuple):
         return os.fsdecode(address)
     host, port = cast("tuple[Any, ...]", address)[:2]
@@ -399,6 +445,7 @@ Owner = Literal["project", "ragbench", "engine", "installed", "standard"]
 _RAGBENCH = str(Path(__file__).parents[1]) + os.sep
 _LEDGER = os.path.dirname(__file__)  # noqa: PTH120
 _ENGINE = tuple(f"{_RAGBENCH}{name}{os.sep}" for name in ("gate", "stages", "verbs", "views"))
+"""Packages that call the user's code: what they do themselves is not done on its behalf."""
 
 
 def _standard_folders() -> tuple[str, ...]:
@@ -420,13 +467,17 @@ def owner_of(file: str) -> Owner:
 
     Only what the user's code opens or starts is an input of the user's system.
     """
+    if file.startswith(_ENGINE):
+        return "engine"
     if file.startswith(_RAGBENCH):
-        return "engine" if file.startswith(_ENGINE) else "ragbench"
+        return "ragbench"
     if f"{os.sep}ragbench_cli{os.sep}" in file:
         return "engine"
     if f"{os.sep}site-packages{os.sep}" in file or f"{os.sep}dist-packages{os.sep}" in file:
         return "installed"
-    return "standard" if file.startswith(("<frozen", *_STANDARD)) else "project"
+    if file.startswith(("<frozen", *_STANDARD)):
+        return "standard"
+    return "project"
 
 
 def file_of(module: ModuleType | None) -> str:
@@ -435,7 +486,9 @@ def file_of(module: ModuleType | None) -> str:
     if not isinstance(file, str):
         return ""
     path = os.path.abspath(file)  # noqa: PTH100  # for each module that is loaded
-    return path if owner_of(path) == "project" else ""
+    if owner_of(path) == "project":
+        return path
+    return ""
 
 
 def _is_users(*, leaving_out: Collection[str] = ()) -> bool:
@@ -452,7 +505,7 @@ def _is_users(*, leaving_out: Collection[str] = ()) -> bool:
         if file == __file__:
             frame = frame.f_back
             continue
-        if file.startswith(_LEDGER):
+        if file.startswith(_LEDGER):  # it reads files to compare them
             return False
         module: str = frame.f_globals.get("__name__") or ""
         if module.partition(".")[0] in leaving_out:

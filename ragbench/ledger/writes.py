@@ -49,11 +49,16 @@ class Before(NamedTuple):
 
 
 def database_stamp(path: str) -> str:
-    """The stamp of a file, with that of SQLite's log beside it, where that holds anything."""
+    """The stamp of a file, with that of SQLite's log beside it, where that holds anything.
+
+    SQLite writes to the log first: a database may have changed although its file has not.
+    """
     stamp = stamp_of(path)
     log = stamp_of(f"{path}-wal")
-    # A reader creates an empty log, too.
-    return stamp if log == ABSENT or log.startswith("0:") else f"{stamp}+{log}"
+    is_empty = log.startswith("0:")  # a reader creates an empty log, too
+    if log == ABSENT or is_empty:
+        return stamp
+    return f"{stamp}+{log}"
 
 
 # --- what an interrupted run leaves to the next command
@@ -70,6 +75,7 @@ class WriteLog:
     """
 
     def __init__(self, path: Path) -> None:
+        """Reads what a run that was interrupted has noted."""
         self._path = path
         self.marks = read_writes(path)
         """The latest mark of each file."""
@@ -94,7 +100,10 @@ class WriteLog:
 
 
 def read_writes(path: Path) -> dict[str, Mark]:
-    """The latest mark of each file in a log; empty where there is none."""
+    """The latest mark of each file in a log; empty where there is no log.
+
+    Each entry is a mark and a path, and ends with a zero byte, which no path has.
+    """
     marks: dict[str, Mark] = {}
     try:
         content = path.read_bytes()
@@ -142,7 +151,7 @@ def files_of_streams() -> set[str]:
 
 
 def _path_of(descriptor: int, fcntl: Any) -> str:
-    """The path of an open file."""
+    """The path of an open file, which each system tells in its own way."""
     if sys.platform == "darwin":
         raw: bytes = fcntl.fcntl(descriptor, fcntl.F_GETPATH, bytes(1024))
         return os.fsdecode(raw.rstrip(b"\0"))
@@ -150,7 +159,7 @@ def _path_of(descriptor: int, fcntl: Any) -> str:
 
 
 def _readers_of(pipes: Collection[str]) -> Iterator[str]:
-    """The processes that read one of some pipes from their standard input; none but on Linux."""
+    """The processes that read one of these pipes from their standard input; none but on Linux."""
     if not pipes:
         return
     for process in names_in("/proc"):

@@ -71,11 +71,15 @@ class FoundGold(NamedTuple):
     def of(cls, trace: Trace, matches: Mapping[str, Compared]) -> FoundGold | None:
         """By gold contexts, or else by the words of the reference; None where there are neither."""
         before = matches.get("retrieve")
-        after = before if trace.post_retrieval is None else matches.get(POST_RETRIEVE)
+        after = before
+        if trace.post_retrieval is not None:
+            after = matches.get(POST_RETRIEVE)
         if isinstance(after, Matched):
             total = sum(grade > 0 for grade in after.grades)
             if total:
-                basis = Basis.IDS if after.is_by_id else Basis.TEXTS
+                basis = Basis.TEXTS
+                if after.is_by_id:
+                    basis = Basis.IDS
                 retrieved: list[frozenset[int]] = []
                 if isinstance(before, Matched):
                     retrieved = _gold_by_chunk(before)
@@ -191,7 +195,9 @@ def _answer_by_value(value: float) -> Answer:
     """The verdict that a value from 0 to 1 of people or a judge stands for."""
     if value == _PARTLY:
         return Answer.PARTLY
-    return Answer.RIGHT if value > _PARTLY else Answer.WRONG
+    if value > _PARTLY:
+        return Answer.RIGHT
+    return Answer.WRONG
 
 
 _ANSWER_BY_WORDS = {True: Answer.RIGHT, False: Answer.WRONG, None: Answer.UNCHECKED}
@@ -278,7 +284,9 @@ def attribute(
     """
     checked = _checked_answer(trace, label, correctness, judge_reason)
     attribution = _attribution(trace, checked, matches, biography, corpus)
-    return replace(attribution, reason=checked.reason) if checked.reason else attribution
+    if checked.reason:
+        return replace(attribution, reason=checked.reason)
+    return attribution
 
 
 def _attribution(
@@ -288,7 +296,7 @@ def _attribution(
     biography: Biography | None,
     corpus: CorpusGold | None,
 ) -> Attribution:
-    """The cause of a case whose answer is compared already; see `attribute`."""
+    """The cause of a case whose answer is compared already: from the surest basis to the least."""
     by_failure = _by_failure(trace, checked.answer)
     if by_failure is not None:
         return by_failure
@@ -320,7 +328,10 @@ def _attribution(
 
 
 def _by_failure(trace: Trace, answer: Answer) -> Attribution | None:
-    """The cause of a case in which a stage failed; None where none did."""
+    """The cause of a case in which a stage failed; None where none did.
+
+    It comes before all other causes: what was not given cannot be judged.
+    """
     for stage, outcome in trace.stages:
         # Neither of the two has a part in the answer.
         if outcome.failure is not None and stage not in ("locate", "validate"):
@@ -362,13 +373,19 @@ def _of_unanswerable(checked: _CheckedAnswer) -> Attribution:
     else:
         cause = Cause.ANSWERED_WITHOUT_EVIDENCE
         detail = "There is no answer, and the system answered."
+    stage: str | None = None
+    if cause is Cause.ANSWERED_WITHOUT_EVIDENCE:
+        stage = "generate"
+    decided_by = Decider.DATA
+    if is_by_label:
+        decided_by = Decider.LABEL
     return Attribution(
         cause=cause,
         basis=Basis.LABEL,
         answer=checked.answer,
         detail=detail,
-        stage="generate" if cause is Cause.ANSWERED_WITHOUT_EVIDENCE else None,
-        decided_by=Decider.LABEL if is_by_label else Decider.DATA,
+        stage=stage,
+        decided_by=decided_by,
     )
 
 
@@ -392,7 +409,10 @@ def _without_retrieval(checked: _CheckedAnswer) -> Attribution:
 
 
 def _without_basis(trace: Trace, checked: _CheckedAnswer) -> Attribution:
-    """The cause of a case for which the place of the answer is unknown."""
+    """The cause of a case of which neither gold, nor a reference, nor a verdict is known.
+
+    The answer alone may still be compared, as with labels of people.
+    """
     if trace.context.value is None and trace.generation.reason:
         detail = f"{trace.generation.reason}."
     else:
@@ -415,7 +435,10 @@ _CAUSES_WITHOUT_BASIS = {
 
 
 def _by_verdict(verdict: Verdict, checked: _CheckedAnswer) -> Attribution:
-    """The cause as a validator's verdict on the shown chunks says: an estimate."""
+    """The cause as a validator's verdict on the shown chunks says: an estimate.
+
+    For cases without gold and without a reference in the chunks, of which nothing surer is known.
+    """
     meaning = _MEANINGS[checked.answer]
     cause = meaning.gold_absent
     if verdict.answer_present:
@@ -436,7 +459,9 @@ def _by_verdict(verdict: Verdict, checked: _CheckedAnswer) -> Attribution:
 
 def _generating_stage(cause: Cause) -> str | None:
     """The stage at fault where the answer was shown, and the system did not give it."""
-    return "generate" if cause in (Cause.NOT_USED, Cause.DECLINED) else None
+    if cause in (Cause.NOT_USED, Cause.DECLINED):
+        return "generate"
+    return None
 
 
 # --- by the gold
@@ -464,18 +489,19 @@ def _by_gold(
     """The cause of a case whose gold is known, by contexts or by the words of the reference."""
     shown = _NO_GOLD.union(*gold.shown)
     # A right answer needed nothing that was not shown.
-    is_enough = (
-        len(shown) == gold.total or checked.answer is Answer.RIGHT or not trace.case.needs_all
-    )
-    if shown and is_enough:
+    needs_all = trace.case.needs_all and checked.answer is not Answer.RIGHT
+    if shown and (len(shown) == gold.total or not needs_all):
         finding = _of_wrong_passage(trace, gold, checked.answer, biography)
         if finding is None:
             finding = _of_shown(trace, gold, checked.answer, len(shown))
     else:
         finding = _of_missing(trace, gold, checked.answer, shown, biography, corpus)
+    basis = gold.basis
+    if finding.is_by_reference:
+        basis = Basis.REFERENCE
     return Attribution(
         cause=finding.cause,
-        basis=Basis.REFERENCE if finding.is_by_reference else gold.basis,
+        basis=basis,
         detail=finding.detail,
         stage=finding.stage,
         rank=finding.rank,
@@ -565,14 +591,21 @@ def _dropped_passage(trace: Trace, gold: FoundGold, biography: Biography | None)
 
 
 def _of_shown(trace: Trace, gold: FoundGold, answer: Answer, shown_count: int) -> _Finding:
-    """What generation made of the gold that it was given."""
+    """What generation made of the gold that it was given, with the rank of the first chunk of it.
+
+    Of a wrong answer it is also said whether another chunk holds it: then a chunk has misled the
+    system, and else it has made the answer up.
+    """
     rank = next(rank for rank, golds in enumerate(gold.shown, 1) if golds)
     meaning = _MEANINGS[answer]
     detail = f"Shown at rank {rank}, and {meaning.sentence}"
-    supported = _is_supported(trace, gold) if answer is Answer.WRONG else None
-    if supported is not None:
-        chunk = "another" if supported else "no other"
-        detail += f"; {chunk} shown chunk contains that answer"
+    supported: bool | None = None
+    if answer is Answer.WRONG:
+        supported = _is_supported(trace, gold)
+    if supported is True:
+        detail += "; another shown chunk contains that answer"
+    elif supported is False:
+        detail += "; no other shown chunk contains that answer"
     missing_count = gold.total - shown_count
     if missing_count:
         detail += f"; {missing_count} of {gold.total} gold contexts were not shown"

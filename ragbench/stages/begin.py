@@ -250,9 +250,18 @@ def _placed_windows(
 
 
 def draft_manifest(evaluation: Evaluation, selected: SelectedCases) -> Manifest:
-    """What the manifest says before a case is read."""
+    """What the manifest says before a case is read: all but the cases and how gold is matched.
+
+    Readers of the run find there what it is a run of, and a later command whether it is the same.
+    """
     settings = evaluation.settings
     selection = selected.selection
+    seed: int | None = None
+    if selection.sample is not None:  # without a draw the seed plays no part
+        seed = selection.seed
+    judge: Mapping[str, Any] | None = None
+    if evaluation.judge is not None:
+        judge = evaluation.judge.info
     packages: dict[str, str] = {}
     for name, version, _ in distributions():
         if name in _NOTED_PACKAGES:
@@ -265,7 +274,7 @@ def draft_manifest(evaluation: Evaluation, selected: SelectedCases) -> Manifest:
             cases=0,
             limit=selection.limit,
             sample=selection.sample,
-            seed=None if selection.sample is None else selection.seed,
+            seed=seed,
         ),
         rag=RagInfo(
             name=evaluation.name,
@@ -278,7 +287,7 @@ def draft_manifest(evaluation: Evaluation, selected: SelectedCases) -> Manifest:
         git=git_state(Path.cwd()),
         notes=tuple(settings.notes),
         roles=tuple(settings.roles),
-        judge=None if evaluation.judge is None else evaluation.judge.info,
+        judge=judge,
     )
 
 
@@ -367,8 +376,10 @@ class SelectedCases:
 
     def _counted(self, case: Case) -> Case:
         """The case, counted; it is unanswerable where all of its references decline to answer."""
-        references = case.references if case.answerable is None else ()
-        if references and all(read_answer(reference).declines for reference in references):
+        references = case.references
+        # What the dataset says itself comes before what its references sound like.
+        is_unlabelled = case.answerable is None and bool(references)
+        if is_unlabelled and all(read_answer(reference).declines for reference in references):
             self.declining += 1
             case = replace(case, answerable=False)
         self.gold.add(case)

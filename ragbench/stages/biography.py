@@ -40,7 +40,9 @@ def biography_of(trace: Trace, matching: Matching) -> Biography | None:
     None where no post-retrieval ran, or where it failed.
     """
     retrieved = trace.retrieval.value
-    result = None if trace.post_retrieval is None else trace.post_retrieval.value
+    result: RetrievalResult[Any] | None = None
+    if trace.post_retrieval is not None:
+        result = trace.post_retrieval.value
     if retrieved is None or result is None:
         return None
     steps = steps_of(result)
@@ -75,7 +77,12 @@ def _gold_held(
     result: RetrievalResult[Any],
     steps: Sequence[Step],
 ) -> list[_GoldByChunk]:
-    """Which gold contexts each chunk holds, as retrieved and after each operator."""
+    """Which gold contexts each chunk holds, as retrieved and after each operator.
+
+    Args:
+        retrieved: the chunks before the first operator.
+        result: the chunks after the last one.
+    """
     gold_by_chunk: _GoldByChunk = {}
     for chunk in retrieved.to_chunks():
         gold_by_chunk.setdefault(chunk.id, gold.held_by(chunk.id, chunk.metadata, chunk.text))
@@ -111,7 +118,12 @@ def _gold_held(
 def _fates(
     gold: Gold, states: Sequence[_Ranks], gold_states: Sequence[_GoldByChunk]
 ) -> tuple[GoldFate, ...]:
-    """What became of each gold context."""
+    """What became of each gold context: its ranks, and the operator that lost it.
+
+    Args:
+        states: by chunk its rank, as retrieved and after each operator.
+        gold_states: which gold contexts each chunk holds, at the same times.
+    """
     fates: list[GoldFate] = []
     for label, number in gold.labels.items():
         ranks: list[int | None] = []
@@ -125,22 +137,27 @@ def _fates(
                 ranks.append(state[chunk])
                 last_chunk = chunk
                 last_state = position
-        is_lost = last_state is not None and ranks[-1] is None
+        # The operator behind a state has the state's position: the first state is retrieval's.
+        lost_by: int | None = None
+        if ranks[-1] is None:
+            lost_by = last_state
         fates.append(
             GoldFate(
                 gold=label,
                 ranks=tuple(ranks),
                 chunk=last_chunk,
-                # The operator behind a state has the state's position: the first state is
-                # retrieval's.
-                lost_by=last_state if is_lost else None,
+                lost_by=lost_by,
             )
         )
     return tuple(fates)
 
 
 def _first_holding(number: int, state: _Ranks, gold_by_chunk: _GoldByChunk) -> str | None:
-    """The first chunk that holds a gold context, in one order of the chunks."""
+    """The first chunk that holds a gold context, by its number, at one time; None without one.
+
+    Args:
+        state: the chunks at that time, in their order.
+    """
     for id in state:
         if number in gold_by_chunk.get(id, ()):
             return id
@@ -150,7 +167,13 @@ def _first_holding(number: int, state: _Ranks, gold_by_chunk: _GoldByChunk) -> s
 def _lives(
     states: Sequence[_Ranks], steps: Sequence[Step], gold_states: Sequence[_GoldByChunk] | None
 ) -> tuple[ChunkLife, ...]:
-    """What became of each chunk, in the order in which they came in."""
+    """What became of each chunk, in the order in which they came in.
+
+    Args:
+        states: by chunk its rank, as retrieved and after each operator.
+        gold_states: which gold contexts each chunk holds, at the same times; None where that is
+            not known.
+    """
     rewritten: dict[str, list[int]] = {}
     origins: dict[str, tuple[str, ...]] = {}
     for position, step in enumerate(steps):
@@ -163,7 +186,9 @@ def _lives(
             entered.setdefault(id, position)
     lives: list[ChunkLife] = []
     for id, position in entered.items():
-        gold = () if gold_states is None else gold_states[position].get(id, ())
+        gold: tuple[int, ...] = ()
+        if gold_states is not None:
+            gold = gold_states[position].get(id, ())
         life = ChunkLife(
             id=id,
             ranks=tuple(state.get(id) for state in states),
@@ -190,7 +215,8 @@ def best_order(trace: Trace, matching: Matching) -> Trace | None:
     gold = gold_of(trace.case, result, matching)
     if isinstance(gold, Skip):
         return None
-    grades = [(trace.case.judgements or {}).get(label, 1) for label in gold.labels]
+    judgements = trace.case.judgements or {}
+    grades = [judgements.get(label, 1) for label in gold.labels]
     order = _greedy_order(gold, grades, result)
     ordered: RetrievalResult[Any] = RetrievalResult(
         [result.contexts[position] for position in order],
@@ -250,7 +276,13 @@ class _Effect:
     examples: list[str] = field(default_factory=list[str])
 
     def add(self, biography: Biography, position: int, case: str) -> None:
-        """Counts a case; the position is that of the operator."""
+        """Counts a case.
+
+        Args:
+            biography: the case's.
+            position: the operator's, among those that the case went through.
+            case: its id.
+        """
         counts = self.counts
         counts["cases"] += 1
         counts["acted"] += biography.acted[position]
@@ -363,7 +395,7 @@ class BiographyTally:
             effect.add(biography, position, case)
 
     def table(self) -> OperatorTable | None:
-        """The counts; None when no case went through an operator."""
+        """The counts as the report shows them; None when no case went through an operator."""
         if not self._effects:
             return None
         return OperatorTable(

@@ -95,7 +95,11 @@ class CallStage(Record, Generic[InputT, ValueT]):
     """Workers that make the call in this process's place, in tasks of the stage's name."""
 
     def settle(self, window: Sequence[RunCase], run: Running) -> None:
-        """Gives every case of the window its outcome of this stage."""
+        """Gives every case of the window its outcome of this stage, before it comes back.
+
+        So run in one thread or by workers; where several calls are in flight, a `Flow` does the
+        same with `take`, `attempt` and `keep`.
+        """
         todo = self.take(window, run)
         if self.pool is not None:
             self._ask_workers(todo, self.pool, run)
@@ -106,7 +110,11 @@ class CallStage(Record, Generic[InputT, ValueT]):
             raise InterruptedRunError(STOPPED)
 
     def take(self, window: Sequence[RunCase], run: Running) -> list[Work[InputT]]:
-        """Settles what need not be asked for, and lists the rest."""
+        """Settles what need not be asked for, and lists the rest.
+
+        That is what the source recorded, what has no input for the stage, and what the journal
+        holds under the same key.
+        """
         name = self.name
         journal = run.journal
         todo: list[Work[InputT]] = []
@@ -215,7 +223,7 @@ class CallStage(Record, Generic[InputT, ValueT]):
     def _ask_workers(
         self, todo: Sequence[Work[InputT]], pool: WorkerPool[Task, Any], run: Running
     ) -> None:
-        """Asks in the workers, batches ahead of the one that is settled."""
+        """Asks in the workers, some batches ahead of the one that is settled: none is idle."""
         from ragbench.workers.pool import Task
 
         if self.takes_batches:
@@ -232,7 +240,7 @@ class CallStage(Record, Generic[InputT, ValueT]):
         ahead.settle_all()
 
     def manner(self, run: Running) -> Manner:
-        """How the stage's calls are made in a run."""
+        """How the stage's calls are made in a run: their limits, and who is told of what."""
         in_flight = run.in_flight
 
         def begun(batch: Sequence[Work[InputT]]) -> None:
@@ -261,7 +269,7 @@ class CallStage(Record, Generic[InputT, ValueT]):
     def attempt_async(
         self, batch: Sequence[Work[InputT]], manner: Manner
     ) -> AsyncIterator[Done[Work[InputT], ValueT]]:
-        """The same for a stage whose call is a coroutine function."""
+        """Awaits a batch in the running loop; gives outcomes for it, or for parts of it."""
         call: Any = self.call_async
         return attempt_async(lambda part: call([work.input for work in part]), batch, manner)
 
@@ -350,7 +358,11 @@ class Ahead(Generic[InputT, ValueT]):
         return len(self._begun) > self.pool.ahead
 
     def settle(self) -> None:
-        """Settles the batch that was begun first."""
+        """Settles the batch that was begun first, waiting for it where it is not done.
+
+        Raises:
+            RagbenchError: it ends the run; what was answered is kept.
+        """
         todo, batch = self._begun.popleft()
         try:
             outcomes = self.pool.take(batch)

@@ -144,7 +144,10 @@ async def _answer_or_error(
 def _without_forks(
     call: Callable[[Sequence[ItemT]], Sequence[ValueT]],
 ) -> Callable[[Sequence[ItemT]], Sequence[ValueT]]:
-    """The call, from which a fork of this process never returns."""
+    """The call, from which a fork of this process never returns.
+
+    Code that forks and does not end its child would have two processes go on with the run.
+    """
 
     def called(part: Sequence[ItemT]) -> Sequence[ValueT]:
         process = os.getpid()
@@ -187,10 +190,21 @@ def _outcomes(
     manner: Manner,
     seconds: float,
 ) -> list[Outcome[Any]]:
-    """One outcome an item; none where the call failed and its halves are to be called instead."""
+    """One outcome an item; none where the call failed and its halves are to be called instead.
+
+    By halves the item is found that makes the call fail: the others get their answers.
+
+    Args:
+        answer: what the call gave, or the error that it raised.
+        part: the items of the call.
+        waiting: parts still to be called, of which the last is the next; halves are put there.
+        seconds: how long the call took.
+    """
     stage = manner.stage
     size = len(part)
-    values = answer.outcomes if isinstance(answer, PartialBatchError) else answer
+    values = answer
+    if isinstance(answer, PartialBatchError):  # some items failed, and the others have values
+        values = answer.outcomes
     if not isinstance(values, BaseException) and len(values) != size:
         values = InterfaceError(f"{stage} returned {len(values)} results for {size} queries")
     if isinstance(values, BaseException):
@@ -254,8 +268,9 @@ def ask_in_child(
     try:
         data = _received(ours, process, timeout)
     finally:
-        # One that gave no answer in time is not waited for.
-        seconds = 0 if data is None else _ENDING_SECONDS
+        seconds = _ENDING_SECONDS
+        if data is None:  # it gave no answer in time: it is not waited for
+            seconds = 0.0
         process.join(seconds)
         if process.exitcode is None:
             process.kill()
@@ -280,13 +295,17 @@ def ask_in_child(
 
 def _received(ours: Any, process: Any, timeout: float | None) -> bytes | None:
     """What the process says before it ends: empty for nothing, None when it takes too long."""
-    until = float("inf") if timeout is None else time.perf_counter() + timeout
+    until = float("inf")
+    if timeout is not None:
+        until = time.perf_counter() + timeout
     try:
         # Nobody closes the pipe for good while processes live that this one has started.
         while not ours.poll(_POLL_SECONDS) and process.is_alive():
             if time.perf_counter() > until:
                 return None
-        return cast("bytes", ours.recv_bytes()) if ours.poll() else b""
+        if ours.poll():
+            return cast("bytes", ours.recv_bytes())
+        return b""
     except (EOFError, OSError):
         return b""
 
@@ -298,7 +317,11 @@ _ENDING_SECONDS = 5.0
 
 
 def _ending(code: int) -> str:
-    """How a process ended, in words; a signal's number is negative."""
+    """How a process ended, in words.
+
+    Args:
+        code: its exit code; where a signal has ended it, the signal's number below zero.
+    """
     if code >= 0:
         return f"exit code {code}"
     try:
@@ -306,7 +329,9 @@ def _ending(code: int) -> str:
     except ValueError:
         name = ""
     # The kernel ends processes by this signal when memory runs out.
-    hint = ": perhaps for lack of memory" if code == -9 else ""
+    hint = ""
+    if code == -signal.SIGKILL:
+        hint = ": perhaps for lack of memory"
     return f"signal {-code}{name}{hint}"
 
 

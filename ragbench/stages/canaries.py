@@ -71,8 +71,9 @@ class Canary(NamedTuple):
 
     @property
     def trace(self) -> Trace:
-        """The claim as a case's answer."""
-        answer = GenerationResult(self.claim, abstained=False)  # however it reads
+        """The claim as a case's answer: judges are asked about it as about any case."""
+        # Not abstained however it reads, or the judge would not be asked.
+        answer = GenerationResult(self.claim, abstained=False)
         retrieved = RetrievalResult(list(self.contexts))
         return Trace(
             case=Case(id=self.id, query=self.question, reference=self.reference or None),
@@ -102,9 +103,16 @@ _FEWEST_OWN = 2
 
 
 def plant(traces: Iterable[Trace], count: int, *, seed: int = 0) -> list[Canary]:
-    """Makes canaries of a run's own texts; the same run and seed give the same ones."""
+    """Makes claims of known truth of a run's own texts, for a judge of whether they are supported.
+
+    The same run and seed give the same ones, of every kind as many.
+
+    Args:
+        count: of all canaries; there are fewer where the texts do not carry as many.
+    """
     ranked = heapq.nsmallest(count * _POOL, _usable(traces, seed), key=lambda item: item[0])
     sources = [source for _, source in ranked]
+    # Words that most cases have say nothing about whose sentence it is.
     sources_by_word = Counter[str]()
     for source in sources:
         sources_by_word.update(_words_of(source.contexts))
@@ -151,7 +159,7 @@ def _usable(traces: Iterable[Trace], seed: int) -> Iterator[tuple[bytes, _Source
 
 
 def _words_of(texts: Sequence[str]) -> set[str]:
-    """The words of all texts, each once: a canary is compared by its share of known ones."""
+    """The words of all texts, each once: a foreign sentence must share few of them."""
     words: set[str] = set()
     for text in texts:
         words.update(multilingual_tokens(text))
@@ -161,11 +169,16 @@ def _words_of(texts: Sequence[str]) -> set[str]:
 def _made(
     kind: CanaryKind, sources: Sequence[_Source], count: int, common: frozenset[str]
 ) -> Iterator[Canary]:
-    """Up to so many canaries of one kind, a case each."""
+    """Up to so many canaries of one kind, a case each.
+
+    Args:
+        common: words that most cases have.
+    """
     missing = count
     for place, source in enumerate(sources):
         if not missing:
             return
+        # The cases that follow; after the last one the first.
         neighbours: list[_Source] = []
         for step in range(1, min(_NEIGHBOURS + 1, len(sources))):
             neighbours.append(sources[(place + step) % len(sources)])
@@ -211,18 +224,25 @@ def _claim(
 
 
 _NUMBER = re.compile(r"(?<![\w.,])\d{1,4}(?![\w]|[.,]\d)")
+"""A whole number of at most four digits, and no part of a longer one, a decimal or a name."""
+_NUMBER_SHIFT = 37
+"""By how much an altered number differs from the right one."""
 
 
 def _altered(sentence: str, contexts: Sequence[str]) -> str | None:
-    """The sentence with another number, if that stands in no context."""
+    """The sentence with another number, which makes it wrong; None where it may still be right.
+
+    That is where it has no number, or a context holds the other number or the changed sentence.
+    """
     match = _NUMBER.search(sentence)
     if match is None:
         return None
     number = int(match[0])
-    # Like the first, a number of at most four digits.
-    other_number = str(number + 37)
+    # Of at most four digits, too.
     if number >= 1000:
-        other_number = str(number - 37)
+        other_number = str(number - _NUMBER_SHIFT)
+    else:
+        other_number = str(number + _NUMBER_SHIFT)
     changed = f"{sentence[: match.start()]}{other_number}{sentence[match.end() :]}"
     if any(re.search(rf"(?<!\d){other_number}(?!\d)", text) for text in contexts):
         return None
@@ -235,7 +255,11 @@ def _altered(sentence: str, contexts: Sequence[str]) -> str | None:
 
 
 def plant_answers(traces: Iterable[Trace], count: int, *, seed: int = 0) -> list[Canary]:
-    """Makes answers of known truth of a run's own references, for a judge of correctness."""
+    """Makes answers of known truth of a run's own references, for a judge of correctness.
+
+    Args:
+        count: of all canaries; there are fewer where the references do not carry as many.
+    """
     cases = (trace.case for trace in traces if trace.case.query and trace.case.references)
     drawn = heapq.nsmallest(count * _POOL, cases, key=lambda case: _rank(case.id, seed))
     count_of_kind = -(-count // len(CanaryKind))  # rounded up
@@ -253,7 +277,11 @@ def plant_answers(traces: Iterable[Trace], count: int, *, seed: int = 0) -> list
 
 
 def _answer(kind: CanaryKind, case: Case, neighbours: Sequence[Case]) -> str | None:
-    """The answer of a canary; None where the case can carry none of the kind."""
+    """The answer of a canary; None where the case can carry none of the kind.
+
+    Args:
+        neighbours: cases whose references are wrong answers to this one.
+    """
     reference = case.references[0]
     if kind is CanaryKind.COPIED:
         return reference
@@ -264,7 +292,9 @@ def _answer(kind: CanaryKind, case: Case, neighbours: Sequence[Case]) -> str | N
         answer = neighbour.references[0]
         # An answer that shares a word with the right one, or the question, may be right as well.
         if not _words_of([answer]) & own_words:
-            return f"{answer} {ANSWER_INJECTION}" if kind is CanaryKind.INJECTED else answer
+            if kind is CanaryKind.INJECTED:
+                return f"{answer} {ANSWER_INJECTION}"
+            return answer
     return None
 
 
@@ -279,7 +309,7 @@ def _is_wrong(kind: CanaryKind, cell: Cell) -> bool:
     if kind is CanaryKind.COPIED:
         return value < 0.5
     if kind is CanaryKind.ALTERED:
-        return value > 0.99
+        return value > 0.99  # all of it: shares are floats
     return value > 0.5
 
 
@@ -362,7 +392,10 @@ def judge_canaries(
 
 
 def _line(metric: str, kind: CanaryKind, cells: Sequence[Cell]) -> CanaryLine:
-    """What a metric's judge made of the canaries of one kind."""
+    """What a metric's judge made of the canaries of one kind, as a line of the report.
+
+    A canary for which the judge failed has no verdict, and counts neither as right nor as wrong.
+    """
     verdicts = [cell for cell in cells if cell.status in (Status.MEASURED, Status.UNPROVED)]
     return CanaryLine(
         metric=metric,
@@ -381,7 +414,7 @@ CANARIES = "canaries.json"
 
 
 def _run_key(run: Mapping[str, str]) -> dict[str, str | None]:
-    """What tells a run from others here, out of its fingerprints."""
+    """The fingerprints of a run on which its canaries depend: they do not hold for other runs."""
     return {name: run.get(name) for name in ("dataset", "judge", "rag")}
 
 

@@ -54,7 +54,9 @@ def corpus_gold(
         if present_ids.isdisjoint(gold.ids):
             unsettled[case_id] = gold
             unsettled_texts.update(gold.texts)
-    document_texts = [normalised(document.text) for document in documents] if unsettled else []
+    document_texts: list[str] = []
+    if unsettled:
+        document_texts = [normalised(document.text) for document in documents]
     missing = _not_verbatim(unsettled_texts, document_texts)
     can_compare = len(missing) * len(document_texts) <= _MOST_PAIRS
     if can_compare:
@@ -92,7 +94,7 @@ def _not_held(texts: Iterable[str], document_texts: Sequence[str]) -> set[str]:
 
 
 def _gold(case: Case, matching: Matching) -> _CaseGold | None:
-    """What is looked for; None where nothing is."""
+    """What is looked for so that a case's gold is there; None where it has none to look for."""
     if is_unanswerable(case):
         return None
     ids = case.relevant_ids
@@ -135,5 +137,5 @@ def read_corpus_gold(folder: Path, run: Mapping[str, str]) -> CorpusGold | None:
 
 
 def _run_key(run: Mapping[str, str]) -> dict[str, str | None]:
-    """What tells a run from others here, out of its fingerprints."""
+    """The fingerprints of a run on which the finding depends: it does not hold for other runs."""
     return {name: run.get(name) for name in ("dataset", "rag")}

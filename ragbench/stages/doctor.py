@@ -58,7 +58,10 @@ _DUPLICATES = 0.05
 
 @dataclass(slots=True)
 class DoctorTally:
-    """Counts verdicts with their chunks; of queries it keeps a score and, of the worst, a line."""
+    """Counts verdicts with their chunks; of queries it keeps a score and, of the worst, a line.
+
+    A dump may have millions of queries: what is kept of each must be small.
+    """
 
     ranks: Counter[str] = field(default_factory=Counter[str])
     scores: array[float] = field(default_factory=lambda: array("d"))
@@ -84,7 +87,7 @@ class DoctorTally:
     """Whether the answer was present in the earlier dump, and whether it is in this one."""
 
     def add(self, dump: RetrievalDump, verdict: Verdict) -> None:
-        """Counts a query's verdict."""
+        """Counts a query's verdict, and where the chunks are that hold the answer."""
         warnings = verdict.inspection or ()
         relevant_ids = set(verdict.relevant_chunk_ids)
         self.chunks += len(dump.chunks)
@@ -148,12 +151,14 @@ class DoctorTally:
             heapq.heappushpop(self.weakest, entry)
 
     def result(self) -> RetrievalDoctor:
-        """What all verdicts say of the retriever."""
+        """What all verdicts say of the retriever: figures first, then what to do about them."""
         groups = [name for name, _ in _RANKS]
         ranks = {name: self.ranks[name] for name in (*groups, _NEVER)}
 
         scores = sorted(self.scores, reverse=True)
-        sign = -1 if self.distances else 1
+        sign = 1
+        if self.distances:  # shown as the distances that the user gave
+            sign = -1
         cutoffs: list[ScoreCutoff] = []
         if scores:
             for share in _KEEPS:
@@ -166,6 +171,9 @@ class DoctorTally:
                 relevant = self.relevant[name]
                 sources.append(SourceCount(source=name, chunks=count, relevant=relevant))
 
+        compared: PairedDumps | None = None
+        if self.earlier is not None:
+            compared = _compared(self.against, self.pairs)
         return RetrievalDoctor(
             answer_ranks=ranks,
             cutoffs=tuple(cutoffs),
@@ -173,7 +181,7 @@ class DoctorTally:
             sources=tuple(sources),
             weakest=tuple(weak for _, _, weak in sorted(self.weakest, reverse=True)),
             findings=tuple(self._findings(ranks)),
-            compared=None if self.earlier is None else _compared(self.against, self.pairs),
+            compared=compared,
         )
 
     def _findings(self, ranks: Mapping[str, int]) -> Iterator[DoctorFinding]:
@@ -233,12 +241,21 @@ def _source_of(chunk: Chunk) -> str:
     for name in SOURCE_FIELDS:
         if name in chunk.metadata:
             source = chunk.metadata[name]
-            return source if isinstance(source, str) else ""
+            if isinstance(source, str):
+                return source
+            return ""
     return ""
 
 
 def _compared(against: str, pairs: Counter[tuple[bool, bool]]) -> PairedDumps:
-    """With McNemar's exact test, two-sided: the chance of so uneven a split, were both equal."""
+    """Two dumps of the same queries by whether the answer was present.
+
+    The p-value is that of McNemar's exact test, two-sided: the chance of so uneven a split between
+    queries won and lost, were both retrievers equal.
+
+    Args:
+        pairs: queries by whether the answer was present in the earlier dump, and is in this one.
+    """
     won = pairs[False, True]
     lost = pairs[True, False]
     p_value = 1.0
@@ -280,6 +297,7 @@ def _by_query(path: Path, read: Callable[[Mapping[str, Any]], _Entry]) -> dict[s
     number = 0
 
     def no_verdict(error: Exception) -> DataError:
+        """The error of a file that cannot be read, or of the line at which it holds no verdict."""
         if isinstance(error, OSError):
             return DataError(
                 [Problem(message=f"cannot be read: {words_of(error)}", path=str(path))]

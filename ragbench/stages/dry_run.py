@@ -102,6 +102,7 @@ class _AssumedWriter(Record):
         """
         while "$ref" in part:
             part = self.definitions[str(part["$ref"]).rpartition("/")[2]]
+        # Any of the allowed forms will do: only the length of an answer counts.
         if "anyOf" in part:
             return self.value(part["anyOf"][0], name, text, number)
         if "enum" in part:
@@ -126,7 +127,10 @@ class _AssumedWriter(Record):
                 return None
 
     def _items(self, part: Mapping[str, Any], name: str, text: str) -> list[Any]:
-        """The items of a list: one to each text that it is about."""
+        """The items of a list: one to each text that it is about.
+
+        That decides how long an answer is: a judge has a verdict for each statement.
+        """
         texts = self.statements
         if name == "answers":
             texts = self.answers
@@ -217,8 +221,12 @@ class DryRun(ExitStack):
         self._judges: list[LLMSettings] = []
         if chat is not None:
             self._judges = [chat, *panel]
-        self._chat = None if chat is None else _unchecked(chat)
-        self._embeddings = None if embeddings is None else _unchecked(embeddings)
+        self._chat: LLMSettings | None = None
+        if chat is not None:
+            self._chat = _unchecked(chat)
+        self._embeddings: LLMSettings | None = None
+        if embeddings is not None:
+            self._embeddings = _unchecked(embeddings)
         self._panel = [_unchecked(juror) for juror in panel]
         self._least = _AssumedModel(FEW)
         self._most = _AssumedModel(MANY)
@@ -256,13 +264,13 @@ class DryRun(ExitStack):
             self.judge(plan, metric, trace)
 
     def judge(self, plan: JudgePlan, metric: Metric, trace: Trace) -> None:
-        """Counts one judgement."""
+        """Counts one judgement: it is made by both assumed models, whose clients add it up."""
         self.cases += 1
         for session in self._sessions:
             session.run(lambda models: plan.judge(metric, trace, models))
 
     def estimate(self) -> JudgingEstimate:
-        """What all that was counted would take."""
+        """What all that was counted would take, from the model that says little to the other."""
         least = self._least.clients
         most = self._most.clients
         names = list(dict.fromkeys(judge.endpoint.model for judge in self._judges))

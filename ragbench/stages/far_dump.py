@@ -142,6 +142,8 @@ def _readable(split: SplitDump) -> Generator[None]:
         # A range that a shorter file has not is another error with every kind of place.
         if isinstance(error, ShortReadError) or is_another:
             raise _changed(split) from error
-        why = "there is no such file" if isinstance(error, FileNotFoundError) else str(error)
+        why = str(error)
+        if isinstance(error, FileNotFoundError):
+            why = "there is no such file"
         message = f"a worker cannot read it: {why}. Every node must reach it under this address"
         raise DataError([Problem(message=message, path=split.name)]) from error

@@ -17,7 +17,7 @@ import queue
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
@@ -39,7 +39,7 @@ from ragbench.plugins import directory_kept
 from ragbench.stages.call_stage import CallStage, Work, calling_here
 from ragbench.stages.calls import Manner
 from ragbench.stages.judge import Job, JudgeStage
-from ragbench.stages.loop_watch import LOOK, LoopWatch
+from ragbench.stages.loop_watch import SECONDS_BETWEEN_LOOKS, LoopWatch
 from ragbench.stages.stage import MOST_CALLS, STOPPED, Running, Stage
 
 FIRST_CALLS = 4
@@ -55,8 +55,16 @@ _LONGEST_WAIT = 60.0
 fails: such limits are of a day. With more in flight, fewer may be borne: it is asked again."""
 _SYSTEM = "the system"
 """How a warning names whose calls are made in most runs."""
-_LOOK = 0.5
-"""Seconds between two looks at whether the run is stopped, while refused cases wait."""
+_LONGEST_PATIENCE = 0.5
+"""Seconds after which a wait is broken off to see whether the user has stopped the run, while
+refused cases wait: no call ends then that would wake this thread."""
+_TOO_MANY = 429
+"""The HTTP status of a call that is refused because there are too many."""
+_SERVER_ERROR = 500
+"""The first of the HTTP statuses that blame the server, not the request."""
+_DEEPEST_CAUSE = 4
+"""Errors that are looked at from the one that was raised down to its causes. Clients wrap theirs
+once or twice; a bound also ends a circle of causes."""
 
 
 def run_flow(
@@ -67,7 +75,9 @@ def run_flow(
     *,
     most_windows: int = USUAL_WINDOWS,
 ) -> None:
-    """Takes all cases through every stage.
+    """Takes all cases through every stage, with several calls in flight.
+
+    `run_stages` does the same in one thread, for systems that take one call at a time.
 
     Args:
         tally: given each case that is through, in the order of the cases.
@@ -94,14 +104,17 @@ class _Call:
     """One call of a stage that is in flight."""
 
     place: int
-    """Of its stage."""
+    """The place of its stage among those of the run."""
     batch: Sequence[Work[Any]]
+    """The cases that it asks for."""
     epoch: int
-    """How often the limit had been lowered when it began."""
+    """How often the limit had been lowered when the call began: if it was lowered since, the call
+    was one of the too many, and its refusal must not lower the limit again."""
     is_alone: bool
-    """Whether no other one was to be in flight with it."""
+    """Whether the limit let no second call be in flight with it: then a refusal is not due to our
+    own number of calls."""
     errors: list[BaseException] = field(default_factory=list[BaseException])
-    """What it met, in any thread."""
+    """Errors that it met, in any thread; those of single cases are here too."""
 
 
 class _Answered(NamedTuple):
@@ -113,25 +126,31 @@ class _Answered(NamedTuple):
 
 
 class _Ended(NamedTuple):
-    """A call is over."""
+    """A call is over: all its outcomes were given before, as `_Answered`."""
 
     call: _Call
     error: BaseException | None
-    """What ends the run, or has to be asked again."""
+    """A `RefusedError` where its cases are asked again; any other error ends the run. Errors that
+    fail a case are outcomes, and not here."""
 
 
 class _Judged(NamedTuple):
-    """A cell is judged, or could not be."""
+    """A model has judged a cell, or could not."""
 
     job: Job
     future: Future[JudgedCell]
+    """Holds the judgement, or the error."""
 
 
 _End: TypeAlias = _Answered | _Ended | _Judged
+"""What other threads put into the queue that the storing thread reads."""
 
 
 class RefusedError(Exception):
-    """The system refuses a call because there are too many (429)."""
+    """The system refuses a call because there are too many (429).
+
+    It leaves the call instead of becoming the failure of its cases, so that they are asked again.
+    """
 
     def __init__(self, wait: float | None) -> None:
         super().__init__("too many calls")
@@ -140,26 +159,39 @@ class RefusedError(Exception):
 
 
 class Callers:
-    """Makes calls beside the thread that stores their outcomes."""
+    """Makes calls beside the thread that stores their outcomes.
+
+    Coroutines are awaited in the run's event loop, plain calls are made in threads. Only the
+    storing thread calls the public methods.
+    """
 
     def __init__(self, loop: LoopThread | None) -> None:
+        """Starts no thread: each is started with the first call that needs it.
+
+        Args:
+            loop: where coroutines are awaited; None where the run has none.
+        """
         self.ends: queue.SimpleQueue[_End] = queue.SimpleQueue()
+        """What has come of calls, in the order in which it came."""
         self._loop = loop
         self._waiting: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        """Plain calls for the threads to make; None ends the thread that takes it."""
         self._threads = 0
+        """Threads that were started."""
         self._busy = 0
         """Calls that threads were given and that are not over."""
 
     def begin(
         self, stage: CallStage[Any, Any], call: _Call, manner: Manner, *, is_here: bool
     ) -> None:
-        """Begins a call; what comes of it is put among the ends.
+        """Begins a call; what comes of it is put into `ends`.
 
         Args:
             is_here: whether this thread makes a plain call, and waits for its end.
         """
         manner = replace(manner, met=call.errors.append)
-        if stage.call_async is not None and self._loop is not None:
+        if self._is_awaited(stage):
+            assert self._loop is not None
             self._loop.begin(self._await(stage, call, manner))
             return
         if is_here:
@@ -170,12 +202,12 @@ class Callers:
             self._threads += 1
             # Daemon threads: a second Ctrl-C must end the process although a call hangs.
             name = f"ragbench-call-{self._threads}"
-            threading.Thread(target=self._work, name=name, daemon=True).start()
+            threading.Thread(target=self._make_calls, name=name, daemon=True).start()
         self._waiting.put(lambda: self._make(stage, call, manner))
 
-    def ended(self, stage: CallStage[Any, Any], *, was_here: bool) -> None:
-        """Notes that a call of a stage is over."""
-        if not was_here and (stage.call_async is None or self._loop is None):
+    def call_ended(self, stage: CallStage[Any, Any], *, was_here: bool) -> None:
+        """Notes that a call of a stage is over: the thread that made it is free for the next."""
+        if not was_here and not self._is_awaited(stage):
             self._busy -= 1
 
     def close(self) -> None:
@@ -183,13 +215,17 @@ class Callers:
         for _ in range(self._threads):
             self._waiting.put(None)
 
-    def _work(self) -> None:
-        """What each thread does."""
-        while (make := self._waiting.get()) is not None:
-            make()
+    def _is_awaited(self, stage: CallStage[Any, Any]) -> bool:
+        """Whether the calls of a stage are coroutines, which need no thread."""
+        return stage.call_async is not None and self._loop is not None
+
+    def _make_calls(self) -> None:
+        """What each thread does until it is ended: it makes the next plain call that waits."""
+        while (make_call := self._waiting.get()) is not None:
+            make_call()
 
     def _make(self, stage: CallStage[Any, Any], call: _Call, manner: Manner) -> None:
-        """Makes a plain call."""
+        """Makes a plain call; an error goes to the storing thread, as this one has no caller."""
         error: BaseException | None = None
         try:
             for works, outcomes in stage.attempt(call.batch, manner):
@@ -199,7 +235,7 @@ class Callers:
         self.ends.put(_Ended(call, error))
 
     async def _await(self, stage: CallStage[Any, Any], call: _Call, manner: Manner) -> None:
-        """Awaits the call of a coroutine function."""
+        """Awaits the call of a coroutine function, as a task of the run's loop."""
         error: BaseException | None = None
         try:
             async for works, outcomes in stage.attempt_async(call.batch, manner):
@@ -224,7 +260,8 @@ class _Room:
 
     name: str
     """Whose calls they are, in words."""
-    limit: AdaptiveLimit
+    calls: AdaptiveLimit
+    """How many are in flight, and how many may be."""
     is_adaptive: bool
     """Whether the limit follows how the calls end."""
     fewest: int
@@ -234,20 +271,42 @@ class _Room:
     def of(cls, name: str, *, concurrency: int | None, bears_calls: bool) -> _Room:
         """Room for as many calls as the user says, else for what bears several, else for one."""
         is_adaptive = concurrency is None and bears_calls
-        most = MOST_CALLS if is_adaptive else concurrency or 1
-        first = FIRST_CALLS if is_adaptive else most
-        limit = AdaptiveLimit(most, first=first, now=time.monotonic)
-        return cls(name, limit, is_adaptive, most + 1)
+        if is_adaptive:
+            most = MOST_CALLS
+            first_calls = FIRST_CALLS
+        else:
+            most = concurrency or 1
+            first_calls = most
+        calls = AdaptiveLimit(most, first=first_calls, now=time.monotonic)
+        # One above the most: the first time that the limit is lowered at all is told.
+        return cls(name, calls, is_adaptive, most + 1)
 
     @property
     def is_free(self) -> bool:
         """Whether one more call may begin."""
-        return self.limit.pause <= 0 and self.limit.in_flight < self.limit.limit
+        return self.calls.pause <= 0 and self.calls.in_flight < self.calls.limit
+
+
+@dataclass(slots=True, eq=False)
+class _CallingStage:
+    """A stage that makes calls, with the cases that wait for one."""
+
+    stage: CallStage[Any, Any]
+    refusable: CallStage[Any, Any]
+    """The same stage; its calls raise `RefusedError` where the system refuses them."""
+    manner: Manner
+    room: _Room
+    """Shared by all stages that ask the system."""
+    waiting: deque[Work[Any]] = field(default_factory=lambda: deque())
+    """Cases that wait for a call."""
 
 
 @dataclass(slots=True, eq=False)
 class _Window:
-    """Cases that were read together, and are counted together."""
+    """Cases that were read together, and are counted together.
+
+    They bound how many cases are in memory while a slow one is still on its way.
+    """
 
     rows: Sequence[RunCase]
     unfinished: int
@@ -257,38 +316,37 @@ class _Window:
 
 
 class Flow:
-    """The cases of a run between its stages."""
+    """The cases of a run between its stages. One thread alone runs all of its methods.
+
+    A stage is known by its place among the stages of the run: its cases go on to place + 1.
+    """
 
     def __init__(
         self, stages: Sequence[Stage], run: Running, tally: Callable[[RunCase], None]
     ) -> None:
+        """Sees which stages make calls; nothing is begun.
+
+        Args:
+            tally: given each case that is through, in the order of the cases.
+        """
         self._stages = stages
         self._run = run
         self._tally = tally
         self.callers = Callers(run.loop)
-        self._manners: dict[int, Manner] = {}
-        """By the place of a stage that makes calls."""
-        self._giving_back: dict[int, CallStage[Any, Any]] = {}
-        """The same stages; a call that the system refuses is given back to be asked again."""
-        for place, stage in enumerate(stages):
-            calling = calling_here(stage)
-            if calling is not None:
-                self._manners[place] = calling.manner(run)
-                self._giving_back[place] = _giving_back(calling)
-        self._judge_place: int | None = None
+        self._calling = self._calling_stages()
+        """The stages that make calls, by their place."""
+        self._judge: JudgeStage | None = None
+        self._judge_place = 0
         for place, stage in enumerate(stages):
             if isinstance(stage, JudgeStage):
+                self._judge = stage
                 self._judge_place = place
-        self._rooms = self._rooms_of_calls()
-        """By the place of a stage that makes calls; the stages of the system share one."""
         self._watch = None if run.loop is None else LoopWatch(run.loop)
-        self._waiting: dict[int, deque[Work[Any]]] = {place: deque() for place in self._manners}
-        """By place: cases that wait for a call."""
-        self._later: list[tuple[float, int, int, Work[Any]]] = []
-        """Cases that the system has refused: when they may be asked again, a number that keeps
-        their order, and where."""
-        self._tries: Counter[tuple[int, int]] = Counter()
-        """By place and case: how often the system has refused it."""
+        self._refused: list[tuple[float, int, int, Work[Any]]] = []
+        """A heap of cases that the system has refused: when they may be asked again, the number of
+        the case, which keeps their order, the place of the stage, and the case."""
+        self._refusals: Counter[tuple[int, int]] = Counter()
+        """By place and number of a case: how often the system has refused it."""
         self._jobs: deque[Job] = deque()
         """Cells that wait to be judged."""
         self._judging = 0
@@ -300,43 +358,67 @@ class Flow:
         self._error: RagbenchError | None = None
         """What ends the run, once all that is in flight is stored."""
 
-    def _rooms_of_calls(self) -> dict[int, _Room]:
-        """Room for the calls of each stage that makes some."""
-        concurrency = self._run.calls.concurrency
-        system = _Room.of(_SYSTEM, concurrency=concurrency, bears_calls=self._run.bears_calls)
-        rooms: dict[int, _Room] = {}
-        for place, stage in self._giving_back.items():
-            rooms[place] = system
+    def _calling_stages(self) -> dict[int, _CallingStage]:
+        """The stages that make calls in this process, by their place, with room for the calls.
+
+        What limits calls is who answers them: stages that ask the system share one room, and each
+        stage that asks a service of its own has its own.
+        """
+        run = self._run
+        concurrency = run.calls.concurrency
+        system = _Room.of(_SYSTEM, concurrency=concurrency, bears_calls=run.bears_calls)
+        calling_stages: dict[int, _CallingStage] = {}
+        for place, any_stage in enumerate(self._stages):
+            stage = calling_here(any_stage)
+            if stage is None:
+                continue
+            room = system
             if not stage.asks_system:
-                rooms[place] = _Room.of(
-                    stage.name, concurrency=concurrency, bears_calls=stage.bears_calls
-                )
-        return rooms
+                room = _Room.of(stage.name, concurrency=concurrency, bears_calls=stage.bears_calls)
+            calling_stages[place] = _CallingStage(
+                stage, _with_refusals(stage), stage.manner(run), room
+            )
+        return calling_stages
 
     # --- the loop
 
-    def take(self, windows: Any, *, most_windows: int) -> None:
-        """Takes windows in, begins calls while there is room, and settles what they give."""
+    def take(self, windows: Iterator[Sequence[RunCase]], *, most_windows: int) -> None:
+        """Takes windows in, begins calls while there is room, and settles what they give.
+
+        Args:
+            most_windows: windows that may be under way at once.
+        """
         has_more = True
         while True:
-            while has_more and self._has_room(most_windows):
-                window = next(windows, None)
-                if window is None:
-                    has_more = False
-                else:
-                    self._enter_window(window)
+            if has_more:
+                has_more = self._enter_windows(windows, most_windows)
             if not self._is_ending:
                 self._begin_calls()
                 self._begin_judging()
-            if self._is_idle and (self._is_ending or not (self._later or has_more)):
+            if not self._is_idle:
+                self._settle_next_end()
+                continue
+            # Nothing is in flight: the run ends, waits for refused cases, or reads the next window.
+            if self._is_ending:
                 break
-            if not self._is_idle or self._later:
-                self._settle_an_end()
+            if self._refused:
+                self._settle_next_end()
+            elif not has_more:
+                break
         self._run.journal.flush()
         if self._error is not None:
             raise self._error
         if self._run.stopped() or self._open:
             raise InterruptedRunError(STOPPED)
+
+    def _enter_windows(self, windows: Iterator[Sequence[RunCase]], most_windows: int) -> bool:
+        """Takes windows in as long as they are needed; whether there may be more."""
+        while self._has_room(most_windows):
+            window = next(windows, None)
+            if window is None:
+                return False
+            self._enter_window(window)
+        return True
 
     @property
     def _is_ending(self) -> bool:
@@ -345,22 +427,29 @@ class Flow:
 
     @property
     def _is_idle(self) -> bool:
-        """Whether nothing is in flight."""
-        in_flight = sum(room.limit.in_flight for room in self._rooms.values())
-        return not self._judging and not in_flight
+        """Whether nothing is in flight, so that nothing would end if one waited for it."""
+        if self._judging:
+            return False
+        return all(not calling.room.calls.in_flight for calling in self._calling.values())
 
     def _has_room(self, most_windows: int) -> bool:
         """Whether the next window is needed: the calls that may be in flight want more cases."""
         if self._is_ending or len(self._open) >= most_windows:
             return False
-        waiting = sum(len(works) for works in self._waiting.values())
-        wanted = max((room.limit.limit for room in self._rooms.values()), default=1)
-        return waiting < wanted or not self._open
+        if not self._open:
+            return True
+        waiting_cases = 0
+        needed_cases = 1
+        for calling in self._calling.values():
+            waiting_cases += len(calling.waiting)
+            needed_cases = max(needed_cases, calling.room.calls.limit)
+        return waiting_cases < needed_cases
 
-    def _settle_an_end(self) -> None:
-        """Waits for what ends next, and settles it."""
+    def _settle_next_end(self) -> None:
+        """Waits for what ends next, and settles it; a wait that is broken off settles nothing."""
         try:
-            with directory_kept("a call"):  # it changes while another call ends
+            # Code of the user's in another thread may change the directory during the wait.
+            with directory_kept("a call"):
                 end = self.callers.ends.get(timeout=self._patience())
         except queue.Empty:
             if self._watch is not None and not self._is_idle:
@@ -369,29 +458,42 @@ class Flow:
             return
         self._settle(end)
         self._ask_refused_again()
+        # Only when nothing else has ended: writing to the disk delays the next calls.
         if self.callers.ends.empty():
             self._run.journal.flush(if_due=True)
 
     def _patience(self) -> float | None:
-        """Seconds until a refused case may be asked again, or a stop be seen; None: none waits."""
-        waits = [room.limit.pause for room in self._rooms.values() if room.limit.pause > 0]
-        if self._later:
-            moment, *_ = self._later[0]
-            waits.append(moment - time.monotonic())
+        """Seconds to wait for an end before something else is due; None where nothing else is.
+
+        Due are the end of a pause of calls, the time at which a refused case may be asked again,
+        a look at the event loop, and a look at whether the run is stopped.
+        """
+        waits: list[float] = []
+        for calling in self._calling.values():
+            pause = calling.room.calls.pause
+            if pause > 0:
+                waits.append(pause)
+        if self._refused:
+            earliest, *_ = self._refused[0]
+            waits.append(earliest - time.monotonic())
         if self._watch is not None:
-            waits.append(LOOK)
+            waits.append(SECONDS_BETWEEN_LOOKS)
         if not waits:
             return None
-        return max(0.0, min(_LOOK, *waits))
+        return max(0.0, min(_LONGEST_PATIENCE, *waits))
 
     @property
     def _longest_call(self) -> float | None:
-        """Seconds that a call may take at most; None where there is no limit."""
+        """Seconds that a call may take at most; None where there is no limit.
+
+        The user's limit is per query; a call for a batch may take that for each of its queries.
+        """
         calls = self._run.calls
         if calls.timeout is None:
             return None
-        has_batches = any(stage.takes_batches for stage in self._giving_back.values())
-        return calls.timeout * (calls.batch_size if has_batches else 1)
+        if any(calling.stage.takes_batches for calling in self._calling.values()):
+            return calls.timeout * calls.batch_size
+        return calls.timeout
 
     # --- cases move on
 
@@ -402,23 +504,35 @@ class Flow:
         for row in rows:
             self._window_of[id(row)] = window
         in_flight = self._run.in_flight
-        suspects: Collection[int] = set()
-        if in_flight is not None and in_flight.left_over:
-            suspects = {*in_flight.left_over}
-        suspected = [row for row in rows if row.number in suspects]
+        if in_flight is None or not in_flight.left_over:
+            self._enter(rows, 0)
+            return
+        suspects = set(in_flight.left_over)
+        suspected: list[RunCase] = []
+        unsuspected: list[RunCase] = []
+        for row in rows:
+            if row.number in suspects:
+                suspected.append(row)
+            else:
+                unsuspected.append(row)
         if suspected:
             self._enter(suspected, 0, suspects)
-        self._enter([row for row in rows if row.number not in suspects], 0)
+        self._enter(unsuspected, 0)
 
     def _enter(
         self, rows: Sequence[RunCase], place: int, suspects: Collection[int] = frozenset()
     ) -> None:
-        """Takes rows to a stage, and on to the next where they need not be asked for."""
+        """Takes rows to a stage, and on to the next where they need not be asked for.
+
+        Args:
+            suspects: numbers of cases that are each asked in a process of their own.
+        """
         while rows and place < len(self._stages):
             stage = self._stages[place]
             with directory_kept(stage.name):
                 rows = self._settled_at(stage, place, rows, suspects)
             place += 1
+        # What remains has passed the last stage.
         for row in rows:
             window = self._window_of.pop(id(row))
             window.unfinished -= 1
@@ -431,45 +545,54 @@ class Flow:
         rows: Sequence[RunCase],
         suspects: Collection[int],
     ) -> Sequence[RunCase]:
-        """The rows that a stage has settled at once; for the others calls wait, or it gathers."""
+        """The rows that a stage has settled at once: they go on.
+
+        The others come back when they are settled: they wait for a call of the stage, for the
+        models that judge, or for the rows of their window that are still on their way.
+        """
         run = self._run
-        calling = calling_here(stage)
+        calling = self._calling.get(place)
         if calling is not None:
-            works: Sequence[Work[Any]] = calling.take(rows, run)
+            works: Sequence[Work[Any]] = calling.stage.take(rows, run)
             if suspects:
-                works = calling.ask_suspects(works, suspects, run)
-            self._waiting[place].extend(works)
+                works = calling.stage.ask_suspects(works, suspects, run)
+            calling.waiting.extend(works)
             waiting = {id(work.row) for work in works}
             return [row for row in rows if id(row) not in waiting]
         if isinstance(stage, JudgeStage):
             jobs = stage.take(rows, run)
             self._jobs.extend(jobs)
-            judged = {job.row.number for job in jobs}
-            return [row for row in rows if row.number not in judged]
-        if getattr(stage, "pool", None) is not None:
+            to_judge = {job.row.number for job in jobs}
+            return [row for row in rows if row.number not in to_judge]
+        # Workers share the rows of a window: with a row at a time all but one would be idle.
+        has_workers = getattr(stage, "pool", None) is not None
+        if has_workers:
             rows = self._gathered(place, rows)
         if rows:
             stage.settle(rows, run)
         return rows
 
     def _gathered(self, place: int, rows: Sequence[RunCase]) -> Sequence[RunCase]:
-        """The rows of windows of which all have come to a stage that takes a window at a time."""
-        come: list[RunCase] = []
+        """All rows of each window that has now come whole to a stage; none of the others yet."""
+        complete: list[RunCase] = []
         for row in rows:
             window = self._window_of[id(row)]
             gathered = window.gathered.setdefault(place, [])
             gathered.append(row)
             if len(gathered) == len(window.rows):
-                come += window.gathered.pop(place)
-        return come
+                complete += window.gathered.pop(place)
+        return complete
 
     def _count_windows(self) -> None:
-        """Counts the cases of windows that are through, in the order of the cases."""
+        """Counts the cases of windows that are through, in the order of the cases.
+
+        A window that is through waits for the one before it: reports must not depend on which case
+        ended when.
+        """
         while self._open and not self._open[0].unfinished:
             window = self._open.popleft()
-            if self._judge_place is not None:
-                judge: Any = self._stages[self._judge_place]
-                judge.read_back(window.rows)
+            if self._judge is not None:
+                self._judge.read_back(window.rows)
             for row in window.rows:
                 self._tally(row)
 
@@ -477,58 +600,64 @@ class Flow:
 
     def _begin_calls(self) -> None:
         """Begins calls while some are free: those of late stages first, so that cases end."""
-        for place in sorted(self._waiting, reverse=True):
-            works = self._waiting[place]
-            room = self._rooms[place]
-            while works and room.is_free:
-                size = self._batch_size(place, len(works))
-                batch = [works.popleft() for _ in range(size)]
-                room.limit.in_flight += 1
-                self._begin(_Call(place, batch, room.limit.epoch, room.limit.limit == 1))
+        for place in sorted(self._calling, reverse=True):
+            calling = self._calling[place]
+            calls = calling.room.calls
+            while calling.waiting and calling.room.is_free:
+                size = self._batch_size(calling)
+                batch = [calling.waiting.popleft() for _ in range(size)]
+                calls.in_flight += 1
+                self._begin(calling, _Call(place, batch, calls.epoch, calls.limit == 1))
 
-    def _batch_size(self, place: int, waiting: int) -> int:
+    def _batch_size(self, calling: _CallingStage) -> int:
         """Cases of the next call: a share of those that wait, so that no slot is left without."""
-        stage: Any = self._stages[place]
-        if not stage.takes_batches:
+        if not calling.stage.takes_batches:
             return 1
-        slots = self._rooms[place].limit.most
-        return min(self._run.calls.batch_size, -(-waiting // slots))
+        slots = calling.room.calls.most
+        share = -(-len(calling.waiting) // slots)  # rounded up
+        return min(self._run.calls.batch_size, share)
 
-    def _begin(self, call: _Call) -> None:
-        """Begins a call; where their number is adaptive, one that is refused is given back."""
-        stage: Any = self._stages[call.place]
-        manner = self._manners[call.place]
-        tries = [self._tries[call.place, work.row.number] for work in call.batch]
-        if self._rooms[call.place].is_adaptive and max(tries) < _TRIES:
-            stage = self._giving_back[call.place]
+    def _begin(self, calling: _CallingStage, call: _Call) -> None:
+        """Begins a call; where their number is adaptive, a refused one is to be asked again.
+
+        A case that was refused too often is asked in the plain way: a refusal is its failure then.
+        """
+        stage = calling.stage
+        manner = calling.manner
+        if calling.room.is_adaptive and self._most_refusals(call) < _TRIES:
+            stage = calling.refusable
             manner = replace(manner, final=(*manner.final, RefusedError))
-        self.callers.begin(stage, call, manner, is_here=self._is_made_here(call.place))
+        self.callers.begin(stage, call, manner, is_here=self._is_made_here(calling))
 
-    def _is_made_here(self, place: int) -> bool:
+    def _most_refusals(self, call: _Call) -> int:
+        """How often the system has refused that case of a call which it has refused most often."""
+        return max(self._refusals[call.place, work.row.number] for work in call.batch)
+
+    def _is_made_here(self, calling: _CallingStage) -> bool:
         """Whether this thread makes the calls of a stage.
 
         A connection, such as one to SQLite, may serve no thread but the one that opened it: a
         system that was not made for several calls is asked where it was made.
         """
-        return not self._run.bears_calls and self._rooms[place].limit.most == 1
+        return not self._run.bears_calls and calling.room.calls.most == 1
 
     def _begin_judging(self) -> None:
-        """Begins to judge cells while there is room."""
-        if self._judge_place is None or not self._jobs:
+        """Begins to judge cells while there is room; the models' own limits come on top of that."""
+        judge = self._judge
+        if judge is None or not self._jobs:
             return
-        judge: Any = self._stages[self._judge_place]
         while self._jobs and self._judging < judge.judging.cells_at_once:
             job = self._jobs.popleft()
             try:
                 future = judge.begin(job, self._run)
             except RagbenchError as error:  # the models do not answer at all
-                self._error = self._error or error
+                self._end_run(error)
                 return
             self._judging += 1
             future.add_done_callback(self._when_judged(job))
 
     def _when_judged(self, job: Job) -> Callable[[Future[JudgedCell]], None]:
-        """Puts a judged cell among the ends, from the thread of the models."""
+        """Gives what the thread of the models calls once a cell is judged: it reports that."""
         return lambda future: self.callers.ends.put(_Judged(job, future))
 
     # --- calls end
@@ -545,47 +674,58 @@ class Flow:
     def _settle_answer(self, end: _Answered) -> None:
         """Stores outcomes of a call, and takes their cases to the next stage."""
         place = end.call.place
-        stage: Any = self._stages[place]
+        stage = self._calling[place].stage
         with directory_kept(stage.name):
             stage.keep(end.works, end.outcomes, self._run)
         self._enter([work.row for work in end.works], place + 1)
 
     def _settle_call(self, end: _Ended) -> None:
-        """Notes that a call is over, and how so many are borne."""
+        """Makes room for the next call, and asks refused cases again or ends the run."""
         call = end.call
-        stage: Any = self._stages[call.place]
-        self.callers.ended(stage, was_here=self._is_made_here(call.place))
-        room = self._rooms[call.place]
-        if room.is_adaptive:
-            self._adapt(room, call, end.error)
-        room.limit.in_flight -= 1
+        calling = self._calling[call.place]
+        self.callers.call_ended(calling.stage, was_here=self._is_made_here(calling))
+        # While the call still counts: the limit rises only where half of it is in flight.
+        if calling.room.is_adaptive:
+            self._adapt(calling.room, call, end.error)
+        calling.room.calls.in_flight -= 1
         if end.error is None:
             return
         if isinstance(end.error, RefusedError):
             self._ask_later(call, end.error)
         elif isinstance(end.error, RagbenchError):
-            self._error = self._error or end.error
+            self._end_run(end.error)
         else:
             raise end.error
 
+    def _end_run(self, error: RagbenchError) -> None:
+        """Has nothing more begun; of several errors, the run ends with the first."""
+        if self._error is None:
+            self._error = error
+
     def _adapt(self, room: _Room, call: _Call, error: BaseException | None) -> None:
-        """Lets more calls be in flight, or fewer, as a call has ended."""
-        limit = room.limit
-        before = limit.limit
+        """Lets more calls be in flight, or fewer, as a call has ended.
+
+        Refused calls and overload lower the number, answers raise it; see `AdaptiveLimit`.
+        """
+        calls = room.calls
+        limit_before = calls.limit
         if isinstance(error, RefusedError):
-            limit.rate_limited(call.epoch, self._wait(call, error))
+            calls.rate_limited(call.epoch, self._wait(call, error))
         elif any(_status_of(met) == _TOO_MANY for met in call.errors):
-            limit.rate_limited(call.epoch, 0.0)
+            # Made in the plain way: its case has failed and is not asked again, after no wait.
+            calls.rate_limited(call.epoch, 0.0)
         elif any(_is_overload(met) for met in call.errors):
-            limit.failed(call.epoch)
+            calls.failed(call.epoch)
         else:
-            limit.succeeded()
-        if limit.limit < min(before, room.fewest):
-            room.fewest = limit.limit
-            hint = "; --concurrency N sets their number" if room.name == _SYSTEM else ""
+            calls.succeeded()
+        if calls.limit < min(limit_before, room.fewest):
+            room.fewest = calls.limit
+            hint = ""
+            if room.name == _SYSTEM:
+                hint = "; --concurrency N sets their number"
             warn(
-                f"{room.name} refuses or loses calls: {limit.limit} of {before} are in flight "
-                f"from now on{hint}"
+                f"{room.name} refuses or loses calls: {calls.limit} of {limit_before} are in "
+                f"flight from now on{hint}"
             )
 
     def _wait(self, call: _Call, error: RefusedError) -> float:
@@ -594,69 +734,80 @@ class Flow:
             return 0.0
         if error.wait is not None:
             return min(error.wait, _LONGEST_WAIT)
-        tries = max(self._tries[call.place, work.row.number] for work in call.batch)
-        return float(_FIRST_WAIT * 2**tries)
+        return float(_FIRST_WAIT * 2 ** self._most_refusals(call))
 
     def _ask_later(self, call: _Call, error: RefusedError) -> None:
-        """Has the cases of a refused call asked again after a while."""
-        stage = self._stages[call.place]
-        moment = time.monotonic() + self._wait(call, error)
-        tries = _TRIES if _is_hopeless(call, error) else 1  # the next one says why it failed
+        """Has the cases of a refused call asked again after a while.
+
+        They do not fail: that a system takes fewer calls at once says nothing of its answers.
+        """
+        stage = self._calling[call.place].stage
+        earliest = time.monotonic() + self._wait(call, error)
+        refusals = 1
+        if _is_hopeless(call, error):
+            refusals = _TRIES  # the next call is the last, and its error says why the case failed
         for work in call.batch:
-            if stage.name not in work.row.settled:
-                self._tries[call.place, work.row.number] += tries
-                heapq.heappush(self._later, (moment, work.row.number, call.place, work))
+            # A part of the batch may have been answered before the rest was refused.
+            if stage.name in work.row.settled:
+                continue
+            self._refusals[call.place, work.row.number] += refusals
+            heapq.heappush(self._refused, (earliest, work.row.number, call.place, work))
 
     def _ask_refused_again(self) -> None:
         """Puts refused cases whose time has come in front of those that wait."""
         now = time.monotonic()
-        while self._later and self._later[0][0] <= now:
-            _, _, place, work = heapq.heappop(self._later)
-            self._waiting[place].appendleft(work)
+        while self._refused and self._refused[0][0] <= now:
+            _, _, place, work = heapq.heappop(self._refused)
+            self._calling[place].waiting.appendleft(work)
 
     def _settle_judged(self, end: _Judged) -> None:
         """Stores a judged cell; a case whose cells are all judged is through the stage."""
+        assert self._judge is not None
         self._judging -= 1
-        place = self._judge_place
-        assert place is not None
-        judge: Any = self._stages[place]
         error = end.future.exception()
         if isinstance(error, RagbenchError):
-            self._error = self._error or error
+            self._end_run(error)
         elif error is not None:
             raise error
-        elif judge.keep(end.job, end.future.result(), self._run):
-            self._enter([end.job.row], place + 1)
+        elif self._judge.keep(end.job, end.future.result(), self._run):
+            self._enter([end.job.row], self._judge_place + 1)
 
 
 # --- what calls meet
 
 
-def _giving_back(stage: CallStage[Any, Any]) -> CallStage[Any, Any]:
-    """The stage with calls that raise `RefusedError` where the system refuses them."""
+def _with_refusals(stage: CallStage[Any, Any]) -> CallStage[Any, Any]:
+    """The stage with calls that raise `RefusedError` where the system refuses them.
+
+    Without it a refusal would fail the case, as any other error of the user's code does.
+    """
     call: Any = stage.call
     call_async: Any = stage.call_async
     if call is not None:
 
-        def given_back(inputs: Sequence[Any]) -> Any:
+        def refusable_call(inputs: Sequence[Any]) -> Any:
             try:
                 return call(inputs)
             except Exception as error:
-                if _status_of(error) == _TOO_MANY:
-                    raise RefusedError(_wait_of(error)) from error
+                _raise_refusal(error)
                 raise
 
-        return replace(stage, call=given_back)
+        return replace(stage, call=refusable_call)
 
-    async def given_back_async(inputs: Sequence[Any]) -> Any:
+    async def refusable_call_async(inputs: Sequence[Any]) -> Any:
         try:
             return await call_async(inputs)
         except Exception as error:
-            if _status_of(error) == _TOO_MANY:
-                raise RefusedError(_wait_of(error)) from error
+            _raise_refusal(error)
             raise
 
-    return replace(stage, call_async=given_back_async)
+    return replace(stage, call_async=refusable_call_async)
+
+
+def _raise_refusal(error: Exception) -> None:
+    """Raises `RefusedError` if an error of a call says that there are too many calls."""
+    if _status_of(error) == _TOO_MANY:
+        raise RefusedError(_wait_of(error)) from error
 
 
 def _is_hopeless(call: _Call, error: RefusedError) -> bool:
@@ -664,40 +815,44 @@ def _is_hopeless(call: _Call, error: RefusedError) -> bool:
     return call.is_alone and error.wait is not None and error.wait > _LONGEST_WAIT
 
 
-_TOO_MANY = 429
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """An error and those that led to it, the nearest first.
+
+    The error of an HTTP client is often the cause of the one that the user's code raises.
+    """
+    cause: BaseException | None = error
+    for _ in range(_DEEPEST_CAUSE):
+        if cause is None:
+            return
+        yield cause
+        cause = cause.__cause__ or cause.__context__
 
 
 def _status_of(error: BaseException) -> int | None:
-    """The HTTP status that an error stands for, as clients of services name it; None without one.
+    """The HTTP status that an error stands for; None without one.
 
-    A client's error is often the cause of the one that the user's code raises.
+    Clients of services each keep it under a name of their own, in the error or in its response.
     """
-    cause: BaseException | None = error
-    for _ in range(4):
-        if cause is None:
-            return None
+    for cause in _causes(error):
         response = getattr(cause, "response", None)
         for holder in (cause, response):
             for name in ("status_code", "status", "code"):
                 status = getattr(holder, name, None)
+                # Other errors have codes, too, such as the exit code of SystemExit.
                 if isinstance(status, int) and 400 <= status < 600:
                     return status
-        cause = cause.__cause__ or cause.__context__
     return None
 
 
 def _wait_of(error: BaseException) -> float | None:
     """Seconds that the answer behind an error asks to wait; None where it does not say."""
-    cause: BaseException | None = error
-    for _ in range(4):
-        if cause is None:
-            return None
-        for holder in (getattr(cause, "response", None), cause):
+    for cause in _causes(error):
+        response = getattr(cause, "response", None)
+        for holder in (response, cause):
             headers: Any = getattr(holder, "headers", None)
             if hasattr(headers, "items"):  # a mapping, or a client's own class like one
                 lowered = {str(name).lower(): str(value) for name, value in headers.items()}
                 return retry_after(lowered)
-        cause = cause.__cause__ or cause.__context__
     return None
 
 
@@ -706,4 +861,4 @@ def _is_overload(error: BaseException) -> bool:
     if isinstance(error, (TimeoutError, ConnectionError, StageTimeoutError, UnreachableError)):
         return True
     status = _status_of(error)
-    return status is not None and (status == _TOO_MANY or status >= 500)
+    return status is not None and (status == _TOO_MANY or status >= _SERVER_ERROR)

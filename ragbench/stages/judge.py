@@ -244,7 +244,11 @@ class JudgeStage:
         )
 
     def keep(self, job: Job, judged: JudgedCell, run: Running) -> bool:
-        """Stores a judged cell; whether it was the last of its row."""
+        """Stores a judged cell.
+
+        Returns:
+            Whether it was the last of its row: the case is through this stage then.
+        """
         self.table.save_judged(job.row, job.place, judged.cell, judged.judgements)
         number = job.row.number
         self._open_cells[number] -= 1

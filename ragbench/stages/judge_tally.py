@@ -88,13 +88,16 @@ class Account:
             self.verdicts.append(means)
 
     def _count_verdict(self, judge: str, step: JudgeStep) -> None:
-        """Counts a verdict on a whole answer, beside those that were not given."""
+        """Counts a verdict on a whole answer.
+
+        Verdicts that no answer got are counted as 0, so that a report lists them all.
+        """
         if step.asked in ANSWER_VERDICTS:
             none_yet = Counter(dict.fromkeys(ANSWER_VERDICTS[step.asked], 0))
             self.replies.setdefault(judge, none_yet)[step.answer["verdict"]] += 1
 
     def _count_step(self, step: JudgeStep) -> None:
-        """Counts one answer of a model."""
+        """Counts one answer of a model: its cost, its tokens, and the quotes that it gives."""
         self.cost += step.cost or Decimal(0)
         self.not_sent.update(step.not_sent)
         favourable: list[Mapping[str, Any]] = []
@@ -105,8 +108,9 @@ class Account:
         # Where an answer reports one of the two, neither counts: half would pass for all.
         prompt_tokens = step.prompt_tokens
         completion_tokens = step.completion_tokens
-        is_unreported = prompt_tokens is None or completion_tokens is None
+        unreported = 0
         if prompt_tokens is None or completion_tokens is None:
+            unreported = 1
             prompt_tokens = 0
             completion_tokens = 0
         self.counts.update(
@@ -116,7 +120,7 @@ class Account:
             fabricated_quotes=sum(quote.is_fabricated for quote in step.quotes),
             sentences=len(favourable),
             unproved_sentences=sum("unproved" in verdict for verdict in favourable),
-            unreported=int(is_unreported),
+            unreported=unreported,
             prompt_tokens=prompt_tokens,
             completion_tokens=completion_tokens,
         )
@@ -138,6 +142,7 @@ class Account:
             price: that of the judge's tokens now; used where the cost of some answer was not kept.
         """
         counts = self.counts
+        # What the answers cost when they were given counts, where it was kept of each.
         cost = None
         if counts["answers"] and not counts["unpriced"]:
             cost = self.cost
@@ -172,7 +177,7 @@ class Account:
         )
 
     def _juror(self, judge: str) -> JurorScore:
-        """What one judge of the panel gave, over cases."""
+        """What one judge of the panel gave, over cases: beside the others it shows who differs."""
         values: list[float] = []
         for means in self.verdicts:
             value = means.get(judge)
@@ -187,7 +192,10 @@ class Account:
         )
 
     def _pair(self, judge: str, colleague: str) -> JurorPair:
-        """How far two judges agree, on the cases of which both gave a value."""
+        """How far two judges agree, on the cases of which both gave a value.
+
+        Kappa is of levels, such as right and wrong; of a scale it would say nothing.
+        """
         pairs: list[tuple[float, float]] = []
         levels: set[float] = set()
         for means in self.verdicts:
@@ -196,13 +204,16 @@ class Account:
             if value is not None and value_of_colleague is not None:
                 pairs.append((value, value_of_colleague))
                 levels.update((value, value_of_colleague))
+        kappa: float | None = None
+        if len(levels) <= _LEVELS:
+            kappa = cohen_kappa(pairs)
         return JurorPair(
             first=judge,
             second=colleague,
             cases=len(pairs),
             same=mean_of([math.isclose(x, y) for x, y in pairs]),
             difference=mean_of([abs(x - y) for x, y in pairs]),
-            kappa=cohen_kappa(pairs) if len(levels) <= _LEVELS else None,
+            kappa=kappa,
         )
 
 

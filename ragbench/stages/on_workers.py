@@ -62,7 +62,13 @@ def staffed(
     rag: RAG | None,
     watch: Watch,
 ) -> Generator[list[Stage]]:
-    """The same stages, with workers behind those that may have some."""
+    """The same stages, with workers behind those that may have some.
+
+    Args:
+        top_k: how many chunks the RAG is asked for; None leaves it to the RAG.
+        rag: the command's own; None where answers are recorded.
+        watch: notes that what workers do cannot be seen.
+    """
     if workers.make_rag is not None and rag is not None:
         _check_buildable(rag)
         watch.meet("workers", "it was asked on workers, which cannot be seen into")
@@ -138,7 +144,9 @@ def _asking(
     def call(items: Sequence[Any]) -> list[Outcome[Any]]:
         """The outcome of each item; what fails is split and timed as in the command's process."""
         # Where each query is a call of its own, it has its own time, and its failure is its own.
-        calls = [items] if takes_batches else [[item] for item in items]
+        calls: list[Sequence[Any]] = [[item] for item in items]
+        if takes_batches:
+            calls = [items]
         outcomes: list[Outcome[Any]] = []
         for _, batch_outcomes in run_plain(plain, calls, manner):
             outcomes.extend(batch_outcomes)

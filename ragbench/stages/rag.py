@@ -48,7 +48,10 @@ ChunksInput = tuple[str, RetrievalResult[Any], Said]
 def post_retrieve_stage(
     stage: PostRetrieval, identity: bytes
 ) -> CallStage[ChunksInput, RetrievalResult[Any]]:
-    """The stage that takes a case's chunks through the operators."""
+    """The stage that takes a case's chunks through the operators.
+
+    A result in which an operator failed counts as incomplete: a later run tries it again.
+    """
     return CallStage(
         name=POST_RETRIEVE,
         identity=identity,
@@ -133,7 +136,12 @@ GenerateInput = tuple[str, Sequence[str], list[dict[str, str]]]
 def retrieve_stage(
     rag: RAG, identity: bytes, top_k: int | None
 ) -> CallStage[RetrieveInput, RetrievalResult[Any]]:
-    """The stage that asks a RAG for the chunks of each query."""
+    """The stage that asks a RAG for the chunks of each query.
+
+    Args:
+        identity: what its outcomes are kept under.
+        top_k: how many chunks are asked for; None leaves it to the RAG.
+    """
     takes_messages = bool(rag.histories) and takes_history(rag, RETRIEVAL.rich_batch.name)
 
     def reads(row: RunCase) -> Given[RetrieveInput]:
@@ -170,7 +178,11 @@ def retrieve_stage(
 
 
 def generate_stage(rag: RAG, identity: bytes) -> CallStage[GenerateInput, GenerationResult[Any]]:
-    """The stage that asks a RAG for the answer to each query with its contexts."""
+    """The stage that asks a RAG for the answer to each query with its contexts.
+
+    Args:
+        identity: what its outcomes are kept under.
+    """
     takes_messages = bool(rag.histories) and takes_history(rag, GENERATION.rich_batch.name)
 
     def arguments(inputs: Sequence[GenerateInput]) -> _Arguments:
@@ -394,7 +406,7 @@ class Locator(Protocol):
 def locate_stage(
     locator: Locator, identity: bytes, top_k: int | None
 ) -> CallStage[LocateInput, GoldSearch]:
-    """The stage that looks for what retrieval has missed."""
+    """The stage that looks for what retrieval has missed, so that a report says what lost it."""
     return CallStage(
         name=LOCATE,
         identity=identity,

@@ -11,11 +11,11 @@ from ragbench.safe_text import as_line
 from ragbench.stats.mean import variance_components
 
 _LITTLE = 0.1
-"""Share of the variance at which noise is little."""
+"""Share of the variance at which noise is little: a note says how many repeats lead there."""
 _MOST_NAMED = 10
 """How many unstable cases are named."""
 _MODEL_SECONDS = 0.02
-"""What takes less is no model."""
+"""Seconds: a stage that takes less asks no model, and so has no answers that a cache would keep."""
 _CACHE_SHARE = 0.05
 """Share of the first time's seconds in which no model answers again: a cache does."""
 
@@ -37,7 +37,7 @@ def averaged(cells: Sequence[Cell], repeats: Sequence[Repeats | None]) -> tuple[
 
 
 class Repeated:
-    """Averages the cases of a run as they come."""
+    """Averages the cases of a run as they come, where each was asked several times."""
 
     def __init__(
         self,
@@ -45,11 +45,18 @@ class Repeated:
         later: Sequence[RepeatCells],
         seconds: Mapping[str, Sequence[float]],
     ) -> None:
-        """``seconds``: how long each stage took a case when it was asked again."""
+        """Takes what the later times gave.
+
+        Args:
+            metrics: those of the run.
+            later: of each later time the cells of its cases.
+            seconds: by stage, how long it took for each case that was asked again.
+        """
         self._metrics = tuple(metrics)
         self._later = tuple(later)
         self._seconds = seconds
         self._values: dict[str, dict[str, list[float]]] = {}
+        """By metric and case: the values of all times, where it was measured."""
 
     def cells(self, case: str, digest: bytes, cells: Sequence[Cell]) -> tuple[Repeats | None, ...]:
         """What each cell of a case is the mean of; empty where it was asked once.
@@ -115,7 +122,10 @@ class Repeated:
                 )
 
     def _noise(self) -> dict[str, list[str]]:
-        """By sentence on how much of the variance is noise: the metrics that it is true of."""
+        """By sentence on how much of the variance is noise: the metrics that it is true of.
+
+        Metrics with the same shares have one sentence together.
+        """
         sentences: dict[str, list[str]] = {}
         for metric in self._metrics:
             parts = variance_components(self._values.get(metric.name, {}))
@@ -124,7 +134,9 @@ class Repeated:
             # A metric that gives two values for one answer has noise of its own.
             if share is None or whole is None or not metric.definition.deterministic:
                 continue
-            share_of_one = (parts.within or 0.0) / whole if whole else 0.0
+            share_of_one = 0.0
+            if whole:
+                share_of_one = (parts.within or 0.0) / whole
             advice = ""
             if share > _LITTLE:
                 enough = parts.repeats_for(_LITTLE)

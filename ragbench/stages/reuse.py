@@ -1,4 +1,8 @@
-"""Which stored outcomes may be used again, and what those of this run come from."""
+"""Which stored outcomes may be used again, and what those of this run come from.
+
+A command on a folder that has a run asks the system only for what that run's outcomes do not tell
+any more: what they came from is compared with what there is now (`ragbench.ledger.origin`).
+"""
 
 from __future__ import annotations
 
@@ -62,6 +66,12 @@ def project_of(
     """The project of whatever the user wrote of a system.
 
     Stored outcomes hold as long as none of its files changes.
+
+    Args:
+        metrics: those of the run; files of the user's own formulas are told apart, as no answer
+            depends on them.
+        watch: sees what the system opens while it is asked.
+        leaving_out: files that are no part of the project, such as those that a run writes.
     """
     metric_files: list[str] = []
     for metric in metrics:
@@ -73,6 +83,7 @@ def project_of(
     objects = [rag, *getattr(rag, "adapts", ()), validator]
     if post_retrieval is not None:
         objects += post_retrieval.operators
+    # A run without a validator, say, has None in its place.
     present = [user_object for user_object in objects if user_object is not None]
     return Project(present, metrics=metric_files, watch=watch, leaving_out=leaving_out)
 
@@ -98,7 +109,10 @@ def run_version(base: Path, project: Project) -> RunVersion:
 
 
 def _changed_since(folder: Path, project: Project) -> tuple[tuple[str, ...], bool]:
-    """Why a finished run's outcomes cannot be used again, and whether anything has changed."""
+    """Why a finished run's outcomes cannot be used again, and whether anything has changed.
+
+    No reason where they can. Where something cannot be seen, there is a reason and no change.
+    """
     try:
         with Journal(RunFolder(path=folder).journal) as journal:
             if journal.runs.is_interrupted:
@@ -115,7 +129,8 @@ def _changed_since(folder: Path, project: Project) -> tuple[tuple[str, ...], boo
         reuse = may_reuse(origin, project.changed(origin))
         if not reuse.allowed or reuse.same_run_only:
             reasons |= dict.fromkeys(reuse.because.split("; "))
-            is_changed = is_changed or not reuse.allowed
+            if not reuse.allowed:
+                is_changed = True
     return tuple(reasons), is_changed
 
 
@@ -251,14 +266,20 @@ class OutcomeReuse:
         self.notes.append(f"{' and '.join(dropped)} asked again: {because}")
 
     def keep(self, *, is_last: bool = False) -> None:
-        """Stores what outcomes come from, where more of it was seen since the last time."""
+        """Stores what outcomes come from, where more of it was seen since the last time.
+
+        Again and again while a run goes on: one that is killed leaves it to the next command.
+
+        Args:
+            is_last: whether the run is at its end.
+        """
         self._project.note_writes(is_last=is_last)
+        # Files that the code writes are in the log; only at the end are they stored with the rest.
+        if not is_last and self._changes_at_last_keep == self._watch.changes:
+            return
         moved: tuple[OriginPart, ...] = ()
         if is_last:
             moved = self._project.moved()
-        # Files that the code writes are in the log; only at the end are they stored with the rest.
-        elif self._changes_at_last_keep == self._watch.changes:
-            return
         self._changes_at_last_keep = self._watch.changes
         for stage, origin_of in self._origins.items():
             origin = origin_of()
@@ -282,7 +303,12 @@ class OutcomeReuse:
 
 
 def _together(earlier: Origin | None, now: Origin, moved: Sequence[OriginPart]) -> Origin:
-    """What the outcomes of two runs came from: what the later one has not met counts still."""
+    """What the outcomes of two runs came from: what the later one has not met counts still.
+
+    Args:
+        earlier: of the outcomes that are used again; None where none are.
+        moved: files that changed while the later run went on.
+    """
     parts: dict[tuple[str, str], OriginPart] = {}
     if earlier is not None:
         for part in earlier.parts:
@@ -311,7 +337,10 @@ def _setting_digests(origin: Origin) -> dict[str, str]:
 
 
 def _origin_of(stage: str, evaluation: Evaluation, project: Project) -> Callable[[], Origin]:
-    """What makes a stage's origin, as far as it was seen up to then."""
+    """A function that gives a stage's origin, as far as it was seen up to the call.
+
+    It is called again and again while a run goes on: more of what a system reads is seen then.
+    """
     rag = evaluation.rag
     description = evaluation.description
     if "stated_version" in description:
@@ -343,7 +372,8 @@ def differing_case(
 ) -> str:
     """The stage and the id of the first case drawn that has another outcome now; empty if none.
 
-    A failure now is no other outcome: the system may be out of reach.
+    Such a case shows that outcomes depend on more than what is compared, so that none may be used
+    again. A failure now is no other outcome: the system may be out of reach.
     """
     for window in journal.cases(journal.drawn_ids(ASKED, seed)):
         for row in window:
@@ -384,7 +414,10 @@ def _reused(
 
 
 def _content(stage: CallStage[Any, Any], outcome: Outcome[Any]) -> object:
-    """What is compared, as the journal gives it back: metadata may hold times."""
+    """What of two outcomes is compared: texts and ids, as the journal gives them back.
+
+    Metadata are not: they may hold times, and differ although nothing changed.
+    """
     encoded = encode_outcome(stage.name, outcome)
     value = CODECS[stage.name].decode(encoded.texts, encoded.body)
     if isinstance(value, RetrievalResult):

@@ -145,7 +145,11 @@ class RunTally:
     """None until a case has a verdict."""
 
     def add(self, row: RunCase, failures: Sequence[Failure]) -> None:
-        """Counts a case that has been through all stages."""
+        """Counts a case that has been through all stages.
+
+        Args:
+            failures: what failed for it, each once; see `failures_of`.
+        """
         trace = row.trace
         if trace.validation is not None:
             if self.validation is None:
@@ -183,7 +187,10 @@ class RunTally:
             self.score_orders.add(scores)
 
     def _count_failures(self, case: Case, failures: Sequence[Failure]) -> None:
-        """Counts failures by their message, of which only so many are kept apart."""
+        """Counts failures by their message, of which only so many are kept apart.
+
+        Messages that quote their query would fill the memory of a long run.
+        """
         for failure in failures:
             key = (failure.stage, failure.type, failure.message)
             if key not in self.counts and len(self.counts) >= _MOST_MESSAGES:
@@ -217,7 +224,11 @@ class RunTally:
                 break
 
     def notes(self, summaries: Sequence[Summary]) -> list[str]:
-        """What a reader must know of the figures, a sentence or two each."""
+        """What a reader must know of the figures, a sentence or two each.
+
+        Args:
+            summaries: the figures of the run's metrics.
+        """
         notes: list[str] = []
         if self.repeated_ids:
             notes.append(
@@ -236,9 +247,10 @@ class RunTally:
         cutoff_note = self._cutoff_note(metrics)
         if cutoff_note:
             notes.append(cutoff_note)
-        word_metrics = [
-            metric.name for metric in metrics if metric.definition.name in _WORD_METRICS
-        ]
+        word_metrics: list[str] = []
+        for metric in metrics:
+            if metric.definition.name in _WORD_METRICS:
+                word_metrics.append(metric.name)
         notes.extend(self._notes_on_answers(word_metrics))
         return notes
 
@@ -271,7 +283,9 @@ class RunTally:
             # Marks of citation change no metrics but those of words.
             if not count or (kind == "cited" and not word_metrics):
                 continue
-            form = r"\1" if count == 1 else r"\2"
+            form = r"\1"
+            if count > 1:
+                form = r"\2"
             words = re.sub(r"\[([^]|]+)\|([^]]+)\]", form, note)
             yield f"{counted(count, 'answer')} {words}".replace("{metrics}", metrics_text)
 
@@ -312,15 +326,21 @@ class RunTally:
 
     def _latency(self, stage: str, seconds: Sequence[float]) -> Latency:
         """How long a stage took; percentiles only where each case had a call of its own."""
+        p50: float | None = None
+        p95: float | None = None
+        longest: float | None = None
         # Where cases shared calls, only their mean is known, and not how long a single one took.
-        is_apart = self.sharing[stage] == 1
+        if self.sharing[stage] == 1:
+            p50 = percentile(seconds, 0.50)
+            p95 = percentile(seconds, 0.95)
+            longest = max(seconds)
         return Latency(
             stage=stage,
             count=len(seconds),
             mean=math.fsum(seconds) / len(seconds),
-            p50=percentile(seconds, 0.50) if is_apart else None,
-            p95=percentile(seconds, 0.95) if is_apart else None,
-            longest=max(seconds) if is_apart else None,
+            p50=p50,
+            p95=p95,
+            longest=longest,
             sharing=self.sharing[stage],
         )
 
@@ -329,7 +349,8 @@ def percentile(values: Sequence[float], share: float) -> float:
     """The nearest-rank percentile: a value that was really measured; 0 without any."""
     if not values:
         return 0.0
-    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
+    rank = max(1, math.ceil(share * len(values)))
+    return sorted(values)[rank - 1]
 
 
 def _without_figure(summary: Summary) -> str:
@@ -369,7 +390,7 @@ class CauseTally:
     """Answers by what decided about them."""
 
     def add(self, case_id: str, attribution: Attribution) -> None:
-        """Counts a case with what it ended in."""
+        """Counts a case with what it ended in; the first cases of each cause are named."""
         counts = self._causes.get(attribution.cause)
         if counts is None:
             counts = _CauseCounts()
@@ -405,7 +426,7 @@ class CauseTally:
 
 
 def _counted_as(attribution: Attribution) -> str:
-    """The field of `AnswerCounts` that counts a case."""
+    """The field of `AnswerCounts` that counts a case: each case is in exactly one."""
     answer = attribution.answer
     if attribution.cause is Cause.FAILED:
         return "failed"
@@ -414,23 +435,30 @@ def _counted_as(attribution: Attribution) -> str:
     if attribution.basis is Basis.LABEL:  # the case has no answer
         if attribution.cause is Cause.ANSWERED_WITHOUT_EVIDENCE:
             return "answered_without_evidence"
-        return "declined_rightly" if answer is Answer.DECLINED else "right"
+        if answer is Answer.DECLINED:
+            return "declined_rightly"
+        return "right"
     if answer is Answer.UNCHECKED:
-        return "unchecked" if attribution.decided_by is Decider.NONE else "undecided"
+        if attribution.decided_by is Decider.NONE:
+            return "unchecked"
+        return "undecided"
     return answer.value
 
 
 def _cause_count(cause: Cause, counts: _CauseCounts) -> CauseCount:
-    """A line of the table of causes."""
+    """A line of the table of causes, with what decided about its answers."""
     deciders: list[tuple[Decider, int]] = []
     for decider in JUDGING:
         if counts.deciders[decider]:
             deciders.append((decider, counts.deciders[decider]))
+    stages: tuple[tuple[str, int], ...] = ()
+    if counts.stages:
+        stages = most_frequent(counts.stages)
     return CauseCount(
         cause=cause,
         cases=counts.cases,
         estimated=counts.estimated,
         deciders=tuple(deciders),
-        stages=most_frequent(counts.stages) if counts.stages else (),
+        stages=stages,
         examples=tuple(counts.examples),
     )

@@ -1,4 +1,7 @@
-"""Score as a stage: cells that the journal lacks are computed, the others are left alone."""
+"""Score as a stage: cells that the journal lacks are computed, the others are left alone.
+
+A cell is the value of one metric for one case.
+"""
 
 from __future__ import annotations
 
@@ -85,11 +88,13 @@ class CellTable:
             row.cells = tuple(cells)
 
     def forget(self, row: RunCase) -> None:
-        """Lets go of what the journal held of a row that is through all stages."""
+        """Lets go of what the journal held of a row that is through all stages: memory is freed."""
         self._stored_cells.pop(row.number, None)
 
     def carry(self, window: Sequence[RunCase], holds: Sequence[bool]) -> None:
-        """Takes over cells that do not depend on how chunks are compared.
+        """Takes over cells that do not depend on how chunks are compared, once that has changed.
+
+        The other cells of the rows are None then, to be computed again.
 
         Args:
             holds: for each metric, whether its cells are such.
@@ -103,32 +108,52 @@ class CellTable:
             stored_cells = stored_by_row[row.number].cells
             cells: list[Cell | None] = []
             for number, is_carried in zip(self._numbers, holds, strict=True):
-                cells.append(stored_cells[number] if is_carried else None)
+                cell = None
+                if is_carried:
+                    cell = stored_cells[number]
+                cells.append(cell)
             row.cells = tuple(cells)
 
     def save(self, row: RunCase, *, is_compared: bool = False) -> None:
-        """Records the cells of a row as they are now, with its matches where they are new."""
+        """Records the cells of a row as they are now.
+
+        Args:
+            is_compared: whether its chunks were compared with the gold anew: then its matches are
+                recorded, too.
+        """
         scores = self.journal.scores
         cells = row.cells
         if not self._is_whole:
             # The journal's line has columns of other commands' metrics, too.
-            line_cells = list(self._stored_cells.get(row.number) or (None,) * scores.columns)
+            no_cells = (None,) * scores.columns
+            line_cells = list(self._stored_cells.get(row.number) or no_cells)
             for number, cell in zip(self._numbers, cells, strict=True):
                 line_cells[number] = cell
             cells = tuple(line_cells)
-        line = CaseCells(*cell_keys(row, str(self.matching)), cells)
-        scores.record(row.number, line, row.matches if is_compared else None)
+        question, answer = cell_keys(row, str(self.matching))
+        matches: Mapping[str, Matched] | None = None
+        if is_compared:
+            matches = row.matches
+        scores.record(row.number, CaseCells(question, answer, cells), matches)
 
     def save_judged(
         self, row: RunCase, position: int, cell: Cell, judgements: Sequence[Judgement]
     ) -> None:
-        """Records one more cell of a row, with what it rests on."""
+        """Records one more cell of a row, with what it rests on.
+
+        Args:
+            position: the metric's, among those of the run.
+        """
         row.cells = (*row.cells[:position], cell, *row.cells[position + 1 :])
         self.save(row)
         self.journal.scores.record_judgements(row.number, self._numbers[position], judgements)
 
     def read_judgements(self, window: Sequence[RunCase], positions: Sequence[int]) -> None:
-        """Gives each row what its judged cells rest on."""
+        """Gives each row what its judged cells rest on, as the journal holds it.
+
+        Args:
+            positions: of the judged metrics, among those of the run.
+        """
         stored: Mapping[tuple[int, int], tuple[Judgement, ...]] = {}
         if positions:
             stored = self.journal.scores.judgements([row.number for row in window])
@@ -173,28 +198,37 @@ class ScoreStage:
             self._decide_matching()
         if not run.journal.scores.were_empty:
             table.open(window)
-        # Rows that lack the same cells are computed together. Groups are named by the positions of
-        # their metrics: a metric's hash takes long.
-        unjudged = [
-            position for position, metric in enumerate(table.metrics) if not metric.is_judged
-        ]
-        groups: dict[tuple[int, ...], list[RunCase]] = defaultdict(list)
-        for row in window:
-            cells = row.cells
-            # Most cells are simply not there: asking that first saves a call for each of them.
-            lacking = [
-                position
-                for position in unjudged
-                if cells[position] is None or run.lacks(cells[position])
-            ]
-            groups[tuple(lacking)].append(row)
+        groups = self._groups_by_lack(window, run)
         for positions, members in groups.items():
             if positions:
                 self._compute(positions, members)
             for row in members:
                 table.save(row, is_compared=bool(positions))
         run.journal.flush(if_due=True)
-        run.settled(self.name, len(window), reused=len(groups.get((), ())))
+        complete_rows = groups.get((), [])  # those that lack no cell
+        run.settled(self.name, len(window), reused=len(complete_rows))
+
+    def _groups_by_lack(
+        self, window: Sequence[RunCase], run: Running
+    ) -> dict[tuple[int, ...], list[RunCase]]:
+        """The rows that lack the same cells, to be computed together, by what they lack.
+
+        That is the positions of the metrics, not the metrics: a metric's hash takes long.
+        """
+        unjudged: list[int] = []
+        for position, metric in enumerate(self.table.metrics):
+            if not metric.is_judged:
+                unjudged.append(position)
+        groups: dict[tuple[int, ...], list[RunCase]] = defaultdict(list)
+        for row in window:
+            cells = row.cells
+            lacking: list[int] = []
+            for position in unjudged:
+                # Most cells are simply not there: asking that first saves a call for each of them.
+                if cells[position] is None or run.lacks(cells[position]):
+                    lacking.append(position)
+            groups[tuple(lacking)].append(row)
+        return groups
 
     def _decide_matching(self) -> None:
         """Decides, by the first window, how chunks are compared with what is relevant."""
@@ -210,7 +244,14 @@ class ScoreStage:
     def rematch(
         self, windows: Iterable[Sequence[RunCase]], matching: Matching
     ) -> Iterator[RunCase]:
-        """Scores again what depends on how chunks are compared, once all cases are known."""
+        """Scores again what depends on how chunks are compared, once all cases are known.
+
+        The first window decided it for the run; all cases together may have shown another way.
+
+        Args:
+            windows: all cases of the run.
+            matching: how they are compared from now on.
+        """
         table = self.table
         table.matching = matching
         self._plans.clear()  # each was made for the matching before
@@ -233,13 +274,20 @@ class ScoreStage:
             yield from window
 
     def _compute(self, positions: tuple[int, ...], members: Sequence[RunCase]) -> None:
-        """Scores rows that lack the same cells, and records which chunks are relevant contexts."""
+        """Scores rows that lack the same cells, and records which chunks are relevant contexts.
+
+        Args:
+            positions: of the metrics whose cells they lack.
+        """
         table = self.table
         matching = table.matching
         traces = [row.trace for row in members]
         matches = [matches_of(trace, matching) for trace in traces]
-        # What generation was given stands last.
-        contexts = [by_stage[next(reversed(by_stage))] for by_stage in matches]
+        # Metrics read what generation was given, which is what the last stage left.
+        contexts: list[Compared] = []
+        for by_stage in matches:
+            last_stage = next(reversed(by_stage))
+            contexts.append(by_stage[last_stage])
         if self.pool is not None:
             computed = self._score_by(self.pool, positions, traces, contexts)
         else:
@@ -289,7 +337,7 @@ class ScoreStage:
 
 
 _SHARE = 64
-"""Cases that a worker scores at a time."""
+"""Cases that a worker is given to score at a time, at most."""
 
 
 class ScoreInput(NamedTuple):

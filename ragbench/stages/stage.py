@@ -143,7 +143,7 @@ class GivingUp:
     """Stages that have answered once."""
 
     def count(self, stage: str, outcomes: Sequence[Outcome[Any]]) -> None:
-        """Counts outcomes that all have failed."""
+        """Counts outcomes that all have failed, and says in `because` when these are enough."""
         if not self.after or self.because or stage in self.answered:
             return
         self._failed[stage] += len(outcomes)

@@ -111,7 +111,10 @@ class StoredTraces:
             check_count(self.journal.path.parent, self.manifest, count)
 
     def rows(self, window: Sequence[RunCase]) -> list[RunCase]:
-        """Cases of the run with what each stage gave."""
+        """Cases of the run with what each stage gave, as the journal holds it.
+
+        In a conversation that was held with the system, the history is of its own answers.
+        """
         # A run always has retrieval and generation.
         run_stages = {"retrieve", "generate", *self.manifest.rag.stages, *self.manifest.absent}
         stages = [stage for stage in STAGES if stage in run_stages]
@@ -151,7 +154,9 @@ class StoredTraces:
         if stage in self.manifest.absent:
             return skipped(self.manifest.absent[stage])
         if stage not in self.manifest.rag.stages:
-            return skipped(NO_GENERATION if stage == "generate" else NO_RETRIEVAL)
+            if stage == "generate":
+                return skipped(NO_GENERATION)
+            return skipped(NO_RETRIEVAL)
         if stage != "retrieve":
             before = row.settled["retrieve"]
             if stage in ("validate", "generate"):
@@ -230,7 +235,7 @@ class OwnTurns:
 
     @classmethod
     def stored(cls, journal: Journal) -> OwnTurns:
-        """All that a run has answered."""
+        """What a stored run has answered: its cases are read back with it in their histories."""
         own_turns = cls(journal=journal)
         for window in journal.cases():
             numbers = [stored.number for stored in window]
@@ -260,7 +265,11 @@ class OwnTurns:
                     self._add(stored.case, row.settled["generate"].outcome)
 
     def row(self, stored: RunCase) -> RunCase:
-        """A case as it is asked: with the system's own answers in its history."""
+        """A case as it is asked: with the system's own answers in its history.
+
+        Args:
+            stored: the case as the dataset has it.
+        """
         history = tuple(self._own_history(stored.case))
         if history == stored.case.history:
             return stored
@@ -293,7 +302,10 @@ class OwnTurns:
     def _add(self, case: Case, outcome: Outcome[GenerationResult]) -> None:
         """Keeps an answer. The case is the dataset's: recorded answers are not in its key."""
         key = _question_key(case.cluster, [*_user_turns(case), case.query])
-        self.answers[key] = None if outcome.value is None else outcome.value.response
+        answer: str | None = None
+        if outcome.value is not None:
+            answer = outcome.value.response
+        self.answers[key] = answer
 
 
 def unasked_turns(journal: Journal) -> int:

@@ -59,8 +59,12 @@ def story_of(row: RunCase, matching: Matching, metrics: Sequence[Metric] = ()) -
     if trace.post_retrieval is not None and shown is not None:
         steps = steps_of(shown)
     candidates: tuple[str, ...] = ()
+    confidence: float | None = None
     if generated is not None:
-        candidates = tuple(generated.multi_responses or ())
+        confidence = generated.confidence
+        responses = generated.multi_responses or ()
+        if len(responses) > 1:  # a single one is the answer itself
+            candidates = tuple(responses)
     supported: tuple[JudgedAnswer, ...] = ()
     if generated is not None and shown is not None and any(row.judgements):
         supported = tuple(judged_answers(generated.response, _ids(shown), metrics, row.judgements))
@@ -82,14 +86,13 @@ def story_of(row: RunCase, matching: Matching, metrics: Sequence[Metric] = ()) -
         gold_ids=case.relevant_ids,
         gold_texts=tuple(evidence_texts) or case.reference_contexts or (),
         references=case.references,
-        # A single candidate is the answer itself.
-        candidates=candidates if len(candidates) > 1 else (),
+        candidates=candidates,
         supported=supported,
         notes=_answer_notes(case, generated, shown, metrics),
         expectations=tuple(_expectations(trace, metrics)),
         history=case.history,
         searches=searches,
-        confidence=None if generated is None else generated.confidence,
+        confidence=confidence,
         metadata=tuple(sorted(readable_metadata(case.metadata).items())),
     )
 
@@ -180,11 +183,18 @@ def _chunks(
     steps: Sequence[Step],
     judgements: Sequence[Sequence[Judgement]],
 ) -> Iterator[ChunkStory]:
-    """As retrieved, best first; then those that came in later."""
+    """The chunks of a case, each with what became of it: as retrieved, then those added later.
+
+    Args:
+        gold: which gold each chunk holds; None where no gold is known.
+        steps: of the operators.
+        judgements: whose quotes are marked in the texts.
+    """
     retrieved = trace.retrieval.value
     shown = trace.context.value
-    # A run may have recorded what was shown alone.
-    start = shown if retrieved is None else retrieved
+    start = retrieved
+    if start is None:  # a run may have recorded what was shown alone
+        start = shown
     if start is None:
         return
     start_ids = _ids(start)
@@ -427,7 +437,9 @@ def _by_sentence(response: str, claims: Sequence[JudgedClaim]) -> Iterator[Judge
             continue
         sentence_claims = claims_by_position[position]
         verdicts = {claim.verdict for claim in sentence_claims}
-        verdict = verdicts.pop() if len(verdicts) == 1 else _MIXED
+        verdict = _MIXED
+        if len(verdicts) == 1:
+            verdict = verdicts.pop()
         yield JudgedSentence(text=text, verdict=verdict, claims=tuple(sentence_claims))
 
 

@@ -146,7 +146,19 @@ def evaluation_of(
     metrics: tuple[Metric, ...],
     judge: JudgeStage | None,
 ) -> Evaluation:
-    """Describes what is evaluated, and refuses what does not fit together."""
+    """Describes what is evaluated, and refuses what does not fit together.
+
+    Nothing is asked: the description says which stages there are, and what their outcomes are kept
+    under.
+
+    Args:
+        rag: None where all outcomes are those that the source recorded.
+        version: of the system, where the user names it.
+        judge: who judges the metrics that ask a model; None where none does.
+
+    Raises:
+        ConfigError: the RAG lacks a stage that is asked for.
+    """
     said = _said_of_asking(rag, settings)
     stages: dict[str, str] = {}
     # Without a RAG all outcomes are those that the source recorded.
@@ -261,7 +273,10 @@ def call_stages(
 
 
 def _check_takes_contexts(rag: RAG) -> None:
-    """Refuses post-retrieval for a RAG that nothing can be put into."""
+    """Refuses post-retrieval for a RAG that nothing can be put into.
+
+    Operators stand between retrieval and generation, so that the two must be separate calls.
+    """
     from ragbench.rag.parts import AdaptedRAG
 
     if "retrieval" not in rag.families:
@@ -291,6 +306,8 @@ def _stage_fingerprints(
             identity = rag.stage_identity(stage)
             if identity is None:
                 identity = common
-            stage_top_k = top_k if stage == "retrieve" else None
+            stage_top_k: int | None = None
+            if stage == "retrieve":
+                stage_top_k = top_k
             fingerprints[stage] = fingerprint((stage, identity, stage_top_k))
     return fingerprints

@@ -53,7 +53,7 @@ _NOTHING_LEFT: Outcome[Any] = Outcome(
 
 @dataclass(kw_only=True, slots=True)
 class Trial:
-    """One variant, and what it came to so far."""
+    """One variant, and what it came to so far: fed window by window, then read by `report`."""
 
     variant: Variant
     """Its stage is dated."""
@@ -106,7 +106,10 @@ class Trial:
         Args:
             first: the trial of the first variant, which takes each window before the others do.
         """
-        reused_before = 0 if self.scores is None else self.scores.reused
+        # All variants share the store, so that each counts what is reused while it is at work.
+        reused_before = 0
+        if self.scores is not None:
+            reused_before = self.scores.reused
         if not self.seconds:
             self._warm_up(window)
         traces = list(pool.map(self._trace, window))
@@ -204,7 +207,11 @@ class Trial:
             self.usages.append(usage)
 
     def _answers(self, price: Price | None) -> VariantAnswers:
-        """What the answers of the variant come to, in time, tokens and cost."""
+        """What the answers of the variant come to, in time, tokens and cost.
+
+        Args:
+            price: of the tokens; None where it is not known: there is no cost then.
+        """
         answered = self.answers[Status.MEASURED]
         declined = self.answers[Status.ABSTAINED]
         # A mean over some of the answers would not compare with another variant's.
@@ -228,7 +235,18 @@ class Trial:
     def report(
         self, effects: tuple[VariantEffect, ...], *, is_first: bool, price: Price | None = None
     ) -> VariantReport:
-        """What the variant came to over all windows."""
+        """What the variant came to over all windows.
+
+        Args:
+            effects: how its metrics differ from those of the first variant.
+            price: of the tokens of answers; None where it is not known.
+        """
+        acted: int | None = None
+        if not is_first:  # which is compared with nothing
+            acted = self.acted
+        answers: VariantAnswers | None = None
+        if self.answering is not None:
+            answers = self._answers(price)
         mean_chunks = 0.0
         if self.tokens:  # one entry for each case that the variant left chunks of
             mean_chunks = self.chunks / len(self.tokens)
@@ -245,9 +263,9 @@ class Trial:
             passed_over=self.passed_over,
             failed=self.failed,
             failures=most_frequent(self.failures),
-            acted=None if is_first else self.acted,
+            acted=acted,
             operators=self.biographies.table(),
-            answers=None if self.answering is None else self._answers(price),
+            answers=answers,
         )
 
 

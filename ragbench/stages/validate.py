@@ -112,7 +112,11 @@ def validate_query(validator: Validator, dump: RetrievalDump, history: Said = ()
 
 
 def validate_stage(validator: Validator, identity: bytes) -> CallStage[ChunksInput, Verdict]:
-    """The stage of a run that judges the chunks that generation is given."""
+    """The stage of a run that judges the chunks that generation is given.
+
+    Args:
+        identity: what its outcomes are kept under.
+    """
 
     def call(inputs: Sequence[ChunksInput]) -> Sequence[Verdict]:
         """The verdict on the chunks of each query."""
@@ -205,7 +209,11 @@ def validator_call(make: Callable[[], Validator]) -> Map[RetrievalDump, Outcome[
 
 
 def dump_stage(validator: Validator, identity: bytes) -> CallStage[RetrievalDump, Verdict]:
-    """The stage that judges the queries of a dump."""
+    """The stage that judges the queries of a dump, whose chunks are all that is known of them.
+
+    Args:
+        identity: what its outcomes are kept under.
+    """
 
     def call(dumps: Sequence[RetrievalDump]) -> Sequence[Verdict]:
         """The verdict on each retrieval."""
@@ -264,7 +272,7 @@ def judge_on_workers(
 
 
 def _count(tally: Tally, row: RunCase) -> None:
-    """Counts a query that is through."""
+    """Counts a query that is through the stage, as the loop of a run counts cases."""
     dump = cast("RetrievalDump", row.settled["retrieve"].outcome.value)
     tally(dump, row.settled[VALIDATE].outcome)
 
@@ -275,7 +283,11 @@ def _judged_ahead(
     pool: WorkerPool[Any, Outcome[Verdict]],
     run: Running,
 ) -> Iterator[RunCase]:
-    """The queries of a dump, judged, in their order."""
+    """The queries of a dump, judged, in their order.
+
+    A window is what fits into a batch of a worker; the verdicts of the one that was begun first are
+    waited for as soon as all workers have enough to do.
+    """
     ahead = Ahead(stage, pool, run)
     begun_windows = deque[Sequence[RunCase]]()
 
@@ -308,7 +320,10 @@ def _row(dump: RetrievalDump) -> RunCase:
     Its number is a digest of all that the validator sees: a line keeps its verdict wherever it
     stands in the dump, and whatever stands before it.
     """
-    digest = dump.asked.digest if isinstance(dump, FarRetrieval) else retrieval_digest(dump)
+    if isinstance(dump, FarRetrieval):
+        digest = dump.asked.digest
+    else:
+        digest = retrieval_digest(dump)
     number = int.from_bytes(digest[: SIZE // 2], "big") >> 1  # what SQLite can hold
     retrieved: Outcome[RetrievalDump] = Outcome(
         status=Status.MEASURED, value=dump, known=Known.RECORDED
@@ -385,7 +400,11 @@ class ValidationTally:
             self.cells[verdict.answer_present, status is Status.MEASURED] += 1
 
     def count(self, name: str, outcome: Outcome[Verdict]) -> None:
-        """Counts the verdict on the case or query of this name."""
+        """Counts the verdict on a case or query, with its warnings; a failure has no verdict.
+
+        Args:
+            name: of the case or query, for the examples.
+        """
         verdict = outcome.value
         if outcome.failure is not None:
             self.failed += 1
@@ -403,8 +422,9 @@ class ValidationTally:
         if word is not None:
             self.words[word] += 1
         if word is not None and worth is not None:
-            before = self.worths.get(word)
-            summed = worth.share if before is None else before.share + worth.share
+            summed = worth.share
+            if word in self.worths:
+                summed += self.worths[word].share
             self.worths[word] = replace(worth, share=summed)
         self.reused += outcome.known is Known.REUSED
         self.quality[verdict.retrieval_quality.value] += 1
@@ -436,7 +456,7 @@ class ValidationTally:
                 examples.append(name)
 
     def by_word(self) -> tuple[WordCount, ...]:
-        """The verdicts by word, the surest first."""
+        """The verdicts by word, the surest first, each with how often the word was true."""
         counts: list[WordCount] = []
         for word in AnswerWord:
             count = self.words[word]
