@@ -196,15 +196,15 @@ def parse_metric(given: MetricLike, *, rubrics: Mapping[str, str] = _NO_RUBRICS)
         values = {**given.keywords}
         if given.args:
             raise ConfigError(f"{given}: parameters of a metric are given by their names")
-    definition = definition_of(function)
-    if definition is None or definition.formula is None:
+    function_definition = definition_of(function)
+    if function_definition is None or function_definition.formula is None:
         raise ConfigError(
             f"{getattr(function, '__name__', function)!r} is not a metric: write @metric above the "
             "function (from ragbench import metric)"
         )
     # A cutoff is a parameter of the function like any other, and is written behind an @.
-    cutoff = values.pop(definition.formula.cutoff or "", None)
-    return bound(_identified(definition), values, cutoff)
+    cutoff = values.pop(function_definition.formula.cutoff or "", None)
+    return bound(_identified(function_definition), values, cutoff)
 
 
 def parse_metrics(
