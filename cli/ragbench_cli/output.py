@@ -33,8 +33,10 @@ def draw(blocks: Iterable[RenderableType]) -> None:
     """Prints on standard output, without the spaces that rich pads lines with."""
     page = console.data_console()
     for block in blocks:
+        if isinstance(block, str):
+            block = styled(block)
         with page.capture() as captured:
-            page.print(styled(block) if isinstance(block, str) else block)
+            page.print(block)
         for line in captured.get().splitlines():
             page.file.write(f"{line.rstrip()}\n")
 
@@ -74,7 +76,10 @@ def paragraph(title: str, lines: Iterable[Cell]) -> Blocks:
 
 
 def document_blocks(document: Document) -> Blocks:
-    """A document in a terminal: of each section its table and its lines, the notes last."""
+    """A document in a terminal: of each section its table and its lines, the notes last.
+
+    The same document is written as Markdown and as a page: no figure differs between them.
+    """
     yield styled((document.title, "bold"), f": {document.headline}")
     for section in document.shown:
         if section.rows:
@@ -137,8 +142,9 @@ def fitted_table(
         shown = [index for index in shown if index < 2 or _has_values(rows, index)]
     shown_gap = 2
     for name in missed:
-        width = sum(widths[index] + shown_gap for index in shown) - shown_gap
-        if width - spare <= room:
+        width_of_cells = sum([widths[index] for index in shown])
+        width_of_gaps = shown_gap * (len(shown) - 1)
+        if width_of_cells + width_of_gaps - spare <= room:
             break
         shown = [index for index in shown if columns[index] != name]
         shown_gap = gap
@@ -155,19 +161,25 @@ def _has_values(rows: Sequence[Sequence[Cell]], index: int) -> bool:
 
 
 def _column_width(columns: Sequence[str], rows: Sequence[Sequence[Cell]], index: int) -> int:
-    """The cells of a terminal that a column's widest text takes."""
+    """The cells of a terminal that a column's widest text takes.
+
+    A letter of Chinese takes two cells, an accent none.
+    """
     from rich.cells import cell_len
 
     width = cell_len(shown_text(columns[index]))
     for row in rows:
         cell = row[index]
-        text = cell if isinstance(cell, str) else cell[0]
+        if isinstance(cell, str):
+            text = cell
+        else:
+            text, _ = cell  # its style
         width = max(width, cell_len(shown_text(text)))
     return width
 
 
 def can_show(letter: str) -> bool:
-    """Whether the encoding of the terminal has a letter."""
+    """Whether the encoding of the terminal has a letter: else a plain one takes its place."""
     try:
         letter.encode(console.data_console().encoding)
     except (UnicodeEncodeError, LookupError):
@@ -177,11 +189,13 @@ def can_show(letter: str) -> bool:
 
 def entry(name: str, text: str, *, width: int = 24, indent: int = 2) -> str:
     """A name and its text beside it; a name too long for its column gets a line of its own."""
+    # Lines of more than 100 letters are hard to read, and below 40 no text fits beside a name.
     page_width = max(40, min(100, shutil.get_terminal_size((80, 24)).columns))
     margin = " " * indent
     text_margin = " " * (indent + width)
+    text_width = page_width - len(text_margin)
     lines: list[str] = []
-    for line in textwrap.wrap(text, page_width - len(text_margin), break_on_hyphens=False):
+    for line in textwrap.wrap(text, text_width, break_on_hyphens=False):
         lines.append(text_margin + line)
     if len(name) >= width or not lines:
         lines.insert(0, margin + name)
@@ -203,9 +217,11 @@ class Page(Record):
 
     @property
     def is_wanted(self) -> bool:
+        """Whether the page has to be made at all, which takes longer than a table."""
         return self.html is not None or self.html_folder is not None
 
     def write(self, page: HtmlPage) -> None:
+        """Writes the page in each form that the user names, and says where."""
         from ragbench.views.html.page import write_html, write_html_folder
 
         # The body may be an iterator, and both files need it.
@@ -228,6 +244,7 @@ class Output(Record):
     json: JsonOption = False
 
     def __post_init__(self) -> None:
+        """Refuses two forms for one place."""
         if self.json and self.md == "-":
             raise ConfigError("--json and --md - both want standard output: give --md a file")
 
@@ -263,6 +280,7 @@ class Output(Record):
         if self.page.is_wanted:
             from ragbench.views.html.document import document_page
 
+            # The page links to pages of runs, relative to the folder that it lies in.
             folder = self.page.html_folder or cast("Path", self.page.html).parent
             self.page.write(document_page(built_document, folder))
         text = f"{marker}{markdown(built_document)}"

@@ -39,7 +39,7 @@ _LAST = 12
 _SHOWN = 3
 """How many parts of a system that differ are named."""
 _SET_HERE = ("environment variable PYTHONPATH ", "environment variable RAGBENCH_LLM_CACHE ")
-"""How differences begin that asking again makes itself; see `Asking._child`."""
+"""How differences begin that asking again makes itself; see `Asking._run_child`."""
 _PATIENCE = 0.2
 """Seconds between two looks whether the user wants to stop."""
 
@@ -58,12 +58,16 @@ def settled_gate(
     verdict = gate_run(path, config, reask=reask)
     names = [check.subject for check in open_checks(verdict)]
     lost_ids = lost_once(verdict)
-    if verdict.baseline is None or not (names or lost_ids):
+    is_settled = not names and not lost_ids
+    if verdict.baseline is None or is_settled:
         return verdict
     run = read_run(path)
+    # Cases that were renamed since are asked of the baseline's system under the run's ids.
     baseline, _ = under_ids_of(run, read_run(Path(verdict.baseline.source)))
     with _asking(path, "settle", ask, run, baseline, names) as asking:
-        most = max_asked or PER_CASE * len(asking.cases)
+        most = max_asked
+        if most is None:
+            most = PER_CASE * len(asking.cases)
         if lost_ids:
             metrics = [column.name for column in main_metrics(run.metrics)]
             scores = asking.again(lost_ids, metrics)
@@ -72,10 +76,13 @@ def settled_gate(
 
 
 def reasked_baseline(path: Path, ask: str | None, run: RunScores, baseline: RunScores) -> RunScores:
-    """A baseline whose system was asked those cases of a run that are new to it, or edited."""
+    """A baseline whose system was asked those cases of a run that are new to it, or edited.
+
+    Without that, only cases that both runs have are compared.
+    """
     aligned, _ = under_ids_of(run, baseline)
-    same = unchanged(run, aligned)
-    new_ids = [case.id for case in run.cases if case.id not in same]
+    unchanged_ids = unchanged(run, aligned)
+    new_ids = [case.id for case in run.cases if case.id not in unchanged_ids]
     names: list[str] = []
     for column in run.metrics:
         if column.has_cells and baseline.column(column.name):
@@ -112,11 +119,7 @@ def _asking(
     if ask is None:
         options = eval_options(read_manifest(folder.manifest))
     else:
-        try:
-            options = shlex.split(ask)
-        except ValueError as error:
-            message = f"--rerun-options {ask}: {error}; quote it as a shell would"
-            raise ConfigError(message) from error
+        options = _split(ask)
     cases: dict[str, Case] = {}
     with Journal(folder.journal) as journal:
         for window in journal.cases():
@@ -136,6 +139,19 @@ def _asking(
     make_private_folder(home)
     with base_checkout(baseline, home) as base, console.stop_on_signal() as stopped:
         yield Asking(home, cases, options, baseline, run, base, stopped)
+
+
+def _split(options: str) -> list[str]:
+    """The options of ``--rerun-options``, one by one.
+
+    Raises:
+        ConfigError: a quote is not closed.
+    """
+    try:
+        return shlex.split(options)
+    except ValueError as error:
+        message = f"--rerun-options {options}: {error}; quote it as a shell would"
+        raise ConfigError(message) from error
 
 
 @dataclass(slots=True)
@@ -190,29 +206,22 @@ class Asking:
             like: the run that it made before: the system must still be the same.
         """
         out = home / name
-        command = [sys.executable, "-m", "ragbench_cli", "eval", str(home / "cases.jsonl")]
-        command += ["--quiet", "--out", str(out)]
-        command += ["--metrics", ",".join(metrics), "--matching", like.matching]
-        command += self.options
         if not is_finished(out):
-            self._child(command, place, like)
+            command = [sys.executable, "-m", "ragbench_cli", "eval", str(home / "cases.jsonl")]
+            command += ["--quiet", "--out", str(out)]
+            command += ["--metrics", ",".join(metrics), "--matching", like.matching]
+            command += self.options
+            self._run_child(command, place, like)
         scores = read_run(out)
-        changes: list[str] = []
-        for change in system_change(like, scores).changes:
-            if not change.startswith(_SET_HERE):
-                changes.append(change)
-        if changes or scores.fingerprints.get("rag") != like.fingerprints.get("rag"):
-            why = "; ".join(changes[:_SHOWN]) or "its class, attributes or arguments differ"
-            raise RunMismatchError(
-                f"the system at {like.commit or 'the working directory'} differs from the one of "
-                f"{like.source}: {why}. Uncommitted changes, a package that is installed instead "
-                "of read from the checkout, an attribute that is another one at each start, or "
-                "options of eval that the run does not keep do that: give --rerun-options"
-            )
+        _check_same_system(like, scores)
         return scores
 
-    def _child(self, command: Sequence[str], place: Path, like: RunScores) -> None:
-        """Runs one evaluation to its end; what it says is shown where it fails."""
+    def _run_child(self, command: Sequence[str], place: Path, like: RunScores) -> None:
+        """Runs one evaluation to its end; what it says is shown where it fails.
+
+        A process of its own, since two versions of one module cannot be imported into one.
+        """
+        # The system's own modules, where projects have them, before those that are installed.
         paths = [str(place), str(place / "src")]
         if os.environ.get("PYTHONPATH"):
             paths.append(os.environ["PYTHONPATH"])
@@ -235,7 +244,7 @@ class Asking:
             errors = _watched(child, self.stopped)
         if self.stopped():
             raise InterruptedRunError("asking again was stopped; the same command continues")
-        if child.returncode not in (0, 1):
+        if child.returncode not in (0, 1):  # 1: too many cases failed, the others have scores
             last_lines = "\n".join(errors.strip().splitlines()[-_LAST:])
             # As a user would type it: without Python and its module.
             command_line = mask_text(shlex.join(["ragbench", *command[3:]]))
@@ -243,6 +252,28 @@ class Asking:
                 f"the system of {like.source} could not be asked again in {place}: "
                 f"exit code {child.returncode} of\n{command_line}\n{last_lines}"
             )
+
+
+def _check_same_system(like: RunScores, scores: RunScores) -> None:
+    """Refuses answers of another system than the one that is to be asked again.
+
+    Raises:
+        RunMismatchError: what the system is made of has changed since its run.
+    """
+    changes: list[str] = []
+    for change in system_change(like, scores).changes:
+        if not change.startswith(_SET_HERE):
+            changes.append(change)
+    if not changes:
+        if scores.fingerprints.get("rag") == like.fingerprints.get("rag"):
+            return
+        changes.append("its class, attributes or arguments differ")
+    raise RunMismatchError(
+        f"the system at {like.commit or 'the working directory'} differs from the one of "
+        f"{like.source}: {'; '.join(changes[:_SHOWN])}. Uncommitted changes, a package that is "
+        "installed instead of read from the checkout, an attribute that is another one at each "
+        "start, or options of eval that the run does not keep do that: give --rerun-options"
+    )
 
 
 def _watched(child: subprocess.Popen[str], stopped: Callable[[], bool]) -> str:
@@ -259,12 +290,19 @@ def _watched(child: subprocess.Popen[str], stopped: Callable[[], bool]) -> str:
 
 
 def eval_options(manifest: Manifest) -> list[str]:
-    """The options of ``ragbench eval`` that ask a stored run's system."""
+    """The options of ``ragbench eval`` that ask a stored run's system.
+
+    Raises:
+        ConfigError: it was asked with a pipeline, a secret or settings that the run does not keep
+            in the form of options.
+    """
     rag = rag_of(manifest)
     settings = manifest.settings
-    if rag is None or settings.keys() - {"matching", "top_k"}:
+    further_settings = settings.keys() - {"matching", "top_k"}
+    if rag is None or further_settings:
+        spec = manifest.rag.description.get("spec") or "a pipeline"
         raise ConfigError(
-            f"how to ask the system ({manifest.rag.description.get('spec') or 'a pipeline'}) does "
+            f"how to ask the system ({spec}) does "
             "not follow from the run. Give the options of ragbench eval, such as --rerun-options "
             "'--rag app:MyRAG --rag-args \"{}\"' or --rerun-options '--pipeline rag.yaml'"
         )
@@ -279,14 +317,21 @@ def eval_options(manifest: Manifest) -> list[str]:
 
 @contextmanager
 def base_checkout(baseline: RunScores, folder: Path) -> Generator[Path]:
-    """The baseline's commit in a git worktree, which goes away again."""
+    """The baseline's commit in a git worktree, which goes away again.
+
+    Gives the folder in it that corresponds to the working directory, which may be below the
+    repository's root.
+    """
     if baseline.commit is None or baseline.dirty:
-        why = "had uncommitted changes" if baseline.commit else "knows no commit"
+        why = "knows no commit"
+        if baseline.commit:
+            why = "had uncommitted changes"
         raise ConfigError(
             f"the baseline {baseline.source} {why}, so its system cannot be asked again: make it "
             "from a commit"
         )
     place = folder / "base"
+    # What a command that was killed left behind would be in the way.
     _git("worktree", "prune")
     if place.exists():
         with suppress(ConfigError):

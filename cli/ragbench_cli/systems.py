@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -98,13 +99,17 @@ class DocumentsBeside(NamedTuple):
 
 def no_system(choice: SourceChoice, source: SourceInfo) -> ConfigError:
     """The error of a command that names nobody who is measured, with the ways on."""
-    cases = "cases" if source.cases is None else counted(source.cases, "case")
     if source.recorded:
         lacking = "--ask-again asks a system instead of reading the recorded answers"
     else:
+        cases = "cases"
+        if source.cases is not None:
+            cases = counted(source.cases, "case")
         lacking = f"{choice.dataset} holds {cases} without recorded answers"
     command = f"ragbench eval {shlex.quote(choice.dataset)}"
-    corpus = "" if choice.corpus is None else f" --corpus {shlex.quote(choice.corpus)}"
+    corpus = ""
+    if choice.corpus is not None:
+        corpus = f" --corpus {shlex.quote(choice.corpus)}"
     # Fields that were not read may be the answers.
     field_notes = ""
     for note in (*source.notes, *source.all_hints):
@@ -122,7 +127,10 @@ def no_system(choice: SourceChoice, source: SourceInfo) -> ConfigError:
 
 
 def rag_of(manifest: Manifest) -> tuple[str, str] | None:
-    """The RAG of a stored run and its arguments as JSON, as far as both follow from the run."""
+    """The RAG of a stored run and its arguments as JSON, as far as both follow from the run.
+
+    None for a pipeline, for a file that is not here, and where an argument is a secret.
+    """
     description = manifest.rag.description
     spec = str(description.get("spec") or "")
     file, colon, _ = spec.rpartition(":")
@@ -131,7 +139,8 @@ def rag_of(manifest: Manifest) -> tuple[str, str] | None:
     has_secret = "***" in json.dumps(description)  # masked when the run was written
     if not colon or is_missing or has_secret:
         return None
-    return spec, json.dumps(description.get("arguments") or {})
+    arguments = description.get("arguments") or {}
+    return spec, json.dumps(arguments)
 
 
 _ANSWERS = ("outputs.", "answers.")
@@ -147,19 +156,19 @@ def opened_source(
     from ragbench.io.trec import NO_TOPICS
 
     fields, answer_fields = _fields_of(choice)
-    if choice.answers is None and choice.answers_format is not None:
-        raise ConfigError("--outputs-format needs --outputs")
-    if choice.answers is None and choice.min_joined:
-        raise ConfigError("--min-joined needs --outputs")
-    if choice.answers is None and answer_fields:
-        raise ConfigError(f"--field {_ANSWERS[0]}...: there is no file of outputs (--outputs FILE)")
+    if choice.answers is None:
+        _check_without_outputs(choice, answer_fields)
+    # With outputs, the split is one of their file.
+    split: str | None = None
+    if choice.answers is None:
+        split = choice.split
+    is_asked = system.rag is not None or system.pipeline is not None
     with ExitStack() as stack:
         source = open_source(
             choice.dataset,
             form=choice.format,
             fields=fields,
-            # With outputs, the split is one of their file.
-            split=choice.split if choice.answers is None else None,
+            split=split,
             corpus=choice.corpus,
             queries=choice.queries,
             qrels=choice.qrels,
@@ -170,10 +179,10 @@ def opened_source(
         if choice.answers is not None:
             from ragbench.io.joined import join_answers
 
+            # Outputs in TREC's form name documents, whose texts are in the dataset's folder.
             corpus = choice.corpus
             if corpus is None and Path(choice.dataset).is_dir():
                 corpus = choice.dataset
-            is_asked = system.rag is not None or system.pipeline is not None
             with _fields_of_outputs(choice.answers):
                 answers = open_source(
                     choice.answers,
@@ -191,7 +200,7 @@ def opened_source(
                     min_joined=choice.min_joined,
                 )
             source = stack.enter_context(joined)
-        if NO_TOPICS in source.info.notes and (system.rag or system.pipeline):
+        if is_asked and NO_TOPICS in source.info.notes:
             raise ConfigError(
                 f"{choice.dataset} has judgements and no topics: there is no question to ask. Add "
                 "queries.tsv (id, tab, text) to the folder"
@@ -201,6 +210,16 @@ def opened_source(
         if choice.corpus is not None and system.pipeline is None:
             _check_corpus(source, choice, system)
         yield source
+
+
+def _check_without_outputs(choice: SourceChoice, answer_fields: Mapping[str, str]) -> None:
+    """Refuses options about a file of outputs where none is named."""
+    if choice.answers_format is not None:
+        raise ConfigError("--outputs-format needs --outputs")
+    if choice.min_joined:
+        raise ConfigError("--min-joined needs --outputs")
+    if answer_fields:
+        raise ConfigError(f"--field {_ANSWERS[0]}...: there is no file of outputs (--outputs FILE)")
 
 
 def _fields_of(choice: SourceChoice) -> tuple[dict[str, str], dict[str, str]]:
@@ -225,17 +244,18 @@ def _fields_of_outputs(path: str | Path) -> Generator[None]:
     try:
         yield
     except DataError as error:
+        flag = f"--field {_ANSWERS[0]}"
         problems: list[Problem] = []
         for problem in error.problems:
             message = problem.message
-            if problem.path == str(path) and f"--field {_ANSWERS[0]}" not in message:
-                message = re.sub(r"--field (?=\w+=)", f"--field {_ANSWERS[0]}", message)
+            if problem.path == str(path) and flag not in message:
+                message = re.sub(r"--field (?=\w+=)", flag, message)
             problems.append(replace(problem, message=message))
         raise DataError(problems) from error
 
 
 def _check_corpus(source: EntrySource, choice: SourceChoice, system: SystemChoice) -> None:
-    """Refuses documents that nobody reads."""
+    """Refuses documents that nobody reads: the user believes that a system searches them."""
     info = source.info.answers or source.info
     if info.uses_corpus or system.rag == BASELINE:
         return
@@ -353,14 +373,18 @@ def _open_pipeline(
         for note in notes:
             console.say(note)
         rag, post_retrieval = opened.staged()
+        description = dict(describe_rag(rag, "pipeline", {"pipeline": opened.identity}))
+        documents_of_pipeline: Callable[[], Iterable[Document]] | None = None
+        if opened.documents is not None:
+            documents_of_pipeline = partial(list, opened.documents)
         yield System(
             rag,
             pipeline.name,
-            dict(describe_rag(rag, "pipeline", {"pipeline": opened.identity})),
+            description,
             post_retrieval=post_retrieval,
             concurrency=pipeline.orchestration.concurrency,
             chats=pipeline.chats,
-            documents=None if opened.documents is None else lambda: opened.documents or (),
+            documents=documents_of_pipeline,
             locator=opened.locator,
             notes=tuple(notes),
         )
@@ -397,10 +421,12 @@ def _documents_beside(dataset: str) -> str:
             "with --corpus"
         )
     path = Path(dataset)
-    if path.is_file():
-        beside = sorted(path.parent.glob("corpus.*"))
-        if beside and path.stem.split(".")[0] != "corpus":
-            return str(beside[0])
+    if not path.is_file():
+        return dataset  # a folder, whose reader knows where its documents are
+    name = path.stem.split(".")[0]
+    corpus_files = sorted(path.parent.glob("corpus.*"))
+    if corpus_files and name != "corpus":
+        return str(corpus_files[0])
     return dataset
 
 
@@ -423,8 +449,10 @@ def run_folder(
     out = keeping.out
     # The user has decided already what becomes of stored answers.
     is_decided = keeping.fresh or keeping.reuse
-    if out is not None and (is_decided or quiet or not RunFolder(path=out).exists):
-        return out
+    if out is not None:
+        is_new = not RunFolder(path=out).exists
+        if is_decided or quiet or is_new:
+            return out  # nothing is to be reported: no files need be looked at
     version = run_version(out or Path("reports") / name(), project())
     earlier = version.earlier  # the run that something changed since
     if earlier is None or is_decided:
@@ -435,9 +463,13 @@ def run_folder(
     reasons = list(version.because[:3])
     if len(version.because) > 3:
         reasons.append("...")
-    change = "changed since" if version.is_changed else "no telling what changed since"
+    change = "no telling what changed since"
+    if version.is_changed:
+        change = "changed since"
     console.say(f"{change} {earlier}: {'; '.join(reasons)}")
-    consequence = "The RAG is asked again" if out else f"This run goes to {version.folder}"
+    consequence = f"This run goes to {version.folder}"
+    if out is not None:
+        consequence = "The RAG is asked again"
     console.say(f"{consequence}; --reuse keeps the stored answers instead.")
     console.say(f"Other metrics of those, asking nothing: ragbench eval {earlier} -m ...")
     if out is None:

@@ -17,14 +17,18 @@ from ragbench.text.wording import amount_is_among
 
 def compared_by_amounts(beside: Beside) -> Comparison:
     """The comparison with a reference that says nothing but amounts, dates and identifiers."""
-    expected = _new_amounts(beside) or beside.right.amounts
+    expected: Sequence[Amount] = _new_amounts(beside)
+    if not expected:
+        # The question names them all, as of "Is it 5 or 6 days?": the answer must choose.
+        expected = beside.right.amounts
+    dates: list[Agreement] = []
+    if beside.right.dates:
+        dates.append(_dates_in_answer(beside))
     agreements_by_reason: Mapping[str, Sequence[Agreement]] = {
         "another amount": [_amount_in_answer(beside, amount) for amount in expected],
         "another part or frequency": _frequencies_in_answer(beside),
-        "another identifier": [
-            _identifier_in_answer(beside, identifier) for identifier in beside.right.identifiers
-        ],
-        "another date": [_dates_in_answer(beside)] if beside.right.dates else [],
+        "another identifier": _identifiers_in_answer(beside),
+        "another date": dates,
     }
     for reason, agreements in agreements_by_reason.items():
         if Agreement.DIFFERENT in agreements:
@@ -42,11 +46,14 @@ def compared_by_amounts(beside: Beside) -> Comparison:
 
 
 def says_more_than_question(beside: Beside) -> bool:
-    """Whether the reference names an amount, a date or an identifier that the question does not."""
+    """Whether the reference names an amount, a date or an identifier that the question does not.
+
+    One that only repeats the question's is answered by other words than these.
+    """
     if beside.right.spoken or beside.right.identifiers:
         return True
     new_dates = set(beside.right.dates) - set(beside.query_wording.dates)
-    return bool(new_dates or _new_amounts(beside))
+    return bool(new_dates) or bool(_new_amounts(beside))
 
 
 def _new_amounts(beside: Beside) -> list[Amount]:
@@ -59,6 +66,7 @@ def _amount_in_answer(beside: Beside, amount: Amount) -> Agreement:
     """Whether the answer names an amount of the reference: what its nearest amount says."""
     candidates = beside.answer_amounts
     if amount.dimension in ("share", "times"):
+        # "half" and "twice" are such amounts, in words.
         candidates = (*candidates, *beside.answer.spoken)
     agreement = _best_agreement(amount, candidates)
     is_same = agreement is Agreement.SAME
@@ -67,8 +75,9 @@ def _amount_in_answer(beside: Beside, amount: Amount) -> Agreement:
     if _is_same_as_asked(beside, amount, candidates):
         return Agreement.SAME
     if is_same:  # but in percent
-        asks_percent = _asked(beside.query).is_percent
-        return Agreement.UNCLEAR if asks_percent else Agreement.DIFFERENT
+        if _asked(beside.query).is_percent:
+            return Agreement.UNCLEAR
+        return Agreement.DIFFERENT
     if _is_hour(amount, candidates):
         return Agreement.SAME
     return agreement
@@ -82,11 +91,13 @@ def _is_same_as_asked(beside: Beside, amount: Amount, candidates: Sequence[Amoun
     asked = _asked(beside.query)
     answer_amounts = (*beside.answer.amounts, *beside.answer.spoken)
     has_share = any(candidate.dimension == "share" for candidate in answer_amounts)
+    all_candidates = (*candidates, *beside.answer.spoken)
     for reading in asked.readings(amount, is_share=has_share):
-        if _best_agreement(reading, (*candidates, *beside.answer.spoken)) is Agreement.SAME:
+        if _best_agreement(reading, all_candidates) is Agreement.SAME:
             return True
+    is_share = amount.dimension == "share"
     for candidate in candidates:
-        for reading in asked.readings(candidate, is_share=amount.dimension == "share"):
+        for reading in asked.readings(candidate, is_share=is_share):
             if amount.compared(reading) is Agreement.SAME:
                 return True
     return False
@@ -96,8 +107,11 @@ def _is_number_of_percentage(beside: Beside, amount: Amount) -> bool:
     """Whether a fraction is only the number of a percentage of the answer: .05 is not .05 %."""
     if amount.dimension or not 0 < abs(amount.number) < 1:
         return False
-    same = [candidate for candidate in beside.answer_amounts if amount.equals(candidate)]
-    return bool(same) and all(candidate.dimension == "share" for candidate in same)
+    equal_dimensions: set[str] = set()
+    for candidate in beside.answer_amounts:
+        if amount.equals(candidate):
+            equal_dimensions.add(candidate.dimension)
+    return equal_dimensions == {"share"}
 
 
 def _is_hour(amount: Amount, candidates: Sequence[Amount]) -> bool:
@@ -115,13 +129,20 @@ def _frequencies_in_answer(beside: Beside) -> list[Agreement]:
     return [_best_agreement(frequency, candidates) for frequency in beside.right.spoken]
 
 
-def _identifier_in_answer(beside: Beside, identifier: str) -> Agreement:
-    """Whether the answer names an identifier, or another one."""
-    if identifier in beside.answer.identifiers:
-        return Agreement.SAME
-    if beside.answer.identifiers:
-        return Agreement.DIFFERENT
-    return Agreement.UNCLEAR
+def _identifiers_in_answer(beside: Beside) -> list[Agreement]:
+    """Whether the answer names each identifier of the reference, or another one.
+
+    An answer without any may say in words what is meant.
+    """
+    agreements: list[Agreement] = []
+    for identifier in beside.right.identifiers:
+        if identifier in beside.answer.identifiers:
+            agreements.append(Agreement.SAME)
+        elif beside.answer.identifiers:
+            agreements.append(Agreement.DIFFERENT)
+        else:
+            agreements.append(Agreement.UNCLEAR)
+    return agreements
 
 
 def _dates_in_answer(beside: Beside) -> Agreement:
@@ -130,9 +151,12 @@ def _dates_in_answer(beside: Beside) -> Agreement:
     answer = beside.answer
     if not answer.dates:
         has_months_alone = all(date.day is None for date in right.dates)
-        if right.years and has_months_alone and right.years <= answer.years:
+        has_years = bool(right.years) and right.years <= answer.years
+        if has_months_alone and has_years:
             return Agreement.UNCLEAR  # "in 1998" for "May 1998"
-        return Agreement.DIFFERENT if _is_other_year(beside) else Agreement.UNCLEAR
+        if _is_other_year(beside):
+            return Agreement.DIFFERENT
+        return Agreement.UNCLEAR
     for date in right.dates:
         if any(date.is_within(answer_date) for answer_date in answer.dates):
             continue
@@ -163,6 +187,7 @@ def is_other_amount(beside: Beside) -> bool:
         return False
     expected = _new_amounts(beside)
     if not _ASKS_AMOUNT.search(beside.query.lower()):
+        # A year that is not asked for may be left out.
         expected = [amount for amount in expected if not _may_be_year(amount)]
     if not expected:
         return False
@@ -218,6 +243,7 @@ def _amounts_matter(beside: Beside) -> bool:
         return True
     if _ASKS_OTHER.search(query):
         return False
+    # Else where half of the reference's own words are numbers.
     numbers = [word for word in beside.right_words if _is_number(word)]
     return 2 * len(numbers) >= len(beside.new_words)
 
@@ -229,21 +255,29 @@ def _says_all_but_numbers(beside: Beside) -> bool:
 
 
 def _is_number(word: str) -> bool:
+    """Whether a token is a number, such as "$5" or "v2": it ends with a digit."""
     return word[-1].isdecimal()
 
 
 def _may_be_year(amount: Amount) -> bool:
     """Whether a number alone may be a year, which says when something was and not how much."""
-    return not amount.dimension and 1500 <= amount.number <= 2100 and amount.place == 1.0
+    if amount.dimension:
+        return False
+    is_whole = amount.place == 1.0
+    return is_whole and 1500 <= amount.number <= 2100
 
 
 def _is_any_between(bounds: Sequence[Amount], amounts: Iterable[Amount]) -> bool:
     """Whether one of the amounts is between the two of a range: 1140 beside "1135-1154"."""
-    if len(bounds) != 2 or bounds[0].dimension != bounds[1].dimension:
+    if len(bounds) != 2:
         return False
-    low, high = sorted(bound.value for bound in bounds)
+    begin, end = bounds
+    if begin.dimension != end.dimension:
+        return False
+    low = min(begin.value, end.value)
+    high = max(begin.value, end.value)
     for amount in amounts:
-        if amount.dimension == bounds[0].dimension and low < amount.value < high:
+        if amount.dimension == begin.dimension and low < amount.value < high:
             return True
     return False
 
@@ -264,11 +298,13 @@ def _is_other_year(beside: Beside) -> bool:
     """Whether both name years that the question does not, and none of them is the same."""
     right_years = beside.right.years - beside.query_wording.years
     answer_years = beside.answer.years - beside.query_wording.years
+    if not right_years or not answer_years:
+        return False
     if len(right_years) == 2:
         begin, end = sorted(right_years)
         if any(begin < year < end for year in answer_years):
             return False  # within "1135-1154"
-    return bool(right_years and answer_years) and right_years.isdisjoint(answer_years)
+    return right_years.isdisjoint(answer_years)
 
 
 def is_other_identifier(beside: Beside) -> bool:
@@ -276,7 +312,9 @@ def is_other_identifier(beside: Beside) -> bool:
     in_query = set(beside.query_wording.identifiers)
     right = set(beside.right.identifiers) - in_query
     answer = set(beside.answer.identifiers) - in_query
-    return bool(right and answer) and right.isdisjoint(answer)
+    if not right or not answer:
+        return False
+    return right.isdisjoint(answer)
 
 
 _MOST_WORDS_AROUND_FREQUENCY = 6
@@ -305,6 +343,7 @@ _ASKS_OTHER = re.compile(
     r"\b(?:who|whom|whose|which|where|why)\b|^\s*(?:is|are|was|were|does|do|did|has|have|had|can|could|may"
     r"|should|will|would)\b"
 )
+"""Questions of persons, places and reasons, and of yes or no: their answers are no amounts."""
 _ASKED_SCALE = re.compile(r"\b(?:in|how many) (?:[a-z$€£]+ )?(thousand|million|billion)s?\b")
 _SCALES = {"thousand": 1e3, "million": 1e6, "billion": 1e9}
 _LARGEST_FRACTION = 2
@@ -334,8 +373,13 @@ class _Asked(Record):
         if is_scaled:
             yield amount.times(self.scale)
         if is_share and abs(amount.number) <= _LARGEST_FRACTION:
+            # The number of .12 is read as 12, of percent.
             yield Amount(
-                "share", amount.number, amount.number * 100, amount.place * 100, amount.place
+                dimension="share",
+                value=amount.number,
+                number=amount.number * 100,
+                place=amount.place * 100,
+                step=amount.place,
             )
 
 

@@ -13,6 +13,7 @@ from ragbench.text.wording import wording
 _ITEM = re.compile(r"[,;/\n•]|\band\b|\bor\b|\bund\b|\bet\b|\by\b|&|、|と|和")
 """What parts the items of a list."""
 _ALTERNATIVE = re.compile(r"[,;/]|\bor\b")
+"""What parts alternatives, of which an answer offers several."""
 _MOST_WORDS_OF_ITEM = 3
 """Telling words of an item: a text with longer parts is sentences, and no list."""
 
@@ -47,12 +48,13 @@ def is_other_part(beside: Beside) -> bool:
         return False
     right_tokens = set(beside.right.tokens)
     missing_words = frozenset[str]().union(*missing)
-    other_count = 0
+    replacements = 0
     for item in answer_items:
-        is_other = item.isdisjoint(right_tokens) and not item <= beside.query_tokens
-        if is_other and not _is_short_form(item, missing_words):
-            other_count += 1
-    return other_count >= len(missing)
+        is_foreign = item.isdisjoint(right_tokens)
+        is_repeated = item <= beside.query_tokens
+        if is_foreign and not is_repeated and not _is_short_form(item, missing_words):
+            replacements += 1
+    return replacements >= len(missing)
 
 
 def _missing_items(beside: Beside, items: Iterable[frozenset[str]]) -> list[frozenset[str]]:
@@ -98,20 +100,28 @@ def is_turned_round(beside: Beside) -> bool:
     """
     words = beside.right_words
     answer_words = beside.answer_words
-    if len(words) < 3 or words == answer_words or sorted(words) != sorted(answer_words):
+    has_same_words = sorted(words) == sorted(answer_words)
+    # Two words are a name, which may be turned round: "Lovelace, Ada".
+    if len(words) < 3 or words == answer_words or not has_same_words:
         return False
     items = list_items(beside.reference)
-    return not items or set(items) != set(list_items(beside.response))
+    if not items:
+        return True
+    return set(items) != set(list_items(beside.response))
 
 
 def is_hedged(beside: Beside) -> bool:
-    """Whether the answer offers what the reference says among others: "Ann, Bob or Carl"."""
+    """Whether the answer offers what the reference says among others: "Ann, Bob or Carl".
+
+    Whoever names several may be right by chance.
+    """
     if " or " not in beside.response:
         return False
     if " or " in beside.reference or " or " in beside.query.lower():
         return False
     # Among many other words an "or" parts something else.
-    if len(beside.answer_words) > 3 * len(beside.right_words) + 8:
+    most_words = 3 * len(beside.right_words) + 8
+    if len(beside.answer_words) > most_words:
         return False
     alternatives = list_items(beside.response, separator=_ALTERNATIVE)
     return any(not item.isdisjoint(beside.right_words) for item in alternatives)

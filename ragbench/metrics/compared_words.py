@@ -29,6 +29,7 @@ def side_of_words(tokens: Sequence[str]) -> int:
     """1 for a yes at the beginning, -1 for a no, else 0."""
     if not tokens:
         return 0
+    # Each phrase ends with a space, so that "sure" does not begin "surely".
     beginning = " ".join(tokens[:_MOST_WORDS_OF_SIDE]) + " "
     # Phrases come first: "of course not" begins with the "of course" of a yes.
     if beginning.startswith(phrases("no_phrases")):
@@ -82,11 +83,12 @@ def is_opposite(beside: Beside) -> bool:
         if word not in opposites_by_word or word in beside.answer_tokens:
             continue
         opposed = opposites_by_word[word] & _added_words(beside)
+        if not opposed:
+            continue
         # A question that names the opposite alone asks about it: the answer repeats it.
-        is_repeated = word not in beside.query_tokens and not opposed.isdisjoint(
-            beside.query_tokens
-        )
-        if opposed and not is_repeated:
+        names_opposite = not opposed.isdisjoint(beside.query_tokens)
+        is_repeated = names_opposite and word not in beside.query_tokens
+        if not is_repeated:
             return True
     return _has_opposed_affix(beside)
 
@@ -102,11 +104,11 @@ def _added_words(beside: Beside) -> set[str]:
 
 def _has_opposed_affix(beside: Beside) -> bool:
     """Whether it says hypertension for hypotension, invalid for valid, lessee for lessor."""
+    # Words of the question are repeated by many answers, and say nothing of their own.
     new_in_answer = beside.answer_tokens - beside.query_tokens
     for word in beside.new_words:
-        if word in beside.answer_tokens:
-            continue
-        if not new_in_answer.isdisjoint(opposed_forms(word)):
+        is_missing = word not in beside.answer_tokens
+        if is_missing and not new_in_answer.isdisjoint(opposed_forms(word)):
             return True
     return False
 
@@ -120,11 +122,16 @@ with such letters before it, as "act" and "exact"."""
 
 @lru_cache(maxsize=1 << 14)
 def opposed_forms(word: str) -> frozenset[str]:
-    """What a word would be with the opposite beginning or ending: valid and invalid."""
+    """What a word would be with the opposite beginning or ending: valid and invalid.
+
+    Most of them are no words: they are only compared with words of an answer.
+    """
     forms: set[str] = set()
-    for one_side, other_side, is_prefix in affixes():
-        shortest = _SHORTEST_BASE if one_side else _SHORTEST_PLAIN
-        for affix, opposed in ((one_side, other_side), (other_side, one_side)):
+    for left_affix, right_affix, is_prefix in affixes():
+        shortest = _SHORTEST_BASE
+        if not left_affix:
+            shortest = _SHORTEST_PLAIN  # one of the two words has no beginning, as "valid"
+        for affix, opposed in ((left_affix, right_affix), (right_affix, left_affix)):
             if is_prefix and word.startswith(affix):
                 base = word.removeprefix(affix)
                 if len(base) >= shortest:
@@ -163,6 +170,7 @@ def is_other_person(beside: Beside) -> bool:
     """Whether the family name is there with another first name, and the right one nowhere."""
     names = _CAPITALISED.findall(beside.reference)
     is_name_alone = " ".join(names) == beside.reference.strip(" .")
+    # A first and a family name, perhaps with one between them.
     if not is_name_alone or not 2 <= len(names) <= 3:
         return False
     first_name = names[0]
@@ -177,10 +185,11 @@ def is_other_person(beside: Beside) -> bool:
     names_and_query = {*names, *_CAPITALISED.findall(beside.query)}
     titles = word_list("before_names")
     for word in words_before:
-        if word in names_and_query or word.lower().rstrip(".") in titles:
+        plain_word = word.rstrip(".")
+        if word in names_and_query or plain_word.lower() in titles:
             return False
-        is_short_form = first_name.startswith(word.rstrip(".")) or word.startswith(first_name)
-        if is_short_form:
+        # "Rob Smith" may be short for "Robert Smith", or the other way round.
+        if first_name.startswith(plain_word) or word.startswith(first_name):
             return False
     return bool(words_before)
 
@@ -211,7 +220,7 @@ def counts_other_things(beside: Beside) -> bool:
         thing_in_answer = things_in_answer.get(number)
         if thing_in_answer is None:
             continue
-        is_in_question = thing in beside.query_tokens or thing_in_answer in beside.query_tokens
+        is_in_question = not beside.query_tokens.isdisjoint((thing, thing_in_answer))
         if stem(thing) not in answer_stems and not is_in_question:
             return True
     return False
@@ -222,7 +231,9 @@ def _things_by_number(tokens: Sequence[str]) -> dict[str, str]:
     common = word_list("common")
     things: dict[str, str] = {}
     for number, word in pairwise(tokens):
-        if number[-1].isdecimal() and word not in common and not word[-1].isdecimal():
+        is_number = number[-1].isdecimal()
+        is_thing = word not in common and not word[-1].isdecimal()
+        if is_number and is_thing:
             things[number] = word
     return things
 

@@ -37,25 +37,29 @@ class Expected(Record, dict=True):
         Raises:
             TimeoutError: a pattern takes too long.
         """
-        return tuple(
-            (expectation, self._holds(expectation)) for expectation in self.trace.case.expectations
-        )
+        results: list[tuple[Expectation, bool | None]] = []
+        for expectation in self.trace.case.expectations:
+            results.append((expectation, self._holds(expectation)))
+        return tuple(results)
 
     def reason(self, expectation: Expectation) -> str:
         """Where an expected document is, or is not; empty for expectations of other kinds."""
         if expectation.kind not in _OF_SOURCES:
             return ""
+        # A document that is to be cited need not be retrieved in this turn.
+        may_be_retrieved = expectation.kind is ExpectationKind.SOURCE
         places: list[str] = []
-        if expectation.kind is ExpectationKind.SOURCE and self._is_retrieved(expectation):
+        if may_be_retrieved and self._is_retrieved(expectation):
             places.append("retrieved")
         if self._is_cited(expectation):
             places.append("cited by the answer")
         if places:
             return " and ".join(places)
-        if expectation.kind is ExpectationKind.SOURCE:
-            places.append(self._reason_not_retrieved())
-        places.append(self._reason_not_cited())
-        return "; ".join(places)
+        reasons: list[str] = []
+        if may_be_retrieved:
+            reasons.append(self._reason_not_retrieved())
+        reasons.append(self._reason_not_cited())
+        return "; ".join(reasons)
 
     def _reason_not_retrieved(self) -> str:
         """Why an expected document is not among what was retrieved, as far as is known."""
@@ -71,7 +75,9 @@ class Expected(Record, dict=True):
             return "no answer"
         if not self._cited.are_known:
             return "what the answer cites has no ids or sources"
-        return "not cited by the answer" if self._cited.names else "the answer cites nothing"
+        if not self._cited.names:
+            return "the answer cites nothing"
+        return "not cited by the answer"
 
     def _holds(self, expectation: Expectation) -> bool | None:
         """Whether an expectation holds; None where that cannot be known."""
@@ -91,16 +97,18 @@ class Expected(Record, dict=True):
     @property
     def _answer(self) -> GenerationResult[Any] | None:
         """What was generated; None where nothing was, and where the system declined."""
-        return None if declined(self.trace.generation) else self.trace.generation.value
+        if declined(self.trace.generation):
+            return None
+        return self.trace.generation.value
 
     def _is_used(self, expectation: Expectation) -> bool | None:
         """Whether a document was retrieved or cited; None where no name of either is known."""
         if self._is_retrieved(expectation) or self._is_cited(expectation):
             return True
-        is_known = self._retrieved is not None or (
-            self._cited is not None and self._cited.are_documents
-        )
-        return False if is_known else None
+        knows_cited = self._cited is not None and self._cited.are_documents
+        if self._retrieved is None and not knows_cited:
+            return None
+        return False
 
     def _is_retrieved(self, expectation: Expectation) -> bool | None:
         """Whether a document was retrieved; None where no name of what was retrieved is known."""
@@ -114,7 +122,9 @@ class Expected(Record, dict=True):
             return None
         if not self._cited.names.isdisjoint(wanted_names(expectation.texts)):
             return True
-        return False if self._cited.are_known else None
+        if not self._cited.are_known:
+            return None
+        return False
 
     @cached_property
     def _retrieved(self) -> frozenset[str] | None:
@@ -123,7 +133,9 @@ class Expected(Record, dict=True):
         if result is None:
             return None
         names = retrieved_names(result)
-        return None if not names and result.contexts else names
+        if not names and result.contexts:
+            return None
+        return names  # none where nothing was retrieved
 
     @cached_property
     def _cited(self) -> CitedNames | None:
@@ -135,6 +147,7 @@ class Expected(Record, dict=True):
 
 
 _OF_SOURCES = (ExpectationKind.SOURCE, ExpectationKind.CITES)
+"""The kinds that name documents; the others look at the answer's text."""
 _VERSION = 1
 """Raised whenever an expectation holds by another rule than before."""
 
@@ -158,12 +171,18 @@ def blocked_expectations(trace: Trace) -> Cell | None:
     if not kinds:
         return _NONE
     if kinds == {ExpectationKind.SOURCE}:
+        # An answer may cite what no retrieval was recorded for.
         is_answered = trace.generation.value is not None and trace.context.failure is None
-        return None if is_answered else _without_value(trace, "context")
+        if is_answered:
+            return None
+        return _without_value(trace, "context")
     if trace.generation.value is not None:
-        return _DECLINED if declined(trace.generation) else None
-    is_skipped = trace.generation.status is Status.SKIPPED
-    if is_skipped and ExpectationKind.SOURCE in kinds and trace.context.value is not None:
+        if declined(trace.generation):
+            return _DECLINED
+        return None
+    # A retrieval alone was recorded: its sources can be looked at.
+    has_sources = ExpectationKind.SOURCE in kinds and trace.context.value is not None
+    if has_sources and trace.generation.status is Status.SKIPPED:
         return None
     return _without_value(trace, "generation")
 
@@ -195,19 +214,17 @@ def is_mentioned(text: str, answer: str) -> bool:
     Accents, digits and punctuation inside of it count. Of scripts without spaces between words
     every place counts.
     """
-    text = spelled(text)
-    answer = spelled(answer)
-    start = answer.find(text)
+    spelled_text = spelled(text)
+    spelled_answer = spelled(answer)
+    start = spelled_answer.find(spelled_text)
     while start >= 0:
-        if _is_whole(answer, start, start + len(text)):
+        end = start + len(spelled_text)
+        # Neither a word nor a number may go on beyond the ends of the match.
+        is_inside_left = _is_inside(spelled_answer, start, -1)
+        if not is_inside_left and not _is_inside(spelled_answer, end, 1):
             return True
-        start = answer.find(text, start + 1)
+        start = spelled_answer.find(spelled_text, start + 1)
     return False
-
-
-def _is_whole(text: str, start: int, end: int) -> bool:
-    """Whether neither a word nor a number goes on beyond the ends of a match."""
-    return not _is_inside(text, start, -1) and not _is_inside(text, end, 1)
 
 
 def _is_inside(text: str, end: int, step: int) -> bool:
@@ -218,6 +235,7 @@ def _is_inside(text: str, end: int, step: int) -> bool:
     Args:
         step: -1 for the left end, 1 for the right one.
     """
+    # The last letter of the match, the one next to it, and the one next to that.
     if step < 0:
         inner = text[end]
         around = text[max(end - 2, 0) : end][::-1]
@@ -229,9 +247,10 @@ def _is_inside(text: str, end: int, step: int) -> bool:
     if not outer:
         return False
     if inner.isdigit():
-        return outer.isdigit() or (outer in ".," and beyond.isdigit())
+        has_decimals = outer in ".," and beyond.isdigit()
+        return outer.isdigit() or has_decimals
     if unicodedata.category(outer).startswith("M"):
-        return True
+        return True  # an accent of the letter before it
     return _is_of_word(inner) and _is_of_word(outer)
 
 
@@ -245,7 +264,9 @@ def _is_of_word(letter: str) -> bool:
 
 def _is_spaceless(letter: str) -> bool:
     """Whether words of the letter's script are written without spaces between them."""
-    return letter >= "\u0e00" and any(low <= letter <= high for low, high in _SPACELESS)
+    if letter < "\u0e00":  # nearly all letters: before the first of the ranges
+        return False
+    return any(low <= letter <= high for low, high in _SPACELESS)
 
 
 _SPACELESS = (
@@ -271,20 +292,21 @@ def is_json(text: str) -> bool:
 
 def holds_json(text: str) -> bool:
     """Whether an object or a list in JSON is somewhere in a text."""
-    import json
+    import json  # orjson cannot read JSON that is followed by a text
 
     decoder = json.JSONDecoder()
     tries = 0
     for start, letter in enumerate(text):
-        if letter in "{[":
-            tries += 1
-            if tries > _MOST_TRIES:
-                return False
-            try:
-                decoder.raw_decode(text, start)
-            except (ValueError, RecursionError):
-                continue
-            return True
+        if letter not in "{[":
+            continue
+        tries += 1
+        if tries > _MOST_TRIES:
+            return False
+        try:
+            decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            continue
+        return True
     return False
 
 
@@ -297,4 +319,5 @@ _TESTS: Mapping[ExpectationKind, Callable[[str, str], bool]] = {
     ExpectationKind.STARTS_WITH: lambda text, answer: answer.startswith(text),
     ExpectationKind.PATTERN: is_found,
 }
+"""How each kind compares a text of an expectation with an answer."""
 _TESTS_OF_JSON = {ExpectationKind.JSON: is_json, ExpectationKind.HOLDS_JSON: holds_json}

@@ -136,6 +136,7 @@ class MatchingTally:
             return
         plain = plain_ids(result)
         if plain:
+            # Most retrievals: each chunk has an id, which is all that names it.
             ranks_by_id = [rank for rank, id in enumerate(plain, 1) if id in judgements]
             ranks_by_document = ranks_by_id
             self.named += len(plain)
@@ -183,18 +184,24 @@ class MatchingTally:
             self._names.update(names)
             if id in judgements:
                 ranks_by_id.append(rank)
-            documents = names if id is None else names[:-1]
+            documents = names
+            if id is not None:
+                documents = names[:-1]  # the last name is the id
             match = named_by(id, documents, judgements)
             if match is None:
                 continue
             ranks_by_document.append(rank)
-            if match[1] is MatchedBy.DOCUMENT:
+            _, matched_by = match
+            if matched_by is MatchedBy.DOCUMENT:
                 self.of_documents += 1
         return ranks_by_id, ranks_by_document
 
     def _count_nearly(self, result: RetrievalResult[Any], judgements: Mapping[str, int]) -> None:
         """Counts chunks that only how their ids are written keeps from being gold."""
-        gold_by_form = {loosely(id): id for id, grade in judgements.items() if grade > 0}
+        gold_by_form: dict[str, str] = {}
+        for gold_id, grade in judgements.items():
+            if grade > 0:
+                gold_by_form[loosely(gold_id)] = gold_id
         for _, names in _names_in(result):
             is_near = False
             for name in names:
@@ -230,8 +237,13 @@ class MatchingTally:
 
     @property
     def is_sure(self) -> bool:
-        """Whether it is as if all gold had been known before the first case was added."""
-        return not self.gold.ids or (bool(self.shared) and not self.gold.has_texts)
+        """Whether it is as if all gold had been known before the first case was added.
+
+        If not, all cases are read again at the end of the run and tallied with the whole gold.
+        """
+        if not self.gold.ids:
+            return True
+        return self.shared > 0 and not self.gold.has_texts
 
     def verdict(self, corpus: Callable[[], Iterable[str]] | None = None) -> MatchingVerdict:
         """Decides how chunks are compared.
@@ -252,7 +264,9 @@ class MatchingTally:
         # Texts find gold in more than twice as many cases as ids: equal ids are an accident.
         if self.cases_by_text > 2 * self.cases_by_id:
             return _by_text(self._foreign())
-        if 2 * self.agreeing < self.checked and 2 * self.cases_by_text >= self.cases_by_id:
+        # Most texts disagree with their ids, and texts find gold in half as many cases at least.
+        are_texts_other = 2 * self.agreeing < self.checked
+        if are_texts_other and 2 * self.cases_by_text >= self.cases_by_id:
             return _by_text(
                 f"of {self.checked:,} chunks whose id is a relevant one, {self.agreeing:,} have "
                 "its text, so that ids of the two sides do not mean the same"
@@ -288,7 +302,9 @@ class MatchingTally:
     def _by_id_or_document(self) -> MatchingVerdict:
         """Ids are compared: of documents, unless the chunks' own ids find more."""
         notes: list[str] = []
-        matching = Matching.DOCUMENT_ID if self.by_document >= self.by_id else Matching.ID
+        matching = Matching.ID
+        if self.by_document >= self.by_id:
+            matching = Matching.DOCUMENT_ID
         if matching is Matching.DOCUMENT_ID and self.of_documents:
             notes.append(
                 f"{self.of_documents:,} of {self.by_document:,} relevant chunks were recognised by "
@@ -308,9 +324,12 @@ class MatchingTally:
         if self._pair is None:
             return
         name, gold = self._pair
-        counts = "chunk does" if self.nearly == 1 else "chunks do"
+        subject_and_verb = "chunks do"
+        if self.nearly == 1:
+            subject_and_verb = "chunk does"
         yield (
-            f"{self.nearly:,} retrieved {counts} not count as relevant though only the writing "
+            f"{self.nearly:,} retrieved {subject_and_verb} not count as relevant though only the "
+            "writing "
             f"of an id differs, such as '{name}' for the gold's '{gold}'{_forms(name, gold)}: "
             "ids are compared as they are. Write them alike."
         )
@@ -327,7 +346,11 @@ def _forms(name: str, gold: str) -> str:
     """How two ids differ that look the same; empty where the difference can be seen."""
     if normalize("NFC", name) != normalize("NFC", gold):
         return ""
-    name_form, gold_form = ("NFC", "NFD") if is_normalized("NFC", name) else ("NFD", "NFC")
+    name_form = "NFD"
+    gold_form = "NFC"
+    if is_normalized("NFC", name):
+        name_form = "NFC"
+        gold_form = "NFD"
     return f" (its accents are in Unicode's form {name_form}, those of the gold in {gold_form})"
 
 

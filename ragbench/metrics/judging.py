@@ -47,7 +47,12 @@ class JudgeScorer(Protocol):
         """
         ...
 
-    def prepare(self, metric: Metric) -> str: ...
+    def prepare(self, metric: Metric) -> str:
+        """A digest of all that a judge is asked for a metric, before the first case is judged.
+
+        Judgements that are kept are used again only under the same digest.
+        """
+        ...
 
     async def judge(
         self, metric: Metric, trace: Trace, panel: ModelClients, repeat: int
@@ -95,12 +100,16 @@ def step_of(reply: Reply[Any], asked: str, answer: Any, quotes: Sequence[Quote] 
     Args:
         asked: the name of the form of the answer.
     """
-    usage = reply.usage if reply.usage.reported else None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    if reply.usage.reported:  # else nobody counted them, and 0 would be wrong
+        prompt_tokens = reply.usage.prompt_tokens
+        completion_tokens = reply.usage.completion_tokens
     return JudgeStep(
         asked=asked,
         answer=answer,
-        prompt_tokens=None if usage is None else usage.prompt_tokens,
-        completion_tokens=None if usage is None else usage.completion_tokens,
+        prompt_tokens=prompt_tokens,
+        completion_tokens=completion_tokens,
         quotes=tuple(quotes),
         cost=reply.cost,
         not_sent=reply.not_sent,
@@ -108,7 +117,7 @@ def step_of(reply: Reply[Any], asked: str, answer: Any, quotes: Sequence[Quote] 
 
 
 def digest_of(value: object) -> str:
-    """Of prompts, by which judgements of runs compare."""
+    """A short name of prompts: two runs with the same one asked their judges the same."""
     text = json.dumps(value, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 

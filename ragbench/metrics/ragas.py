@@ -37,6 +37,7 @@ from ragbench.text.declining import RULES
 from ragbench.text.tables import table
 
 Values = list[float | Skip | Exception]
+"""Of each case its score, why it has none, or what was raised: it fails this case alone."""
 
 _ES = "Es et al. 2024, RAGAS, arXiv:2309.15217; ragas 0.4"
 _SAMPLE_FIELDS: Mapping[str, Mapping[str, str]] = {
@@ -66,6 +67,7 @@ def _definition(name: str, cls: str, reads: str, summary: str, package: str) -> 
     is_of_answer = reads == "answer"
 
     def prepare() -> None:
+        """Imports what the class needs: what is missing is an error before the first case."""
         import_ragas()
         if package == "sacrebleu":
             require("sacrebleu.metrics", extra="text")
@@ -73,6 +75,7 @@ def _definition(name: str, cls: str, reads: str, summary: str, package: str) -> 
             require("rouge_score.rouge_scorer", extra="text")
 
     def scores(*columns: Sequence[Any]) -> Values:
+        """The scores of many cases: starting a loop for each would cost more than the score."""
         samples: list[dict[str, Any]] = []
         for row in zip(*columns, strict=True):
             sample: dict[str, Any] = dict(zip(fields.values(), row, strict=True))
@@ -81,16 +84,24 @@ def _definition(name: str, cls: str, reads: str, summary: str, package: str) -> 
             samples.append(sample)
         return _run(_scores(cls, samples))
 
+    group = Group.RETRIEVER
+    metric_version = 1
+    if is_of_answer:
+        group = Group.GENERATOR
+        metric_version = RULES  # by which answers count as declined
+    needs: set[Need] = set()
+    for argument in fields:
+        needs.update(ARGUMENTS[argument])
     return MetricDefinition(
         name=f"ragas:{name}",
-        group=Group.GENERATOR if is_of_answer else Group.RETRIEVER,
-        needs=frozenset[Need]().union(*[ARGUMENTS[argument] for argument in fields]),
+        group=group,
+        needs=frozenset(needs),
         direction=Direction.HIGHER,
         summary=f"{summary} ({cls})",
         citation=_ES,
         scorer=f"ragbench.metrics.ragas:{name}",
         abstains=is_of_answer,
-        version=RULES if is_of_answer else 1,
+        version=metric_version,
         extra="ragas",
         formula=Formula(function=scores, arguments=tuple(fields), batch=True, prepare=prepare),
     )
@@ -112,8 +123,11 @@ async def _scores(cls: str, rows: Sequence[Mapping[str, Any]]) -> Values:
             value = float(await instance.single_turn_ascore(make_sample(**row)))
         except Exception as error:  # noqa: BLE001 - whatever RAGAS raises fails this case alone
             values.append(error)
+            continue
+        if math.isnan(value):
+            values.append(_NAN)
         else:
-            values.append(_NAN if math.isnan(value) else value)
+            values.append(value)
     return values
 
 
@@ -172,10 +186,9 @@ class RagasMetric(Record):
 
     def arguments(self, metric: Metric) -> dict[str, Any]:
         """What its class is built with beside models: its parameters, mostly."""
-        values = {
-            parameter.name: metric.parameter(parameter.name)
-            for parameter in self.definition.parameters
-        }
+        values: dict[str, Any] = {}
+        for parameter in self.definition.parameters:
+            values[parameter.name] = metric.parameter(parameter.name)
         if self.is_aspect and not values:  # its definition is the one that RAGAS brings
             critics = require("ragas.metrics._aspect_critic", extra="ragas")
             return {"name": self.name, "definition": getattr(critics, self.name).definition}
@@ -206,25 +219,33 @@ def judged_metrics() -> Mapping[str, RagasMetric]:
 
 
 def _judged(name: str, row: Mapping[str, Any]) -> RagasMetric:
-    """A metric of a row of ragas.toml."""
+    """A metric of a row of ragas.toml, which has the defaults already."""
     takes = row["takes"].split()
     asks = row.get("asks", True)
     needs = {_NEEDS[field] for field in takes}
+    cost = Cost.EMBEDDINGS
     if asks:
         needs.add(Need.LLM)
+        cost = Cost.LLM
     if row.get("embeds"):
         needs.add(Need.EMBEDDINGS)
+    high = row.get("high", 1.0)
+    if row.get("unbounded"):
+        high = None
+    metric_version = 1
+    if row["group"] == "generator":
+        metric_version = RULES  # by which answers count as declined
     facts: dict[str, Any] = {
         "name": f"ragas:{name}",
         "needs": needs,
         "summary": f"{row['summary']} ({row['cls']})",
         "scorer": "ragbench.metrics.ragas_judge:RagasJudge",
         "aliases": [f"ragas:{alias}" for alias in row["aliases"].split()],
-        "high": None if row.get("unbounded") else row.get("high", 1.0),
+        "high": high,
         "abstains": "response" in takes,  # an answer that declines is no answer to judge
-        "version": RULES if row["group"] == "generator" else 1,
+        "version": metric_version,
         "extra": "ragas,llm",
-        "cost": Cost.LLM if asks else Cost.EMBEDDINGS,
+        "cost": cost,
     }
     own = {"name": name, "takes": takes, "optional": row["optional"].split()}
     return msgspec.convert({**row, **own, "definition": {**row, **facts}}, RagasMetric)
@@ -269,9 +290,10 @@ def _of_rubrics(_: Metric, values: Mapping[str, Any]) -> dict[str, Any]:
     if values["rubrics"]:
         file = read_yaml(Path(str(values["rubrics"])))
         rubrics = as_object(file.value)
-        names = {f"score{grade}_description" for grade in range(1, 6)}
-        if set(rubrics) != names or not all(isinstance(text, str) for text in rubrics.values()):
-            raise DataError([file.problem((), f"must hold the texts {', '.join(sorted(names))}")])
+        names = [f"score{grade}_description" for grade in range(1, 6)]
+        are_texts = all(isinstance(text, str) for text in rubrics.values())
+        if rubrics.keys() != set(names) or not are_texts:
+            raise DataError([file.problem((), f"must hold the texts {', '.join(names)}")])
         arguments["rubrics"] = rubrics
     return arguments
 

@@ -30,15 +30,17 @@ from ragbench.plugins import import_ragas, require
 if TYPE_CHECKING:
     from ragbench.llm.session import ModelClients
 
-_BINARY = {name: (0, 1) for name in ("verdict", "attributed", "noncommittal")}
+_BINARY = {"verdict": (0, 1), "attributed": (0, 1), "noncommittal": (0, 1)}
+"""Fields of answers that RAGAS reads as yes or no, and declares as any whole number."""
 _MOST_QUESTIONS = 1000
 """More equal questions than one judging asks: the next repetition counts on from here."""
-_NOTHING = {
+_REASONS_OF_EMPTY_LISTS = {
     "statements": "the judge found no statement to check",
     "claims": "the judge found no claim to check",
     "classifications": "the judge found no statement to check",
     "questions": "the judge found nothing to ask about",
 }
+"""Why a case has no value, by the field of an answer that is an empty list."""
 
 
 class NothingToJudgeError(Exception):
@@ -69,22 +71,26 @@ class JudgeCalls:
             raise self.problem
         if self.panel.chat is None:
             raise ConfigError(f"{self.purpose} needs a language model, and none is named")
+        # The cache knows a reply by its prompt and repetition: each of equal prompts has its own.
         repeat = self.repeat * _MOST_QUESTIONS + self._asked[prompt]
         self._asked[prompt] += 1
+        schema = _schema(model, {**_BINARY, **self.allowed}, input_of(prompt))
         try:
             reply = await self.panel.chat.ask(
                 [Message(role="user", content=prompt)],
-                schema=_schema(model, {**_BINARY, **self.allowed}, input_of(prompt)),
+                schema=schema,
                 purpose=self.purpose,
                 version=self.version,
                 repeat=repeat,
             )
             answer = reply.value.model_dump(mode="json")
             self.steps.append(step_of(reply, model.__name__, answer))
-            for name, reason in _NOTHING.items():
+            for name, reason in _REASONS_OF_EMPTY_LISTS.items():
                 if answer.get(name) == []:
                     raise NothingToJudgeError(reason)
-            if answer.get("entities") == [] and len(self.steps) == 1:  # of the reference
+            # RAGAS asks for the entities of the reference first; contexts may hold none of them.
+            is_of_reference = len(self.steps) == 1
+            if is_of_reference and answer.get("entities") == []:
                 raise NothingToJudgeError("the judge found no entity in the reference")
         except (LLMError, NothingToJudgeError, InterruptedRunError) as error:
             self.problem = error
@@ -123,6 +129,7 @@ def _schema(
     if schema is None:
 
         def narrow(name: str, part: dict[str, Any]) -> dict[str, Any]:
+            """The schema of a field, with the values that it may take."""
             if name in allowed and part.get("type") == "integer":
                 return {**part, "enum": list(allowed[name])}
             return part
@@ -135,7 +142,7 @@ def _schema(
         things = prompt_input.get(source)
         if name in model.model_fields and isinstance(things, list):
             counts[name] = len(cast("list[object]", things))
-    parse = schema.check
+    parse = schema.check  # else the check below would call itself
 
     def check(value: object) -> Any:
         answer = parse(value)
@@ -164,12 +171,15 @@ def _check_values(value: object, allowed: Mapping[str, Sequence[int]]) -> None:
 
 def input_of(prompt: str) -> Mapping[str, Any]:
     """The input that a prompt of RAGAS ends with; empty where it has another form."""
-    text = prompt.rpartition("\ninput: ")[2].rpartition("\nOutput:")[0]
+    behind_label = prompt.rpartition("\ninput: ")[2]
+    text = behind_label.rpartition("\nOutput:")[0]
     try:
         value = cast("object", json.loads(text))
     except ValueError:
         return {}
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    if not isinstance(value, dict):
+        return {}
+    return cast("dict[str, Any]", value)
 
 
 # --- RAGAS' own classes, asked through that
@@ -201,9 +211,12 @@ class _Embeddings:
         return ASKING.get().vectors[text]
 
     async def aembed_text(self, text: str, **_: Any) -> list[float]:
-        return (await ASKING.get().embed([text]))[0]
+        """Embeds for the case that this task judges."""
+        [vector] = await ASKING.get().embed([text])
+        return vector
 
     async def aembed_texts(self, texts: list[str], **_: Any) -> list[list[float]]:
+        """Embeds for the case that this task judges."""
         return await ASKING.get().embed(texts)
 
 
@@ -226,10 +239,13 @@ class RagasJudge:
         self._version = version("ragas")
         llms = require("ragas.llms.base", extra="ragas")
         embeddings = require("ragas.embeddings.base", extra="ragas")
-        self._llm: Any = type("RagbenchLLM", (_LLM, llms.InstructorBaseRagasLLM), {})()
-        kinds: Any = (_Embeddings, embeddings.BaseRagasEmbedding)
-        self._embeddings: Any = type("RagbenchEmbeddings", kinds, {})()
+        # RAGAS refuses what does not inherit from its classes, which are imported only now.
+        llm_bases: Any = (_LLM, llms.InstructorBaseRagasLLM)
+        self._llm: Any = type("RagbenchLLM", llm_bases, {})()
+        embeddings_bases: Any = (_Embeddings, embeddings.BaseRagasEmbedding)
+        self._embeddings: Any = type("RagbenchEmbeddings", embeddings_bases, {})()
         self._objects: dict[str, Any] = {}
+        """RAGAS' objects of metrics, by the metrics' names."""
 
     def identity(self) -> Mapping[str, str]:
         """RAGAS' version and all its prompts: another one of either judges anew."""
@@ -253,12 +269,15 @@ class RagasJudge:
         unasked = _unasked_cell(metric, ragas_metric, row)
         if unasked is not None:
             return Judgement(cell=unasked)
+        allowed = ragas_metric.allowed
+        if not allowed:
+            allowed = _grades(row)
         calls = JudgeCalls(
             panel=panel,
             purpose=metric.name,
             version=f"ragas {self._version}, {metric.definition.version}",
             repeat=repeat,
-            allowed=ragas_metric.allowed or _grades(row),
+            allowed=allowed,
         )
         token = ASKING.set(calls)
         try:
@@ -267,11 +286,8 @@ class RagasJudge:
             ASKING.reset(token)
         # RAGAS gives 0 to an answer that commits to nothing. Where the case has no answer, that
         # was right.
-        verdicts = [
-            step.answer["noncommittal"] for step in calls.steps if "noncommittal" in step.answer
-        ]
-        is_noncommittal = bool(verdicts) and all(verdicts)
-        if is_noncommittal and trace.case.answerable is False and calls.problem is None:
+        is_unanswerable = trace.case.answerable is False
+        if is_unanswerable and calls.problem is None and _are_noncommittal(calls.steps):
             cell = _NONCOMMITTAL
         return Judgement(cell=cell, steps=tuple(calls.steps))
 
@@ -306,8 +322,9 @@ class RagasJudge:
         judge = self._object(metric)
         arguments: dict[str, Any] = {}
         for name in (*ragas_metric.takes, *ragas_metric.optional):
-            if row[name] is not None:
-                arguments[name] = _listed(row[name])
+            value = row[name]
+            if value is not None:
+                arguments[name] = _listed(value)
         if ragas_metric.is_aspect:
             sample = self._ragas.__dict__["SingleTurnSample"](**arguments)
             return float(await judge.single_turn_ascore(sample))
@@ -318,21 +335,34 @@ class RagasJudge:
         return float(result.value)
 
     def _object(self, metric: Metric) -> Any:
-        """RAGAS' own object of a metric, made once."""
-        if metric.name not in self._objects:
-            ragas_metric = judged_metrics()[metric.definition.name]
-            arguments = ragas_metric.arguments(metric)
-            if ragas_metric.asks:
-                arguments["llm"] = self._llm
-            if ragas_metric.embeds:
-                arguments["embeddings"] = self._embeddings
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)
-                metric_class = getattr(_metrics_module(ragas_metric), ragas_metric.cls, None)
-                if metric_class is None:
-                    raise ConfigError(f"ragas {self._version} has no metric {ragas_metric.cls}")
-                self._objects[metric.name] = metric_class(**arguments)
-        return self._objects[metric.name]
+        """RAGAS' own object of a metric, made once and asked for all cases."""
+        ragas_object = self._objects.get(metric.name)
+        if ragas_object is not None:
+            return ragas_object
+        ragas_metric = judged_metrics()[metric.definition.name]
+        arguments = ragas_metric.arguments(metric)
+        if ragas_metric.asks:
+            arguments["llm"] = self._llm
+        if ragas_metric.embeds:
+            arguments["embeddings"] = self._embeddings
+        # RAGAS warns of its older interface, which a user of ragbench cannot change.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            metric_class = getattr(_metrics_module(ragas_metric), ragas_metric.cls, None)
+            if metric_class is None:
+                raise ConfigError(f"ragas {self._version} has no metric {ragas_metric.cls}")
+            ragas_object = metric_class(**arguments)
+        self._objects[metric.name] = ragas_object
+        return ragas_object
+
+
+def _are_noncommittal(steps: Sequence[JudgeStep]) -> bool:
+    """Whether the judge was asked if an answer commits to anything, and always said no."""
+    verdicts: list[Any] = []
+    for step in steps:
+        if "noncommittal" in step.answer:
+            verdicts.append(step.answer["noncommittal"])
+    return bool(verdicts) and all(verdicts)
 
 
 def _metrics_module(ragas_metric: RagasMetric) -> Any:
@@ -343,13 +373,16 @@ def _metrics_module(ragas_metric: RagasMetric) -> Any:
 
 
 def _prompts(judge: object) -> Iterator[Any]:
-    """All that makes the prompts of an object of RAGAS, for a digest."""
+    """All that makes the prompts of an object of RAGAS, for a digest.
+
+    Those are its prompts, attributes with an instruction, and its settings, plain values.
+    """
     attributes: dict[str, Any] = vars(judge)
     for name, value in sorted(attributes.items()):
         if hasattr(value, "instruction") and hasattr(value, "output_model"):
-            examples = [
-                [question.model_dump(), answer.model_dump()] for question, answer in value.examples
-            ]
+            examples: list[Any] = []
+            for question, answer in value.examples:
+                examples.append([question.model_dump(), answer.model_dump()])
             yield [
                 name,
                 type(value).__qualname__,
@@ -367,8 +400,9 @@ def _row(trace: Trace, ragas_metric: RagasMetric) -> Mapping[str, Any]:
     case = trace.case
     if case.history:
         row["user_input"] = case.conversation
-        if ragas_metric.name in _GROUNDED and row["retrieved_contexts"] is not None:
-            row["retrieved_contexts"] = [*row["retrieved_contexts"], *case.told]
+        contexts = row["retrieved_contexts"]
+        if ragas_metric.name in _GROUNDED and contexts is not None:
+            row["retrieved_contexts"] = [*contexts, *case.told]
     return row
 
 
@@ -387,22 +421,28 @@ def _unasked_cell(metric: Metric, ragas_metric: RagasMetric, row: Mapping[str, A
             return Cell.skipped(f"RAGAS needs {name}")
         if isinstance(value, str) and not value.strip():
             return Cell.skipped(f"{name} is empty")
-    contexts = row["retrieved_contexts"]
-    if "retrieved_contexts" in ragas_metric.takes and not any(text.strip() for text in contexts):
-        # A retriever that finds nothing has found nothing of what is relevant.
-        if metric.definition.group is Group.RETRIEVER:
-            return Cell.measured(0.0)
-        return _NO_CONTEXTS
-    return None
+    if "retrieved_contexts" not in ragas_metric.takes:
+        return None
+    if any(text.strip() for text in row["retrieved_contexts"]):
+        return None
+    # A retriever that finds nothing has found nothing of what is relevant.
+    if metric.definition.group is Group.RETRIEVER:
+        return Cell.measured(0.0)
+    return _NO_CONTEXTS
 
 
 def _grades(row: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     """The grades that a case's own rubrics describe, where their names end in numbers."""
     rubrics: Mapping[str, str] = row["rubrics"] or {}
-    numbers = ["".join(filter(str.isdigit, name)) for name in rubrics]
-    if not numbers or not all(numbers):
+    grades: list[int] = []
+    for name in rubrics:  # such as score2_description
+        digits = "".join(filter(str.isdigit, name))
+        if not digits:
+            return {}
+        grades.append(int(digits))
+    if not grades:
         return {}
-    return {"score": tuple(map(int, numbers))}
+    return {"score": tuple(grades)}
 
 
 def _listed(value: Any) -> Any:

@@ -20,7 +20,7 @@ from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, NoReturn, TypeAlias, cast
 
 from ragbench.core.metric import (
     RUBRIC,
@@ -106,17 +106,26 @@ def definitions() -> tuple[MetricDefinition, ...]:
     for family in _FAMILIES:
         definitions += _family(family)
     for name, target in Registry(kind="metrics").targets().items():
-        offer = load_attribute(target)
-        things = cast("Sequence[object]", offer if isinstance(offer, Sequence) else (offer,))
-        for thing in things:
-            definition = thing if isinstance(thing, MetricDefinition) else definition_of(thing)
+        attribute = load_attribute(target)
+        metric_objects: Sequence[object] = (attribute,)
+        if isinstance(attribute, Sequence):
+            metric_objects = cast("Sequence[object]", attribute)
+        for metric_object in metric_objects:
+            definition = _definition_in(metric_object)
             if definition is None:
                 raise ConfigError(
-                    f"the entry point '{name}' of ragbench.metrics gives a {type(thing).__name__}, "
-                    "not a function with @metric"
+                    f"the entry point '{name}' of ragbench.metrics gives a "
+                    f"{type(metric_object).__name__}, not a function with @metric"
                 )
             definitions.append(_identified(definition))
     return tuple(definitions)
+
+
+def _definition_in(metric_object: object) -> MetricDefinition | None:
+    """The definition that a value is, or that `@metric` left on it; None where it has none."""
+    if isinstance(metric_object, MetricDefinition):
+        return metric_object
+    return definition_of(metric_object)
 
 
 def find_definition(name: str) -> MetricDefinition:
@@ -138,13 +147,27 @@ def find_definition(name: str) -> MetricDefinition:
     index = _spellings(definitions())
     if spelling in index:
         return index[spelling]
-    # "ragas:" begins the names of metrics; what stands before another colon is a module.
-    prefixes = {indexed.partition(":")[0] for indexed in index if ":" in indexed}
-    if ":" in name and name.partition(":")[0].casefold() not in prefixes:
+    # "ragas:" begins the names of metrics; what is before another colon is a module.
+    prefixes: set[str] = set()
+    for known_spelling in index:
+        prefix, colon, _ = known_spelling.partition(":")
+        if colon:
+            prefixes.add(prefix)
+    prefix, colon, _ = spelling.partition(":")
+    if colon and prefix not in prefixes:
         return _loaded(name)
-    close = dict.fromkeys(index[match].name for match in get_close_matches(spelling, index, n=3))
-    hint = f"Did you mean {' or '.join(close)}? " if close else ""
-    raise ConfigError(f"unknown metric '{name}'. {hint}'ragbench show metrics' lists all")
+    raise _unknown(name, index)
+
+
+def _unknown(name: str, index: Mapping[str, MetricDefinition]) -> ConfigError:
+    """The error of a name that no metric has, with the names that it may be a slip of."""
+    similar_names: dict[str, None] = {}  # two aliases may belong to one metric
+    for spelling in get_close_matches(name.casefold(), index, n=3):
+        similar_names[index[spelling].name] = None
+    hint = ""
+    if similar_names:
+        hint = f"Did you mean {' or '.join(similar_names)}? "
+    return ConfigError(f"unknown metric '{name}'. {hint}'ragbench show metrics' lists all")
 
 
 def parse_metric(given: MetricLike, *, rubrics: Mapping[str, str] = _NO_RUBRICS) -> Metric:
@@ -160,9 +183,12 @@ def parse_metric(given: MetricLike, *, rubrics: Mapping[str, str] = _NO_RUBRICS)
 
         return parse_rubric(given, rubrics)
     if isinstance(given, str):
-        name, texts, k = read_spelling(given)
-        written = find_definition(name)
-        return bound(written, texts, k, spelled=name if ".py:" in name else written.name)
+        name, texts, cutoff = read_spelling(given)
+        definition = find_definition(name)
+        spelled = definition.name
+        if ".py:" in name:
+            spelled = name  # the function's name alone would not be found again
+        return bound(definition, texts, cutoff, spelled=spelled)
     function = given
     values: dict[str, Any] = {}
     if isinstance(given, partial):
@@ -170,14 +196,15 @@ def parse_metric(given: MetricLike, *, rubrics: Mapping[str, str] = _NO_RUBRICS)
         values = {**given.keywords}
         if given.args:
             raise ConfigError(f"{given}: parameters of a metric are given by their names")
-    definition = definition_of(function)
-    if definition is None or definition.formula is None:
+    function_definition = definition_of(function)
+    if function_definition is None or function_definition.formula is None:
         raise ConfigError(
             f"{getattr(function, '__name__', function)!r} is not a metric: write @metric above the "
             "function (from ragbench import metric)"
         )
-    cutoff = values.pop(definition.formula.cutoff or "", None)
-    return bound(_identified(definition), values, cutoff)
+    # A cutoff is a parameter of the function like any other, and is written behind an @.
+    cutoff = values.pop(function_definition.formula.cutoff or "", None)
+    return bound(_identified(function_definition), values, cutoff)
 
 
 def parse_metrics(
@@ -208,21 +235,26 @@ def parse_metrics(
     for item in items:
         try:
             metric = parse_metric(item, rubrics=rubrics)
-            if parsed.setdefault(metric.name, metric).identity != metric.identity:
-                if metric.name.startswith(RUBRIC):
-                    raise ConfigError(
-                        f"two rubrics are called '{metric.name}': give one another name"
-                    )
-                places = " and ".join(m.definition.scorer for m in (parsed[metric.name], metric))
-                raise ConfigError(
-                    f"two metrics are called '{metric.name}', {places}: give yours another name, "
-                    "with @metric(name=...)"
-                )
+            earlier_metric = parsed.setdefault(metric.name, metric)
+            if earlier_metric.identity != metric.identity:
+                _refuse_same_name(earlier_metric, metric)
         except ConfigError as error:
             problems.append(str(error))
     if problems:
         raise ConfigError("\n".join(problems))
     return tuple(parsed.values())
+
+
+def _refuse_same_name(earlier_metric: Metric, metric: Metric) -> NoReturn:
+    """Raises the error of two metrics with one name: a report would show one of them alone."""
+    name = metric.name
+    if name.startswith(RUBRIC):
+        raise ConfigError(f"two rubrics are called '{name}': give one another name")
+    places = f"{earlier_metric.definition.scorer} and {metric.definition.scorer}"
+    raise ConfigError(
+        f"two metrics are called '{name}', {places}: give yours another name, with "
+        "@metric(name=...)"
+    )
 
 
 @cache
@@ -253,16 +285,20 @@ def computable(metric: Metric) -> Metric:
     module = definition.scorer.rpartition(":")[0]
     try:
         if not definition.digest:
-            today = find_definition(definition.name)
-        elif module.endswith(".py") and any(
-            RunFolder(path=folder).exists for folder in Path(module).parents
-        ):  # a run may come from anywhere, and what lies in it is not to be executed
-            raise ConfigError(f"{module} lies in the folder of a run")
+            current_definition = find_definition(definition.name)
         else:
-            today = _loaded(definition.scorer)
-        return bound(today, dict(metric.parameters), metric.cutoff)
+            # A run may come from anywhere, and what lies in it is not to be executed.
+            if module.endswith(".py") and _is_in_run(Path(module)):
+                raise ConfigError(f"{module} lies in the folder of a run")
+            current_definition = _loaded(definition.scorer)
+        return bound(current_definition, dict(metric.parameters), metric.cutoff)
     except ConfigError as error:
         raise ConfigError(f"'{metric.name}' cannot be computed here: {error}") from None
+
+
+def _is_in_run(file: Path) -> bool:
+    """Whether a file lies somewhere in the folder of a run."""
+    return any(RunFolder(path=folder).exists for folder in file.parents)
 
 
 @cache
@@ -285,7 +321,7 @@ def _spellings(definitions: Sequence[MetricDefinition]) -> dict[str, MetricDefin
 def _loaded(place: str) -> MetricDefinition:
     """The definition of a function in a user's file or package: ``file.py:function``."""
     target = load_target(place, offers=lambda value: definition_of(value) is not None)
-    definition = target if isinstance(target, MetricDefinition) else definition_of(target)
+    definition = _definition_in(target)
     if definition is None:
         raise ConfigError(
             f"'{place}' is a {type(target).__name__}, not a metric: write @metric above the "
@@ -295,18 +331,24 @@ def _loaded(place: str) -> MetricDefinition:
     if module.endswith(".py") and Path(module).is_absolute():
         # Without the path to this folder, which is another one elsewhere.
         path = Path(module)
-        here = Path.cwd()
-        file = path.relative_to(here).as_posix() if path.is_relative_to(here) else path.name
+        working_directory = Path.cwd()
+        file = path.name
+        if path.is_relative_to(working_directory):
+            file = path.relative_to(working_directory).as_posix()
         place = f"{file}:{attribute}"
     return replace(_identified(definition), scorer=place)
 
 
 def _identified(definition: MetricDefinition) -> MetricDefinition:
-    """A user's definition with a digest of the source of its formula."""
+    """A user's definition with a digest of the source of its formula.
+
+    By it stored scores are known to be those of an older version. Ragbench's own have a number.
+    """
     formula = definition.formula
     if formula is None or is_own(str(formula.function.__module__)):
         return definition
     digest = _formula_digest(formula.function)
+    # The formula is given what ragbench reads by rules of its own, which have versions.
     if definition.abstains or "declined" in formula.arguments:
         digest = fingerprint((digest, RULES))[:16]
     if "ranking" in formula.arguments:
@@ -382,7 +424,9 @@ def read_spelling(text: str) -> tuple[str, dict[str, str], int | None]:
             raise ConfigError(f"'{text}' is given the parameter '{part['key']}' twice")
         arguments[part["key"]] = _unquoted(text, part["value"])
         position = part.end()
-    cutoff = None if match["cutoff"] is None else int(match["cutoff"])
+    cutoff: int | None = None
+    if match["cutoff"] is not None:
+        cutoff = int(match["cutoff"])
     return match["name"], arguments, cutoff
 
 
@@ -418,11 +462,13 @@ def bound(
     """
     parameters = {parameter.name: parameter for parameter in definition.parameters}
     changed: list[tuple[str, ParameterValue]] = []
-    for name, given in values.items():
+    for name, raw_value in values.items():
         if name not in parameters:
-            has = f"it has {', '.join(parameters)}" if parameters else "it has none"
-            raise ConfigError(f"'{definition.name}' has no parameter '{name}': {has}")
-        value = _value(definition.name, parameters[name], given)
+            existing = "it has none"
+            if parameters:
+                existing = f"it has {', '.join(parameters)}"
+            raise ConfigError(f"'{definition.name}' has no parameter '{name}': {existing}")
+        value = _value(definition.name, parameters[name], raw_value)
         if value != parameters[name].default:
             changed.append((name, value))
     if cutoff is None and definition.cutoff == "required":
@@ -440,10 +486,18 @@ def bound(
 
 
 def _value(name: str, parameter: Parameter, given: object) -> ParameterValue:
-    """A value of the default's type, from a text or from such a value."""
-    kind: Any = Literal[parameter.choices] if parameter.choices else type(parameter.default)
+    """A value of the default's type, from a text or from such a value.
+
+    Args:
+        name: of the metric, for messages.
+    """
+    kind: Any = type(parameter.default)
+    if parameter.choices:
+        kind = Literal[parameter.choices]
     where = f"'{name}': {parameter.name}"
     value: ParameterValue = converted(given, kind, where, strict=False)
-    if parameter.low is not None and not isinstance(value, str) and value < parameter.low:
+    if isinstance(value, str) or parameter.low is None:
+        return value
+    if value < parameter.low:
         raise ConfigError(f"{where} must be at least {parameter.low:g}")
     return value

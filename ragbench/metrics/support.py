@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ragbench.llm.session import ModelClients
 
 _VALUES = {"not_supported": 0.0, "partially_supported": 0.5, "supported": 1.0}
+"""The value of each verdict; "no_claim" has none: such a sentence counts nowhere."""
 _MOST_SENTENCES = 30
 """Sentences that one question asks about: an answer to more would be cut off."""
 
@@ -70,13 +71,15 @@ class SupportJudge:
         self, metric: Metric, trace: Trace, panel: ModelClients, repeat: int
     ) -> Judgement:
         """Judges an answer sentence by sentence, in as few questions as their number allows."""
-        result = trace.context.value
-        contexts = () if result is None else result.contexts
+        contexts = _contexts_of(trace)
+        # By their places among all contexts, which quotes name.
         texts = {place: text for place, text in enumerate(contexts) if text.strip()}
         if not texts:
             return Judgement(cell=Cell.skipped("there are no contexts to judge the answer by"))
         answer = trace.generation.value
-        sentences = [] if answer is None else answer_sentences(answer.response)
+        sentences: list[str] = []
+        if answer is not None:
+            sentences = answer_sentences(answer.response)
         if not sentences:
             return Judgement(cell=Cell.skipped("the answer says nothing"))
         # What the user said before supports the answer, too; it is shown behind the contexts.
@@ -92,15 +95,15 @@ class SupportJudge:
                 return Judgement(cell=Cell.failed(reply), steps=tuple(steps))
             rows: list[dict[str, Any]] = []
             quotes: list[Quote] = []
-            pairs = zip(part, reply.value.verdicts, strict=True)
-            for number, (sentence, verdict) in enumerate(pairs, start + 1):
+            for sentence, verdict in zip(part, reply.value.verdicts, strict=True):
                 sentence_quotes = [_located(quote, texts) for quote in verdict.quotes]
-                row = {**asdict(verdict), "number": number, "sentence": sentence}
-                if _VALUES.get(verdict.verdict):  # full or partial support is proved by quotes
-                    whole = verdict.verdict == "supported"
-                    unproved = _missing_proof(sentence, sentence_quotes, texts, query, whole=whole)
-                    if unproved is not None:
-                        row["unproved"] = unproved
+                row = asdict(verdict)
+                # The judge counts within its question, a reader within the answer.
+                row["number"] = start + verdict.number
+                row["sentence"] = sentence
+                unproved = _missing_proof(sentence, verdict, sentence_quotes, texts, query)
+                if unproved is not None:
+                    row["unproved"] = unproved
                 rows.append(row)
                 quotes += sentence_quotes
             steps.append(step_of(reply, "SupportVerdicts", {"verdicts": rows}, quotes))
@@ -113,33 +116,48 @@ class SupportJudge:
         """
 
         def check(value: object) -> SupportVerdicts:
+            """The verdicts in the order of the sentences.
+
+            Raises:
+                ValueError: one is missing, or is there twice; the judge is asked again.
+            """
             answer = self._schema.check(value)
             verdicts = sorted(answer.verdicts, key=lambda verdict: verdict.number)
-            if [verdict.number for verdict in verdicts] != list(range(1, count + 1)):
+            numbers = [verdict.number for verdict in verdicts]
+            if numbers != list(range(1, count + 1)):
                 raise ValueError(f"verdicts: one for each of the statements 1 to {count} is wanted")
             return SupportVerdicts(verdicts=verdicts)
 
         return check
 
 
+def _contexts_of(trace: Trace) -> Sequence[str]:
+    """The contexts that the answer rests on; none where retrieval gave nothing."""
+    result = trace.context.value
+    if result is None:
+        return ()
+    return result.contexts
+
+
 def answer_sentences(response: str) -> list[str]:
     """The sentences of an answer that hold a word; a list of sources is none."""
-    response = without_sources(response)
+    text = without_sources(response)
     sentences: list[str] = []
-    for span in sentences_of(response):
-        sentence = response[span.start : span.end]
-        if any(map(str.isalpha, sentence)):
+    for span in sentences_of(text):
+        sentence = text[span.start : span.end]
+        has_letter = any(map(str.isalpha, sentence))
+        if has_letter:
             sentences.append(sentence)
     return sentences
 
 
 def _question(sentences: Sequence[str], texts: Mapping[int, str], query: str) -> str:
-    """The user's message of the prompt: texts, numbered sentences and query as JSON."""
-    question = {
-        "evidence": list(texts.values()),
-        "statements": [f"{number}. {sentence}" for number, sentence in enumerate(sentences, 1)],
-        "question": query,
-    }
+    """The user's message of the prompt: texts, numbered sentences and query as JSON.
+
+    In JSON no text can pass for a part of the prompt.
+    """
+    statements = [f"{number}. {sentence}" for number, sentence in enumerate(sentences, start=1)]
+    question = {"evidence": list(texts.values()), "statements": statements, "question": query}
     return json.dumps(question, ensure_ascii=False)
 
 
@@ -153,22 +171,33 @@ def _located(quote: str, texts: Mapping[int, str]) -> Quote:
 
 
 def _missing_proof(
-    sentence: str, quotes: Sequence[Quote], texts: Mapping[int, str], query: str, *, whole: bool
+    sentence: str,
+    verdict: SentenceVerdict,
+    quotes: Sequence[Quote],
+    texts: Mapping[int, str],
+    query: str,
 ) -> str | None:
-    """What is wrong with the proof of a verdict of support; None where nothing is."""
+    """What is wrong with the proof of a verdict of support; None where nothing is.
+
+    Full or partial support is proved by quotes; other verdicts need no proof.
+    """
+    if not _VALUES.get(verdict.verdict):
+        return None
     if not quotes:
         return "the judge says that it is supported and quotes nothing"
     passages: list[Passage] = []
     for quote in quotes:
-        if quote.context is not None and quote.start is not None and quote.end is not None:
-            text = texts[quote.context]
-            near = around(text, quote.start, quote.end)
-            passages.append(Passage(text[quote.start : quote.end], near, text))
+        if quote.context is None or quote.start is None or quote.end is None:
+            continue  # it was not found in any context
+        text = texts[quote.context]
+        near = around(text, quote.start, quote.end)
+        passages.append(Passage(text[quote.start : quote.end], near, text))
     if not passages:
         return "no quote of the judge stands in the contexts"
     if not any(says_enough(passage.quote, passage.text) for passage in passages):
         return "the judge quotes single words, which prove nothing"
-    return lacks(sentence, query, passages, whole=whole)
+    # Where the judge says that all of the sentence is supported, all must be proved.
+    return lacks(sentence, query, passages, whole=verdict.verdict == "supported")
 
 
 def _cell(steps: Sequence[JudgeStep]) -> Cell:

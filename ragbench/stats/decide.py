@@ -82,8 +82,16 @@ class Decision(Record):
 
     @property
     def can_show(self) -> bool:
-        """Whether so many independent cases could show a drop at all."""
-        return self.test.clusters > 0 and 0.5 ** min(self.test.clusters, 1000) <= self.strictest
+        """Whether so many independent cases could show a drop at all.
+
+        Of n flipped signs one in 2^n is all losses: no p-value is smaller. Beyond 1,000 the power
+        would be 0.
+        """
+        clusters = self.test.clusters
+        if clusters == 0:
+            return False
+        smallest_p_value = 0.5 ** min(clusters, 1000)
+        return smallest_p_value <= self.strictest
 
 
 def decide(
@@ -151,10 +159,11 @@ def decide_family(
     if alpha_unchanged is not None and any(is_worse):
         no_change = [0.0] * len(questions)
         _, p_changed = _losses(questions, no_change, alpha_unchanged, resamples, seed)
-        is_worse = [
-            is_beyond and p_value <= alpha_unchanged
-            for is_beyond, p_value in zip(is_worse, p_changed, strict=True)
-        ]
+        for place, p_value in enumerate(p_changed):
+            is_worse[place] = is_worse[place] and p_value <= alpha_unchanged
+    strictest = alpha
+    if alpha_unchanged is not None:
+        strictest = min(alpha, alpha_unchanged)
     decisions: list[Decision] = []
     for place, question in enumerate(questions):
         decisions.append(
@@ -166,7 +175,7 @@ def decide_family(
                 is_worse=is_worse[place],
                 p_not_worse=_p_value_not_worse(question, resamples, seed),
                 alpha=alpha,
-                strictest=min(alpha, alpha_unchanged or alpha),
+                strictest=strictest,
                 alpha_not_worse=alpha_not_worse or alpha,
             )
         )
@@ -189,15 +198,17 @@ def _losses(
         samples, null_means=null_means, alpha=alpha, resamples=resamples, seed=seed
     )
     is_repeated = any(sample.repeats for sample in samples)
-    if not is_repeated or all(p_value > alpha for p_value in family.p_values):
+    # The larger p-value counts: where none is small, the second test can change nothing.
+    if not is_repeated or min(family.p_values, default=1.0) > alpha:
         return family, family.p_values
     exchanged = exchange_p_values(
         samples,
         null_means=null_means,
+        # So many that a p-value of the size of alpha is not given by a few of them.
         resamples=max(resamples, math.ceil(FINENESS / alpha)),
         seed=seed,
     )
-    larger = [max(pair) for pair in zip(family.p_values, exchanged, strict=True)]
+    larger = list(map(max, family.p_values, exchanged))
     return family, larger
 
 
@@ -208,9 +219,11 @@ def _p_value_not_worse(question: RegressionQuestion, resamples: int, seed: int) 
     totals = sample.totals()
     if question.largest_drop is not None:
         return bounded_mean_p_value(totals, -tolerance, lowest=-question.largest_drop)
+    # Sign flips find losses: with all signs turned a gain is a loss.
     gains = replace(sample, differences=-sample.differences)
     flips = family_test([gains], null_means=[tolerance], resamples=resamples, seed=seed)
-    return max(flips.tests[0].p_value, student_p_value(totals, -tolerance))
+    p_of_flips = flips.tests[0].p_value
+    return max(p_of_flips, student_p_value(totals, -tolerance))
 
 
 def _decision(
@@ -232,7 +245,10 @@ def _decision(
     totals = question.sample.totals()
     tolerance = question.tolerance
     scale = question.largest_drop
-    bounds = None if scale is None else (-scale, scale)
+    # A case's difference lies between the whole scale lost and the whole scale won.
+    bounds: tuple[float, float] | None = None
+    if scale is not None:
+        bounds = (-scale, scale)
     change = ChangeKind.CANNOT_TELL
     if is_worse:
         rare = rare_gains_p_value(totals, tolerance, scale=scale)

@@ -52,15 +52,15 @@ def cluster_codes(labels: Sequence[Label]) -> Sequence[int]:
     """The number of each case's cluster, from 0 in order of first appearance."""
     if all(label is None for label in labels):
         return range(len(labels))
-    code_of: dict[str | int, int] = {}
+    code_by_label: dict[str | int, int] = {}
     codes: list[int] = []
     next_code = 0
     for label in labels:
         if label is None:
             code = next_code
         else:
-            code = code_of.setdefault(label, next_code)
-        if code == next_code:
+            code = code_by_label.setdefault(label, next_code)
+        if code == next_code:  # a cluster that was not met before
             next_code += 1
         codes.append(code)
     return tuple(codes)
@@ -106,9 +106,11 @@ class ClusterTotals(Record):
             )
 
         # Most cases of most runs stand alone: of a million of them, little more than the sums.
-        if labels is None or labels.count(None) == len(labels):
+        are_alone = labels is None or labels.count(None) == len(labels)
+        if labels is None or are_alone:
             sums = tuple(sorted(map(float, values)))
-            return cls(sums=sums, sizes=(1,) * len(values), rounding=rounding)
+            sizes = (1,) * len(values)
+            return cls(sums=sums, sizes=sizes, rounding=rounding)
 
         values_by_label: dict[str | int, list[float]] = defaultdict(list)
         pairs: list[tuple[float, int]] = []
@@ -124,10 +126,16 @@ class ClusterTotals(Record):
         return cls(sums=sums, sizes=sizes, rounding=rounding)
 
     def turned(self) -> ClusterTotals:
-        """The same with every sign turned: losses for gains."""
+        """The same with every sign turned: losses for gains.
+
+        Sorted anew, since clusters are in order of their sums.
+        """
         if not self.sizes:
             return self
-        pairs = sorted((-total, size) for total, size in zip(self.sums, self.sizes, strict=True))
+        pairs: list[tuple[float, int]] = []
+        for total, size in zip(self.sums, self.sizes, strict=True):
+            pairs.append((-total, size))
+        pairs.sort()
         sums, sizes = zip(*pairs, strict=True)
         return ClusterTotals(sums=sums, sizes=sizes, rounding=self.rounding)
 
@@ -172,8 +180,9 @@ class ClusterTotals(Record):
         if largest <= _ROUNDING * largest_total:
             return 0.0
         # Scaled by the largest one, so that squares neither overflow nor vanish.
-        squares = math.fsum((residual / largest) ** 2 for residual in residuals)
-        return largest * math.sqrt(clusters / (clusters - 1) * squares) / cases
+        squares = [(residual / largest) ** 2 for residual in residuals]
+        scaled_variance = clusters / (clusters - 1) * math.fsum(squares)
+        return largest * math.sqrt(scaled_variance) / cases
 
     def shifted_sums(self, shift: float) -> tuple[float, ...]:
         """The sums after adding ``shift`` to every value, in the order of the clusters.
@@ -224,18 +233,13 @@ def student_quantile(probability: float, degrees: int) -> float:
     if degrees < 1:
         raise ConfigError(f"degrees of freedom are {degrees}: at least 1 is needed")
     if probability < 0.5:
-        return -student_quantile(1.0 - probability, degrees)
+        return -student_quantile(1.0 - probability, degrees)  # the curve is symmetric
     n = degrees
     z = NormalDist().inv_cdf(probability)
     # Of many degrees, and not far out in the tail: there the terms fall fast.
     if n > 1_000 and z * z < n / 60:
-        terms = (
-            (z**3 + z) / 4,
-            (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-            (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-            (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92_160,
-        )
-        return z + math.fsum(term / n**power for power, term in enumerate(terms, 1))
+        return z + _quantile_beyond_normal(z, n)
+    # The height of the density at 0.
     scale = math.exp(math.lgamma((n + 1) / 2) - math.lgamma(n / 2)) / math.sqrt(n * math.pi)
     # Newton's method from the normal quantile, which is smaller. The density falls from there on,
     # so each step ends before the quantile, or on it.
@@ -250,6 +254,20 @@ def student_quantile(probability: float, degrees: int) -> float:
     return t
 
 
+def _quantile_beyond_normal(z: float, degrees: int) -> float:
+    """What the quantile of Student's t has beyond that of the normal distribution, of many degrees.
+
+    The first four terms of the expansion in 1 / degrees (Abramowitz and Stegun 1964, 26.7.5).
+    """
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92_160,
+    )
+    return math.fsum(term / degrees**power for power, term in enumerate(terms, start=1))
+
+
 def _student_share(t: float, degrees: int) -> float:
     """P(-t <= T <= t), by a sum of powers of a cosine (Abramowitz and Stegun 1964, 26.7.3, 26.7.4).
 
@@ -257,10 +275,11 @@ def _student_share(t: float, degrees: int) -> float:
     """
     angle = math.atan2(t, math.sqrt(degrees))
     cosine_squared = degrees / (degrees + t * t)
-    is_odd = degrees % 2
-    first_power = is_odd  # 1 or 0
+    is_odd = degrees % 2 == 1
+    first_power = 0
     term = 1.0
     if is_odd:
+        first_power = 1
         term = math.cos(angle)
     total = 0.0
     for power in range(first_power, degrees - 1, 2):
@@ -311,9 +330,10 @@ def mean_interval(
             outcome_variances = math.fsum(p * (1.0 - p) for p in values)
     mean = totals.mean
     count = totals.clusters
+    upper_tail = 0.5 + confidence / 2  # the interval leaves as much out on either side
     start, end = bounds or (None, None)
-    low = None
-    high = None
+    low: float | None = None
+    high: float | None = None
     if mean is None or error is None:
         pass  # below two clusters no spread can be seen
     elif outcome_variances:
@@ -321,9 +341,9 @@ def mean_interval(
         variance = error * error + outcome_variances / totals.cases**2
         trials = min(mean * (1.0 - mean) / variance, totals.cases)
         error = math.sqrt(variance)
-        low, high = wilson(mean, trials, student_quantile(0.5 + confidence / 2, count - 1))
+        low, high = wilson(mean, trials, student_quantile(upper_tail, count - 1))
     elif error:
-        reach = student_quantile(0.5 + confidence / 2, count - 1) * error
+        reach = student_quantile(upper_tail, count - 1) * error
         low = mean - reach
         high = mean + reach
         # Cut at the ends of the scale; a mean that lies outside of it stays inside its interval.
@@ -359,9 +379,12 @@ def wilson(share: float, trials: float, quantile: float) -> tuple[float, float]:
     with an effective number, Korn & Graubard 1998, and for clusters Dean & Pagano 2015.
     """
     square = quantile * quantile / trials
+    # Drawn toward one half, so that a share of 0 or 1 has a range, too.
     centre = (share + square / 2.0) / (1.0 + square)
     half = math.sqrt(square * (share * (1.0 - share) + square / 4.0)) / (1.0 + square)
-    return max(0.0, centre - half), min(1.0, centre + half)
+    low = max(0.0, centre - half)
+    high = min(1.0, centre + half)
+    return low, high
 
 
 def student_p_value(totals: ClusterTotals, null_mean: float = 0.0) -> float:
@@ -378,7 +401,9 @@ def student_p_value(totals: ClusterTotals, null_mean: float = 0.0) -> float:
     error = totals.standard_error
     if mean is None or not error:
         return 0.5
-    return float(stdtr(totals.clusters - 1, -(mean - null_mean) / error))
+    t = (mean - null_mean) / error
+    # The chance of a larger t, which is that of a smaller -t.
+    return float(stdtr(totals.clusters - 1, -t))
 
 
 def proportion_interval(
@@ -496,7 +521,7 @@ def variance_components(scores: Mapping[str, Sequence[float]]) -> VarianceCompon
     cases = len(counts)
     total = len(all_scores)
 
-    within = None
+    within: float | None = None
     if total > cases:  # some case was repeated
         squares: list[float] = []
         for mean, repeats in zip(means, measured, strict=True):
@@ -506,15 +531,17 @@ def variance_components(scores: Mapping[str, Sequence[float]]) -> VarianceCompon
         if within <= (_EQUAL * largest) ** 2:
             within = 0.0
 
-    between = None
+    between: float | None = None
     if within is not None and cases > 1:
         centre = math.fsum(all_scores) / total
-        spread = math.fsum(
-            count * (mean - centre) ** 2 for count, mean in zip(counts, means, strict=True)
-        )
+        squares_between: list[float] = []
+        for count, mean in zip(counts, means, strict=True):
+            squares_between.append(count * (mean - centre) ** 2)
+        mean_square_between = math.fsum(squares_between) / (cases - 1)
         # n0: how often a case was scored, where the counts differ.
-        typical = (total - sum(count * count for count in counts) / total) / (cases - 1)
-        between = max(0.0, (spread / (cases - 1) - within) / typical)
+        sum_of_squared_counts = sum([count * count for count in counts])
+        typical_count = (total - sum_of_squared_counts / total) / (cases - 1)
+        between = max(0.0, (mean_square_between - within) / typical_count)
 
     harmonic_mean = None
     if counts:

@@ -15,6 +15,7 @@ EVERY = ("every", "each", "alle", "cada")
 NOON_AND_MIDNIGHT = {"noon": 720, "midnight": 0}
 """Times of day with a word, in minutes since midnight."""
 HALVES_OF_DAY = ("am", "pm")
+"""Words behind an hour that say in which half of the day it is."""
 O_CLOCK = ("uhr", "oclock")
 """Words behind a number that is an hour."""
 
@@ -61,7 +62,7 @@ class AmountWords(Record):
 
 @cache
 def amount_words() -> AmountWords:
-    """The words of all languages, read once."""
+    """The words of all languages, read once: every answer of every case is read with them."""
     entries = table("ragbench.text", "amounts")
     spoken = entries["spoken"]
     numbers = _values_by_word(entries["numbers"])
@@ -71,9 +72,6 @@ def amount_words() -> AmountWords:
     times = _values_by_word(spoken["times"])
     rates = _values_by_word(spoken["rates"])
     month_names = [row.split()[0] for row in entries["months"]]
-    months: dict[str, int] = {}
-    for month, row in enumerate(entries["months"], start=1):
-        months.update(dict.fromkeys(row.split(), month))
     bounds = _bounds_by_words(entries["bounds"])
     units = units_by_word()
     working = frozenset(entries["working"].split())
@@ -82,12 +80,16 @@ def amount_words() -> AmountWords:
     typed.update(entries["filling"].split())
     for phrase in units:
         typed.update(phrase.lower().split())
-    naming = frozenset(
-        [*months, *numbers, *ordinals, *fractions, *times, *rates, *EVERY, *NOON_AND_MIDNIGHT]
-    )
+    months: dict[str, int] = {}
+    naming = {*numbers, *ordinals, *fractions, *times, *rates, *EVERY, *NOON_AND_MIDNIGHT}
+    for month, row in enumerate(entries["months"], start=1):
+        for word in row.split():
+            naming.add(word)
+            # "sept" is September in one language and seven in another: the number counts.
+            if word not in numbers:
+                months[word] = month
     return AmountWords(
-        # "sept" is September in one language and seven in another: the number counts.
-        months={word: month for word, month in months.items() if word not in numbers},
+        months=months,
         month_names=month_names,
         ambiguous_months=frozenset(entries["ambiguous_months"].split()),
         numbers=numbers,
@@ -105,22 +107,23 @@ def amount_words() -> AmountWords:
         rates=rates,
         each=frozenset(spoken["each"].split()),
         typed=frozenset(typed),
-        naming=naming,
-        special=naming | {"a", "an"},
+        naming=frozenset(naming),
+        special=frozenset(naming | {"a", "an"}),
     )
 
 
 def _values_by_word(rows: Iterable[str]) -> dict[str, float]:
-    """The words of rows that begin with a number, each with the number of its row."""
+    """The words of rows that begin with a number, each with the number of its row: "2 two zwei"."""
     values: dict[str, float] = {}
     for row in rows:
         value, *words = row.split()
-        values.update(dict.fromkeys(words, float(value)))
+        for word in words:
+            values[word] = float(value)
     return values
 
 
 def _bounds_by_words(entries: Mapping[str, Any]) -> dict[tuple[str, ...], str]:
-    """The phrases of each bound, by their words."""
+    """The name of the bound of each phrase, by the words of the phrase."""
     bounds: dict[tuple[str, ...], str] = {}
     for bound, phrases in entries.items():
         for phrase in phrases:

@@ -54,8 +54,12 @@ class Amount(NamedTuple):
         return self.compared(other) is Agreement.SAME
 
     def compared(self, other: Amount) -> Agreement:
-        """Whether another amount is the same, at the precision of the one that says less."""
+        """Whether another amount is the same, at the precision of the one that says less.
+
+        This amount is the one that is expected: the reference's.
+        """
         if not self.dimension or not other.dimension:
+            # One leaves its unit out: the figures are compared as they are written.
             agreement = self._near(other, self.number, other.number, self.place, other.place)
         elif self.dimension == other.dimension:
             agreement = self._near(other, self.value, other.value, self.step, other.step)
@@ -97,7 +101,8 @@ class Amount(NamedTuple):
         # Any number is "2" when it is rounded enough: one digit is no rounding of several, unless
         # the reference gives decimals.
         has_one_digit = abs(coarser.number) < 10 * coarser.place
-        if has_one_digit and not (is_mine_coarser and self.place < 1):
+        has_reference_decimals = is_mine_coarser and self.place < 1
+        if has_one_digit and not has_reference_decimals:
             if tolerance < difference <= coarse_rounding:
                 return Agreement.UNCLEAR
             rounding = fine_rounding
@@ -119,7 +124,10 @@ class Amount(NamedTuple):
 
     @property
     def _unit_size(self) -> float:
-        """The size of its unit, as far as its last digit tells."""
+        """The size of its unit, as far as its last digit tells.
+
+        Whether two amounts are in one unit decides how near they must be: a conversion rounds.
+        """
         if not self.place:
             return 1.0
         return float(f"{self.step / self.place:.9g}")  # 9 digits: without errors of division
@@ -139,23 +147,29 @@ _SIDES_OF_BOUNDS = {"least": "low", "more": "low", "most": "high", "less": "high
 
 
 def amount_in_unit(number: float, place: float, unit: Unit | None, bound: str = "") -> Amount:
-    """A number in a unit; without a unit a number alone."""
+    """A number in a unit; without a unit a number alone.
+
+    Args:
+        place: what the last digit of the number counts: .1 of 4.2.
+    """
     if unit is None:
         return Amount("", number, number, place, place, bound)
     value = min(number * unit.size, _LARGEST) + unit.zero
-    return Amount(unit.dimension, value, number, place, place * unit.size, bound)
+    step = place * unit.size
+    return Amount(unit.dimension, value, number, place, step, bound)
 
 
 def rate(count: float, seconds: float) -> Amount:
     """How often something happens: so many times in so many seconds."""
     frequency = count / seconds
     # A last digit of 2 %: months and years are no exact number of days.
-    return Amount("rate", frequency, frequency, 0.0, 0.02 * frequency)
+    step = 0.02 * frequency
+    return Amount("rate", value=frequency, number=frequency, place=0.0, step=step)
 
 
 def year_as_amount(year: int) -> Amount:
     """The year of a date as a number alone, beside which "in 1998" compares."""
-    return Amount("", year, year, 1.0, 1.0)
+    return Amount("", value=year, number=year, place=1.0, step=1.0)
 
 
 class Date(NamedTuple):
@@ -173,5 +187,8 @@ class Date(NamedTuple):
         return True
 
     def is_within(self, other: Date) -> bool:
-        """Whether the other date names all that this one does."""
-        return all(mine in (None, theirs) for mine, theirs in zip(self, other, strict=True))
+        """Whether the other date names all that this one does, as 12 May 1998 names May 1998."""
+        for mine, theirs in zip(self, other, strict=True):
+            if mine is not None and mine != theirs:
+                return False
+        return True

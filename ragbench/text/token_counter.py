@@ -108,19 +108,21 @@ class ApproximateCounter(Record):
 
     def count(self, text: str) -> int:
         """About how many tokens a text has, rather too many than too few."""
-        noise = sum(map(len, _NOISE.findall(text)))
-        if noise:
+        noise_letters = sum(map(len, _NOISE.findall(text)))
+        if noise_letters:
             text = _NOISE.sub(" ", text)
         words = len(_WORD.findall(text))
         common_words = len(_COMMON.findall(text))
-        is_english = words > 0 and common_words >= _COMMON_SHARE * words
-        pieces = _ENGLISH if is_english else _OTHER
-        total = noise / _NOISE_LETTERS + len(pieces.findall(text))
+        pieces = _OTHER
+        if words > 0 and common_words >= _COMMON_SHARE * words:
+            pieces = _ENGLISH
+        total = noise_letters / _NOISE_LETTERS + len(pieces.findall(text))
         if not text.isascii():
             for character, times in Counter(_BEYOND_ASCII.findall(text)).items():
                 if not character.isspace():
                     block = bisect_right(_STARTS, ord(character)) - 1
-                    total += times * _BLOCKS[block][1]
+                    _, tokens_a_character = _BLOCKS[block]
+                    total += times * tokens_a_character
         return math.ceil(total)
 
 
@@ -138,6 +140,7 @@ class ModelCounter:
     tokens: Callable[[str], Sized] = field(repr=False, compare=False)
 
     def count(self, text: str) -> int:
+        """The tokens of a text as a model reads it: tokenizers refuse lone surrogates."""
         return len(self.tokens(readable_text(text)))
 
 
@@ -184,10 +187,12 @@ def _of_file(path: Path) -> ModelCounter:
         raise ConfigError(f"{path}: {error.strerror or error}") from error
     except Exception as error:  # the package raises bare exceptions
         raise ConfigError(f"{path} is not a tokenizer.json: {error}") from error
+    # The file may cut or fill up each text to the length of the model.
     tokenizer.no_truncation()
     tokenizer.no_padding()
     # The same path with another vocabulary is another counter.
-    name = f"tokenizers:{path.name}:{blake2b(content, digest_size=4).hexdigest()}"
+    digest = blake2b(content, digest_size=4).hexdigest()
+    name = f"tokenizers:{path.name}:{digest}"
     return ModelCounter(name=name, tokens=partial(tokenizer.encode, add_special_tokens=False))
 
 

@@ -24,7 +24,8 @@ class Unit(NamedTuple):
 
     def per(self, other: Unit) -> Unit:
         """The unit of so much in each of another: km/h."""
-        return Unit(f"{self.dimension}/{other.dimension}", self.size / other.size)
+        dimension = f"{self.dimension}/{other.dimension}"
+        return Unit(dimension, self.size / other.size)
 
     def to_the_power(self, exponent: int) -> Unit:
         """Its square or cube: m²."""
@@ -33,13 +34,19 @@ class Unit(NamedTuple):
 
 @cache
 def units_by_word() -> Mapping[str, Unit]:
-    """The units by their words: symbols in their case, words in small letters."""
+    """The units by their words: symbols in their case, words in small letters.
+
+    Each later table may give a word of an earlier one another unit.
+    """
     units: dict[str, Unit] = {}
+    # Units of science, whose names may be several words: they are parted by bars.
     for unit, names in _units_of_rows(table("ragbench.text", "units")):
-        units.update(dict.fromkeys(names.split(" | "), unit))
+        for name in names.split(" | "):
+            units[name] = unit
     amounts = table("ragbench.text", "amounts")
     for unit, names in _units_of_rows(amounts["units"]):
-        units.update(dict.fromkeys(names.split(), unit))
+        for name in names.split():
+            units[name] = unit
     for unit, phrase in _units_of_rows(amounts["phrases"]):
         units[phrase] = unit
     # Most people write a symbol in small letters, as "mb", where no other symbol is that.
@@ -51,7 +58,7 @@ def units_by_word() -> Mapping[str, Unit]:
 def _units_of_rows(
     rows_by_dimension: Mapping[str, Sequence[str]],
 ) -> Iterator[tuple[Unit, str]]:
-    """The unit of each row, and its names: ``1000 km | kilometre``.
+    """The unit of each row, and its names, still in one text: ``1000 km | kilometre``.
 
     A size may have the zero of its scale behind it: ``1/273.15 degrees celsius``.
     """
@@ -59,4 +66,7 @@ def _units_of_rows(
         for row in rows:
             measure, names = row.split(" ", 1)
             size, _, zero = measure.partition("/")
-            yield Unit(dimension, float(size), float(zero or 0)), names
+            unit = Unit(dimension, float(size))
+            if zero:
+                unit = unit._replace(zero=float(zero))
+            yield unit, names

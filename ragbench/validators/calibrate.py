@@ -159,12 +159,16 @@ def calibrate(
     _check(labelled, precision, error)
     queries = [_scored(label) for label in labelled]
     answers_before = [query.answer for query in queries]
-    chunks_before = [row for query in queries for row in query.chunks]
+    chunks_before = _chunks_of(queries)
     relevant = sum(row.positive for row in chunks_before)
-    has_chunks = min(relevant, len(chunks_before) - relevant) >= _FEWEST
+    not_relevant = len(chunks_before) - relevant
+    has_chunks = min(relevant, not_relevant) >= _FEWEST
+    target = _TARGET
+    if precision is not None:
+        target = precision
     aim = _Aim(
         shipped=shipped,
-        precision=_TARGET if precision is None else precision,
+        precision=target,
         error=error,
         has_chunks=has_chunks,
         moves=error is not None,
@@ -174,13 +178,15 @@ def calibrate(
     is_better = True
     notes: list[str] = []
     if error is None:
-        moving = replace(aim, moves=True)
-        answers_moved, chunks_moved = _cross_validated(queries, moving, seed)
+        # The thresholds stay but where moving them is shown to bring the target nearer.
+        moving_aim = replace(aim, moves=True)
+        answers_moved, chunks_moved = _cross_validated(queries, moving_aim, seed)
         moved = _quality(answers_moved)
-        reaches_more = _reaches_more(before, moved, aim.precision, costs=precision is not None)
-        has_many = len(queries) >= _MANY
-        if reaches_more and (has_many or _decides_better(answers_before, answers_moved)):
-            aim = moving
+        moves = _reaches_more(before, moved, aim.precision, costs=precision is not None)
+        if moves and len(queries) < _MANY:
+            moves = _decides_better(answers_before, answers_moved)
+        if moves:
+            aim = moving_aim
             answers_after = answers_moved
             chunks_after = chunks_moved
         else:
@@ -188,6 +194,11 @@ def calibrate(
     learned = _learn(queries, aim)
     after = _quality(answers_after)
     notes += _notes(after, aim, chunks_before)
+    chunk_before: Quality | None = None
+    chunk_after: Quality | None = None
+    if has_chunks:
+        chunk_before = _quality(chunks_before)
+        chunk_after = _quality(chunks_after)
     return CalibrationReport(
         calibration=Calibration(
             validator=validator,
@@ -198,8 +209,8 @@ def calibrate(
         ),
         answer_before=before,
         answer_after=after,
-        chunk_before=_quality(chunks_before) if has_chunks else None,
-        chunk_after=_quality(chunks_after) if has_chunks else None,
+        chunk_before=chunk_before,
+        chunk_after=chunk_after,
         tradeoffs=tuple(_tradeoffs(queries, aim, seed)),
         error=error,
         notes=tuple(notes),
@@ -207,15 +218,24 @@ def calibrate(
     )
 
 
+def _chunks_of(queries: Sequence[_Query]) -> list[_Scored]:
+    """The chunks of all queries in one list: a threshold of chunks holds for every query."""
+    chunks: list[_Scored] = []
+    for query in queries:
+        chunks += query.chunks
+    return chunks
+
+
 def _check(labelled: Sequence[Labelled], precision: float | None, error: float | None) -> None:
     """Refuses targets that are no share, and labels of which nothing can be learned."""
     for name, share in (("error", error), ("precision", precision)):
         if share is not None and not 0 < share < 1:
             raise InputError(f"the {name} must lie between 0 and 1, not {share:g}")
-    positive = sum(label.answer_present for label in labelled)
-    if min(positive, len(labelled) - positive) < _FEWEST:
+    present = sum(label.answer_present for label in labelled)
+    absent = len(labelled) - present
+    if min(present, absent) < _FEWEST:
         raise InputError(
-            f"{positive} labels mark the answer as present, {len(labelled) - positive} as "
+            f"{present} labels mark the answer as present, {absent} as "
             f"absent: at least {_FEWEST} of either kind, with verdicts, are needed"
         )
 
@@ -228,14 +248,15 @@ def _tradeoffs(queries: Sequence[_Query], aim: _Aim, seed: int) -> Iterator[Trad
     """
     # Only figures of answers are shown: no threshold of chunks is learned for them. That of answers
     # is, whatever was asked for: else every target would have the same figures.
-    plain = replace(aim, has_chunks=False, moves=True)
-    if aim.error is None:
-        aims = [replace(plain, precision=precision) for precision in _PRECISIONS]
-        targets = _PRECISIONS
-    else:
-        aims = [replace(plain, error=error) for error in _ERRORS]
+    plain_aim = replace(aim, has_chunks=False, moves=True)
+    targets = _PRECISIONS
+    if aim.error is not None:
         targets = _ERRORS
-    for target, target_aim in zip(targets, aims, strict=True):
+    for target in targets:
+        if aim.error is None:
+            target_aim = replace(plain_aim, precision=target)
+        else:
+            target_aim = replace(plain_aim, error=target)
         answers, _ = _cross_validated(queries, target_aim, seed)
         yield Tradeoff(target=target, quality=_quality(answers))
 
@@ -246,10 +267,14 @@ def _reaches_more(before: Quality, after: Quality, precision: float, *, costs: b
     Args:
         costs: whether it may cost F1: the user asked for just this precision.
     """
+    if before.precision is None or after.precision is None:
+        return False  # without a Yes there is no precision
     low, high = before.precision_interval
-    if before.precision is None or after.precision is None or low <= precision <= high:
+    if low <= precision <= high:
         return False
-    if abs(after.precision - precision) >= abs(before.precision - precision):
+    gap_before = abs(before.precision - precision)
+    gap_after = abs(after.precision - precision)
+    if gap_after >= gap_before:
         return False
     return costs or _f1(after) >= _f1(before)
 
@@ -269,7 +294,9 @@ def _decides_better(before: Sequence[_Scored], after: Sequence[_Scored]) -> bool
 
 def _f1(quality: Quality) -> float:
     """The harmonic mean of precision and recall, from their counts; 0 where nothing is right."""
-    hits = (quality.recall or 0.0) * quality.positive
+    if quality.recall is None:
+        return 0.0
+    hits = quality.recall * quality.positive
     return 2 * hits / max(1, quality.called + quality.positive)
 
 
@@ -277,6 +304,7 @@ def _is_better(before: Sequence[_Scored], after: Sequence[_Scored]) -> tuple[boo
     """Whether probabilities that were not learned from are nearer to the labels, and notes on it.
 
     By the difference of Brier scores, query by query: shown where it is above its standard error.
+    A user with too few labels learns so how many would do.
     """
     gains: list[float] = []
     for old, new in zip(before, after, strict=True):
@@ -291,7 +319,9 @@ def _is_better(before: Sequence[_Scored], after: Sequence[_Scored]) -> tuple[boo
     note = "not shown to be better than what ships: do not use it"
     if mean <= 0:
         return False, [note]
-    return False, [f"{note}. About {math.ceil(count * (error / mean) ** 2):,} labels would do"]
+    # The standard error falls with the root of the number of labels.
+    needed_labels = math.ceil(count * (error / mean) ** 2)
+    return False, [f"{note}. About {needed_labels:,} labels would do"]
 
 
 def _scored(label: Labelled) -> _Query:
@@ -321,23 +351,29 @@ def _learn(queries: Sequence[_Query], aim: _Aim) -> DecisionRule:
     present = _inside(present)
     relevant = logistic(logit(present) - _BAND)
     if aim.has_chunks:
-        chunks = [row for query in queries for row in query.chunks]
-        relevant = min(relevant, _best_f1(_on_scale(scale, chunks)))
+        scaled_chunks = _on_scale(scale, _chunks_of(queries))
+        relevant = min(relevant, _best_f1(scaled_chunks))
     thresholds = Thresholds(relevant=_inside(relevant), present=present)
     return DecisionRule(scale=scale, thresholds=thresholds)
 
 
 def _lowest_precise(rows: Sequence[_Scored], precision: float) -> float:
     """The smallest threshold whose precision reaches the target; 1, above all, if none does."""
-    reaching = [step.threshold for step in _steps(rows) if step.hits >= precision * step.called]
-    return min(reaching, default=1.0)
+    threshold = 1.0
+    for step in _steps(rows):  # from the highest threshold down
+        if step.hits >= precision * step.called:
+            threshold = step.threshold
+    return threshold
 
 
 def _best_f1(rows: Sequence[_Scored]) -> float:
     """The threshold of the best F1; of equals, the highest."""
     positive = sum(row.positive for row in rows)
-    best = max(_steps(rows), key=lambda step: 2 * step.hits / max(1, step.called + positive))
-    return best.threshold
+
+    def f1(step: _Step) -> float:
+        return 2 * step.hits / max(1, step.called + positive)
+
+    return max(_steps(rows), key=f1).threshold
 
 
 def _on_scale(scale: PlattScale, rows: Sequence[_Scored], threshold: float = 0.0) -> list[_Scored]:
@@ -352,7 +388,10 @@ def _on_scale(scale: PlattScale, rows: Sequence[_Scored], threshold: float = 0.0
 def _cross_validated(
     queries: Sequence[_Query], aim: _Aim, seed: int
 ) -> tuple[list[_Scored], list[_Scored]]:
-    """Answers and chunks as calibrations learned on the other folds have them."""
+    """Answers and chunks as calibrations learned on the other folds have them.
+
+    Figures on the labels that a calibration was learned from would be too good.
+    """
     order = list(range(len(queries)))
     random.Random(seed).shuffle(order)
     answers: dict[int, _Scored] = {}
@@ -367,7 +406,9 @@ def _cross_validated(
             [answer] = _on_scale(rule.scale, [query.answer], thresholds.present)
             answers[number] = answer
             # Where the answer is present, only chunks that reach it are relevant.
-            threshold = thresholds.present if answer.called else thresholds.relevant
+            threshold = thresholds.relevant
+            if answer.called:
+                threshold = thresholds.present
             chunks += _on_scale(rule.scale, query.chunks, threshold)
     return [answers[number] for number in range(len(queries))], chunks
 
@@ -389,15 +430,16 @@ def reliability(
 
     Ten bins of equal width, lowest first.
     """
-    bins: list[list[tuple[float, bool]]] = [[] for _ in range(10)]
+    rows_by_bin: dict[int, list[tuple[float, bool]]] = {}
     for probability, label in zip(probabilities, labels, strict=True):
-        bins[min(9, int(probability * 10))].append((probability, label))
+        number = min(9, int(probability * 10))  # a probability of 1 is in the last bin
+        rows_by_bin.setdefault(number, []).append((probability, label))
     diagram: list[tuple[float, float, int]] = []
-    for rows in bins:
-        if rows:
-            mean = fmean([probability for probability, _ in rows])
-            share = fmean([label for _, label in rows])
-            diagram.append((mean, share, len(rows)))
+    for number in sorted(rows_by_bin):
+        rows = rows_by_bin[number]
+        mean = fmean([probability for probability, _ in rows])
+        share = fmean([label for _, label in rows])
+        diagram.append((mean, share, len(rows)))
     return diagram
 
 
@@ -407,10 +449,12 @@ def _conformal(rows: Sequence[_Scored], error: float) -> float:
     Of n such scores, and one more that is drawn like them, the new one is above the k-th highest
     with a chance of at most k / (n + 1). With too few of them nothing is called Yes.
     """
-    scores = sorted((row.probability for row in rows if not row.positive), reverse=True)
-    allowed = math.floor(error * (len(scores) + 1))
+    scores = [row.probability for row in rows if not row.positive]
+    scores.sort(reverse=True)
+    allowed = math.floor(error * (len(scores) + 1))  # k of the docstring
     if allowed < 1:
         return 1.0
+    # The next number above it: the score itself must not reach the threshold.
     return math.nextafter(scores[allowed - 1], 2.0)
 
 
@@ -423,10 +467,11 @@ def _platt(rows: Sequence[_Scored]) -> PlattScale:
     clipped = np.clip([row.probability for row in rows], _EDGE, 1 - _EDGE)
     positive = sum(row.positive for row in rows)
     high, low = platt_targets(positive, len(rows) - positive)
+    targets = [high if row.positive else low for row in rows]
     slope, offset = logistic_fit(
         np.log(clipped / (1 - clipped)),
-        np.array([high if row.positive else low for row in rows]),
-        np.ones(len(rows)),
+        np.array(targets),
+        np.ones(len(rows)),  # each label weighs the same
         start=(1.0, 0.0),
         ridge=_RIDGE,
         longest=2.0,
@@ -445,7 +490,10 @@ class _Step(NamedTuple):
 
 
 def _steps(rows: Sequence[_Scored]) -> list[_Step]:
-    """Each distinct probability as a threshold, highest first."""
+    """Each distinct probability as a threshold, highest first.
+
+    Rows of one probability reach a threshold together: only the last of them makes a step.
+    """
     ranked = sorted(rows, key=lambda row: -row.probability)
     steps: list[_Step] = []
     hits = 0
@@ -464,17 +512,27 @@ def _inside(threshold: float) -> float:
 
 def _quality(rows: Sequence[_Scored]) -> Quality:
     """The figures of some rows, answers or chunks."""
-    called = sum(row.called for row in rows)
-    positive = sum(row.positive for row in rows)
-    hits = sum(row.called and row.positive for row in rows)
+    called = 0
+    positive = 0
+    hits = 0
+    for row in rows:
+        called += row.called
+        positive += row.positive
+        hits += row.called and row.positive
+    precision: float | None = None
+    if called:
+        precision = hits / called
+    recall: float | None = None
+    if positive:
+        recall = hits / positive
+    probabilities = [row.probability for row in rows]
+    labels = [row.positive for row in rows]
     return Quality(
-        precision=hits / called if called else None,
+        precision=precision,
         precision_interval=proportion_interval(hits, called),
-        recall=hits / positive if positive else None,
+        recall=recall,
         recall_interval=proportion_interval(hits, positive),
-        calibration_error=expected_calibration_error(
-            [row.probability for row in rows], [row.positive for row in rows]
-        ),
+        calibration_error=expected_calibration_error(probabilities, labels),
         called=called,
         positive=positive,
         count=len(rows),
@@ -486,18 +544,22 @@ def _notes(after: Quality, aim: _Aim, chunks: Sequence[_Scored]) -> Iterator[str
     yield "labels move the level of the probabilities; which query is ahead of which stays"
     precision = aim.precision
     error = aim.error
-    low = after.precision_interval[0]
-    absent = after.count - after.positive
-    if error is None and low < precision:
-        yield (
-            f"the precision may lie below {precision:.0%}: its 95 % interval begins at {low:.0%}. "
-            "More labels narrow it"
-        )
-    if error is not None and math.floor(error * (absent + 1)) < 1:
-        yield (
-            f"{absent} labels without the answer cannot guarantee {error:.1%}: at least "
-            f"{math.ceil(1 / error) - 1} are needed, and until then nothing is called Yes"
-        )
+    low, _ = after.precision_interval
+    if error is None:
+        if low < precision:
+            yield (
+                f"the precision may lie below {precision:.0%}: its 95 % interval begins at "
+                f"{low:.0%}. More labels narrow it"
+            )
+    else:
+        absent = after.count - after.positive
+        needed = math.ceil(1 / error) - 1
+        # As in `_conformal`: below that nothing is called Yes.
+        if math.floor(error * (absent + 1)) < 1:
+            yield (
+                f"{absent} labels without the answer cannot guarantee {error:.1%}: at least "
+                f"{needed} are needed, and until then nothing is called Yes"
+            )
     if chunks and not aim.has_chunks:
         relevant = sum(row.positive for row in chunks)
         yield (

@@ -58,7 +58,9 @@ class Thresholds(Record):
 
     def __post_init__(self) -> None:
         """Refuses limits outside (0, 1), and an answer that begins before a chunk is relevant."""
-        if not (0 < self.relevant < 1 and 0 < self.present < 1):
+        # Written so that a number that is not one (nan) is refused as well: it is above nothing.
+        are_inside = 0 < self.relevant < 1 and 0 < self.present < 1
+        if not are_inside:
             raise ConfigError(
                 f"thresholds must lie between 0 and 1, not {self.relevant:g} and {self.present:g}"
             )
@@ -73,7 +75,8 @@ def logistic(logit: float) -> float:
     """1 / (1 + e^-x), in the form that does not overflow for either sign."""
     if logit >= 0:
         return 1 / (1 + math.exp(-logit))
-    return math.exp(logit) / (1 + math.exp(logit))
+    odds = math.exp(logit)
+    return odds / (1 + odds)
 
 
 def logit(probability: float) -> float:
@@ -103,6 +106,7 @@ class PlattScale(Checked, Record):
 
 
 UNSCALED = PlattScale()
+"""The scale that changes nothing: no labels were learned from."""
 
 
 class Calibration(Record):
@@ -119,7 +123,7 @@ class Calibration(Record):
 
 
 def calibration_text(calibration: Calibration) -> str:
-    """The file of a calibration."""
+    """The content of a calibration's file, which `read_calibration` reads."""
     stored = {"version": _VERSION, **asdict(calibration)}
     return json.dumps(stored, indent=2, ensure_ascii=False) + "\n"
 
@@ -171,8 +175,10 @@ class DecisionRule(Record):
     @property
     def identity(self) -> str:
         """All that makes a verdict of probabilities, as a part of a validator's identity."""
+        scale = f"{self.scale.slope:g},{self.scale.offset:g}"
         limits = f"{self.thresholds.relevant:g},{self.thresholds.present:g}"
-        return f"{self.scale.slope:g},{self.scale.offset:g},{limits},{'+'.join(self.slots)}"
+        slots = "+".join(self.slots)
+        return f"{scale},{limits},{slots}"
 
     def on_scale(self, probability: float) -> float:
         """A probability as the labels have it.
@@ -202,23 +208,35 @@ class Weights(Record):
     """Of weights and words: verdicts of others are not compared."""
 
     def probability(self, logit: float, chunks: int = LARGEST_POOL) -> float:
-        """That a chunk holds the answer: the probability of an answer where it is the best one."""
-        steep = self.pool.logit([logit, math.log(min(chunks, LARGEST_POOL))])
-        return logistic(self.worth.logit(steep, chunks))
+        """That a chunk holds the answer: the probability of an answer where it is the best one.
+
+        Args:
+            logit: what the chunk's own model gives.
+            chunks: how many there are; more than were measured count as the largest pool.
+        """
+        pool_size = math.log(min(chunks, LARGEST_POOL))
+        steep_logit = self.pool.logit([logit, pool_size])
+        return logistic(self.worth.logit(steep_logit, chunks))
 
 
 @lru_cache(maxsize=8)
 def shipped_weights(name: str, features: tuple[str, ...]) -> Weights:
-    """The weights of a validator that come with ragbench."""
+    """The weights of a validator that come with ragbench.
+
+    Args:
+        features: in the order in which the validator gives their values.
+    """
     stored = shipped(name)
     worth = shipped_worth(name)
-    measured = [json.dumps(stored, sort_keys=True), repr(worth)]
-    digest = hashlib.sha256("\n".join(measured).encode()).hexdigest()
-    steep = logit(float(stored["thresholds"]["relevant"]))
+    measured = "\n".join([json.dumps(stored, sort_keys=True), repr(worth)])
+    digest = hashlib.sha256(measured.encode()).hexdigest()
+    # The threshold was measured in the largest pools, before the curve flattened probabilities.
+    steep_threshold = logit(float(stored["thresholds"]["relevant"]))
+    relevant = logistic(worth.logit(steep_threshold, LARGEST_POOL))
     return Weights(
         chunk=read_model(stored["chunk"], features),
         pool=read_model(stored["pool"], tuple(stored["pool"]["weights"])),
-        relevant=logistic(worth.logit(steep, LARGEST_POOL)),  # it was measured in such pools
+        relevant=relevant,
         worth=worth,
         digest=digest[:12],
     )
@@ -264,13 +282,16 @@ class CalibratedValidator(ABC):
             scale = calibration.scale
             labels = calibration.labels
             # On the scale of labels a word begins at the same share for every validator.
-            words = words or shipped_worth("local").words
+            if not words:
+                words = shipped_worth("local").words
             base = calibration.thresholds
         relevant = self.relevant
         present = self.present
         # A threshold that is set by hand moves the other one, where they would cross.
         if relevant is None:
-            relevant = base.relevant if present is None else min(base.relevant, present)
+            relevant = base.relevant
+            if present is not None:
+                relevant = min(base.relevant, present)
         if present is None:
             present = max(base.present, relevant)
         rule = DecisionRule(
@@ -310,7 +331,9 @@ class LearnedValidator(CalibratedValidator):
                 raise ConfigError(f"slots: '{slot}' is not one of {', '.join(SLOTS)}")
         weights = shipped_weights(self.name, self.features)
         thresholds = Thresholds(relevant=weights.relevant, present=weights.worth.present)
-        words = weights.worth.words if self.has_words else ()
+        words: tuple[WordLimit, ...] = ()
+        if self.has_words:
+            words = weights.worth.words
         return DecisionRule(thresholds=thresholds, slots=self.slots, words=words, withholds=True)
 
     @property

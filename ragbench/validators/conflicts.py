@@ -24,6 +24,7 @@ _LEAST_COVERED = 0.75
 _LEAST_COMMON = 0.6
 """Share of all words of two statements that are common, from which on they say the same."""
 _WORDS = Patterns("ragbench.validators", "words", "statement")
+"""The expressions for what a statement holds, from ``words.toml``."""
 
 
 class _Sentence(NamedTuple):
@@ -51,14 +52,17 @@ class _Statement(NamedTuple):
 
 
 def find_conflicts(query: str, evidence: Sequence[EvidenceQuote]) -> tuple[Conflict, ...]:
-    """At most one contradiction between any two quotes of different chunks."""
+    """At most one contradiction between any two quotes of different chunks.
+
+    The user is told where retrieved texts disagree: which of them is right, only he can know.
+    """
     query_tokens = frozenset(parse_question(query).tokens)
     kind = asked_type(query)
     statements = [_statement(quote, query_tokens) for quote in evidence]
     conflicts: list[Conflict] = []
     for left, right in combinations(statements, 2):
         if left.evidence.chunk_id == right.evidence.chunk_id:
-            continue
+            continue  # two places of one text complete each other
         difference = next(_differences(query, kind, left, right), None)
         if difference is not None:
             conflicts.append(
@@ -76,33 +80,44 @@ def _statement(evidence: EvidenceQuote, query_tokens: frozenset[str]) -> _Statem
     """A quote with what it says beyond the query."""
     text = normalise(evidence.text)
     tokens = frozenset(tokenise(evidence.text))
+    words = frozenset([token for token in tokens if not token[0].isdigit()])
     dates = frozenset(_WORDS["date"].findall(text)) - query_tokens
-    numbers = {number.replace(",", "") for number in _WORDS["number"].findall(text)}
+    # Without their commas: 1,200 and 1200 do not contradict each other.
+    numbers = frozenset([number.replace(",", "") for number in _WORDS["number"].findall(text)])
     sentences: list[_Sentence] = []
     for span in split_sentences(evidence.text):
         sentences.append(_sentence(evidence.text[span.start : span.end], query_tokens))
+    # Of a query without words every statement would hold all.
+    covers = False
+    if query_tokens:
+        covers = len(query_tokens & tokens) >= _LEAST_COVERED * len(query_tokens)
     return _Statement(
         evidence=evidence,
-        words=frozenset([token for token in tokens if not token[0].isdigit()]),
+        words=words,
         dates=dates,
-        numbers=frozenset(numbers) - dates - query_tokens,
+        numbers=numbers - dates - query_tokens,
         sentences=sentences,
         is_negated=_WORDS["negation"].search(text) is not None,
-        covers=bool(query_tokens)
-        and len(query_tokens & tokens) >= _LEAST_COVERED * len(query_tokens),
+        covers=covers,
     )
 
 
 def _sentence(text: str, query_tokens: frozenset[str]) -> _Sentence:
-    """A sentence by its words, with the names and numbers that are not the query's."""
-    words = tokenise(text)
+    """A sentence by its words, with the names and numbers that are not the query's.
+
+    Those of the query are asked about: two answers to one question have them in common.
+    """
+    tokens = tokenise(text)
     names: dict[str, str] = {}
     for name in _WORDS["name"].findall(text):
         for token in tokenise(name):
             if token not in query_tokens:
                 names[token] = name.rstrip(".")
-    numbers = {word: word for word in words if word[0].isdigit() and word not in query_tokens}
-    return _Sentence(frozenset(words), names, numbers)
+    numbers: dict[str, str] = {}
+    for token in tokens:
+        if token[0].isdigit() and token not in query_tokens:
+            numbers[token] = token
+    return _Sentence(frozenset(tokens), names, numbers)
 
 
 class _Difference(NamedTuple):
@@ -115,22 +130,36 @@ class _Difference(NamedTuple):
 def _differences(
     query: str, kind: AnswerType, left: _Statement, right: _Statement
 ) -> Iterator[_Difference]:
-    """What two statements contradict each other in, the surest first."""
+    """What two statements contradict each other in, the surest first.
+
+    Args:
+        kind: what the query asks for. Two answers with other values of that kind contradict each
+            other, however they are worded.
+    """
     fewest_words = max(1, min(len(left.words), len(right.words)))
-    is_alike = len(left.words & right.words) / fewest_words >= _LEAST_ALIKE
+    shared_words = left.words & right.words
+    is_alike = len(shared_words) / fewest_words >= _LEAST_ALIKE
     are_answers = left.covers and right.covers
     values = (("date", left.dates, right.dates), ("number", left.numbers, right.numbers))
     for name, left_values, right_values in values:
-        if not left_values or not right_values or not left_values.isdisjoint(right_values):
+        if not left_values or not right_values:
+            continue
+        # One value in common may be the one that matters.
+        if not left_values.isdisjoint(right_values):
             continue
         speaks_of_same = is_alike or (are_answers and kind == name)
         if speaks_of_same and not _are_of_two_things(left, right):
-            detail = f"{', '.join(sorted(left_values))} against {', '.join(sorted(right_values))}"
-            yield _Difference(name, detail)
+            left_text = ", ".join(sorted(left_values))
+            right_text = ", ".join(sorted(right_values))
+            yield _Difference(name, f"{left_text} against {right_text}")
     for left_sentence, right_sentence in product(left.sentences, right.sentences):
         yield from _between_sentences(left_sentence, right_sentence)
-    if left.is_negated != right.is_negated and is_alike and are_answers:
-        says, denies = (right, left) if left.is_negated else (left, right)
+    if is_alike and are_answers and left.is_negated != right.is_negated:
+        says = left
+        denies = right
+        if left.is_negated:
+            says = right
+            denies = left
         detail = f"{says.evidence.chunk_id} says what {denies.evidence.chunk_id} denies"
         yield _Difference("negation", detail)
     if are_answers and _WORDS["one_holder"].match(query):
@@ -138,13 +167,18 @@ def _differences(
 
 
 def _are_of_two_things(left: _Statement, right: _Statement) -> bool:
-    """Whether each names what the other does not, and they have nothing else of their own."""
+    """Whether each names what the other does not, and they have nothing else of their own.
+
+    "Model A weighs 2 kg" and "Model B weighs 3 kg" are no contradiction.
+    """
     for left_sentence, right_sentence in product(left.sentences, right.sentences):
         numbers = left_sentence.numbers.keys() | right_sentence.numbers.keys()
         names = left_sentence.names.keys() | right_sentence.names.keys()
         only_left = left_sentence.words - right_sentence.words - numbers
         only_right = right_sentence.words - left_sentence.words - numbers
-        if only_left and only_right and (only_left | only_right) <= names:
+        if not only_left or not only_right:
+            continue
+        if only_left <= names and only_right <= names:
             return True
     return False
 
@@ -174,9 +208,11 @@ def _between_sentences(left: _Sentence, right: _Sentence) -> Iterator[_Differenc
     """Where two sentences say the same but for names alone, or numbers alone."""
     only_left = left.words - right.words
     only_right = right.words - left.words
-    common = len(left.words & right.words)
-    is_same = common >= _LEAST_COMMON * len(left.words | right.words)
-    if not (is_same and only_left and only_right):
+    if not only_left or not only_right:
+        return  # one of them only says more
+    common_words = left.words & right.words
+    all_words = left.words | right.words
+    if len(common_words) < _LEAST_COMMON * len(all_words):
         return
     kinds = (("name", left.names, right.names), ("number", left.numbers, right.numbers))
     for kind, left_values, right_values in kinds:

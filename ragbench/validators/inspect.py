@@ -58,22 +58,15 @@ def inspect_chunks(
         in_conversation: earlier turns may say what the query points to.
     """
     identity = name_chunks(chunks)
-    chunks = identity.chunks
     warnings: list[DumpWarning] = []
-    for warning in _about_query(query, len(chunks)):
-        if not (in_conversation and warning.kind is WarningKind.UNCLEAR_QUERY):
+    for warning in _about_query(query, len(identity.chunks)):
+        is_unclear = warning.kind is WarningKind.UNCLEAR_QUERY
+        if not (is_unclear and in_conversation):
             warnings.append(warning)
-    for suspicion in (*_about_ids(identity), *_about_texts(query, chunks)):
+    for suspicion in (*_about_ids(identity), *_about_texts(query, identity.chunks)):
         if suspicion.chunks:
             warnings.append(_warning(suspicion))
-    scores = [chunk.score for chunk in chunks if chunk.score is not None]
-    if any(before < after for before, after in pairwise(scores)):
-        kind = WarningKind.UNORDERED_SCORES
-        message = "the chunks are not in the order of their scores"
-        if rises(scores):
-            kind = WarningKind.MIXED_SCORE_DIRECTIONS
-            message = "the scores rise from the first chunk to the last: the best one comes last"
-        warnings.append(DumpWarning(kind=kind, message=message, count=len(scores)))
+    warnings += _about_order(identity.chunks)
     return InspectedChunks(chunks=identity.chunks, warnings=tuple(warnings))
 
 
@@ -100,7 +93,11 @@ def _warning(suspicion: _Suspicion) -> DumpWarning:
 
 
 def _about_query(query: str, chunks: int) -> Iterator[DumpWarning]:
-    """What is wrong with the query, and that nothing was retrieved."""
+    """What is wrong with the query, and that nothing was retrieved.
+
+    Args:
+        chunks: how many were retrieved.
+    """
     kind = WarningKind.EMPTY_QUERY
     if not query.strip():
         message = "the query is empty: nothing can be relevant to it"
@@ -128,18 +125,25 @@ def _what_is_unclear(query: str) -> str:
         return ""
     if _WORDS["points"].search(query):
         return "the query is unclear: it points to something that it does not name"
-    return "" if _QUESTION["whole"].search(query) else too_little
+    # "How does caching work?" asks something of its one word; "caching" alone does not.
+    if _QUESTION["whole"].search(query):
+        return ""
+    return too_little
 
 
 def _tokens_to_look_for(query: str) -> frozenset[str]:
-    """The tokens of a query that a text can be about."""
+    """The tokens of a query that a text can be about: neither "the" nor "more information"."""
     question = parse_question(query)
-    vague_tokens = tokenise(table("ragbench.validators", "words", "retrieval")["vague"])
-    return frozenset(question.tokens) - function_tokens(question.language) - {*vague_tokens}
+    vague_words = table("ragbench.validators", "words", "retrieval")["vague"]
+    tokens = frozenset(question.tokens) - function_tokens(question.language)
+    return tokens.difference(tokenise(vague_words))
 
 
 def _about_ids(identity: NamedChunks) -> Iterator[_Suspicion]:
-    """Ids that are missing or repeated, and how such chunks are called."""
+    """Ids that are missing or repeated, and how such chunks are called.
+
+    The user looks such a chunk up under the name that a verdict gives it.
+    """
     message = "without an id: called by place, such as '#1'"
     yield _Suspicion(WarningKind.MISSING_ID, message, identity.unnamed)
     message = "given twice with the same id and text: counted once"
@@ -175,7 +179,8 @@ def _about_texts(query: str, chunks: Sequence[Chunk]) -> Iterator[_Suspicion]:
     if query_language is not None:
         foreign: list[Chunk] = []
         for chunk in written:
-            if recognised_language(chunk.text[:_LANGUAGE_LETTERS]) not in (None, query_language):
+            language = recognised_language(chunk.text[:_LANGUAGE_LETTERS])
+            if language is not None and language != query_language:
                 foreign.append(chunk)
         message = f"in another language than the query ({query_language})"
         yield _Suspicion(WarningKind.OTHER_LANGUAGE, message, foreign)
@@ -183,6 +188,20 @@ def _about_texts(query: str, chunks: Sequence[Chunk]) -> Iterator[_Suspicion]:
     if len(without_score) < len(chunks):  # where no chunk has one, the store gives none
         message = "without a score, others have one"
         yield _Suspicion(WarningKind.MISSING_SCORE, message, without_score)
+
+
+def _about_order(chunks: Sequence[Chunk]) -> Iterator[DumpWarning]:
+    """Scores that do not fall from chunk to chunk: the order or the scores are not as intended."""
+    scores = [chunk.score for chunk in chunks if chunk.score is not None]
+    if not any(before < after for before, after in pairwise(scores)):
+        return
+    kind = WarningKind.UNORDERED_SCORES
+    message = "the chunks are not in the order of their scores"
+    # Distances, which are smallest for the best chunk, rise all the way.
+    if rises(scores):
+        kind = WarningKind.MIXED_SCORE_DIRECTIONS
+        message = "the scores rise from the first chunk to the last: the best one comes last"
+    yield DumpWarning(kind=kind, message=message, count=len(scores))
 
 
 def _repeated(chunks: Sequence[Chunk]) -> list[Chunk]:
@@ -199,6 +218,9 @@ def _repeated(chunks: Sequence[Chunk]) -> list[Chunk]:
 
 def _is_truncated(text: str) -> bool:
     """Whether a text of whole sentences ends within one."""
-    if len(text) < _SHORTEST or not _WORDS["cut"].search(text[-20:]):
+    if len(text) < _SHORTEST:
+        return False
+    # The last word and what follows it tell: the end alone is searched.
+    if not _WORDS["cut"].search(text[-20:]):
         return False
     return _ENDS.search(text) is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import pairwise
@@ -71,6 +71,8 @@ class PreparedQuestion(Record):
 
 
 class _Sentence(NamedTuple):
+    """A sentence of a text by its tokens."""
+
     span: Span
     tokens: frozenset[str]
     written: tuple[str, ...]
@@ -115,11 +117,14 @@ class ChunkReading:
         scores = [self._score(sentence) for sentence in self.read]
         # Sorting keeps the order of equals: the earlier sentence wins.
         ranked = sorted(range(len(scores)), key=lambda position: -scores[position])
-        ranked = ranked[:_MOST_QUOTED]
-        near = [position for position in ranked if scores[position] >= _NEAR * scores[ranked[0]]]
+        lowest_score = _NEAR * max(scores, default=0.0)
+        quoted_positions: list[int] = []
+        for position in ranked[:_MOST_QUOTED]:
+            if scores[position] >= lowest_score:
+                quoted_positions.append(position)
         spans: list[Span] = []
-        previous = -2
-        for position in sorted(near):
+        previous = -2  # no sentence follows it
+        for position in sorted(quoted_positions):
             start = self.sentences[position].start
             if position == previous + 1:
                 start = spans.pop().start
@@ -131,9 +136,10 @@ class ChunkReading:
         """How much a sentence speaks for an answer."""
         question = self.question
         coverage = _coverage(question.weights, sentence.tokens)
-        coverage += _coverage(self.local, sentence.tokens)
+        coverage_in_pool = _coverage(self.local, sentence.tokens)
+        share_of_pairs = _pair_share(question, [sentence])
         # Two coverages that count twice, and a share: at most 5 in all.
-        score = (2 * coverage + _pair_share(question, [sentence])) / 5
+        score = (2 * (coverage + coverage_in_pool) + share_of_pairs) / 5
         if question.kind is not AnswerType.OTHER:
             text = self.text[sentence.span.start : sentence.span.end]
             score += _TYPE_BONUS * holds_type(text, question.kind, question.tokens)
@@ -181,12 +187,10 @@ def read_pool(question: PreparedQuestion, texts: Sequence[str]) -> list[ChunkRea
         texts, pool, windows, coverages, pool_coverages, strict=True
     ):
         agrees = has_kind and holds_type(_text_of(window, text), question.kind, question.tokens)
+        sentence_coverages = [_coverage(weights, sentence.tokens) for sentence in passage.sentences]
         # The weights were learned from these very numbers: another divisor wants other weights.
         features = {
-            "sentence_coverage": max(
-                (_coverage(weights, sentence.tokens) for sentence in passage.sentences),
-                default=0.0,
-            ),
+            "sentence_coverage": max(sentence_coverages, default=0.0),
             "window_coverage": coverage,
             "chunk_coverage": _coverage(weights, passage.tokens),
             "pool_coverage": pool_coverage,
@@ -231,11 +235,16 @@ def _text_of(window: _Passage, text: str) -> str:
     """The stretch of a text from a window's first sentence to its last."""
     if not window.sentences:
         return ""
-    return text[window.sentences[0].span.start : window.sentences[-1].span.end]
+    start = window.sentences[0].span.start
+    end = window.sentences[-1].span.end
+    return text[start:end]
 
 
 def _rarity_in_pool(tokens: Iterable[str], pool: Sequence[_Passage]) -> dict[str, float]:
-    """What each token is worth among the chunks of a pool, by the formula of `shipped_rarity`."""
+    """What each token is worth among the chunks of a pool, by the formula of `shipped_rarity`.
+
+    A token that all chunks hold is worth nearly nothing: it tells none from another.
+    """
     rarity: dict[str, float] = {}
     for token in tokens:
         count = sum(token in passage.tokens for passage in pool)
@@ -264,12 +273,17 @@ def _coverage(weights: Mapping[str, float], tokens: Set[str]) -> float:
     total = sum(weights.values())
     if total <= 0:
         return 0.0
-    return min(1.0, sum([weight for token, weight in weights.items() if token in tokens]) / total)
+    covered = sum([weight for token, weight in weights.items() if token in tokens])
+    return min(1.0, covered / total)  # rounding may carry it beyond 1
 
 
 def _rarest_missing(weights: Mapping[str, float], tokens: Set[str]) -> float:
-    """What the rarest of the tokens is worth that a text does not hold."""
-    return max((weight for token, weight in weights.items() if token not in tokens), default=0.0)
+    """What the rarest of the tokens is worth that a text does not hold.
+
+    A text without the rarest word of a question is rarely about what it asks.
+    """
+    missing = [weight for token, weight in weights.items() if token not in tokens]
+    return max(missing, default=0.0)
 
 
 def _share_missing(names: frozenset[str], tokens: Set[str]) -> float:
@@ -295,11 +309,16 @@ def _pair_share(question: PreparedQuestion, sentences: Sequence[_Sentence]) -> f
 def read_in_windows(
     question: PreparedQuestion, texts: Sequence[str], model: LinearModel
 ) -> list[ChunkReading]:
-    """Reads all chunks of a pool; of a long one every window, and the best one counts."""
+    """Reads all chunks of a pool; of a long one every window, and the best one counts.
+
+    In a whole long chunk the words of a question would be somewhere, far from each other.
+    """
     windows: list[tuple[int, Span]] = []
+    window_texts: list[str] = []
     for number, text in enumerate(texts):
-        windows += [(number, window) for window in windows_of(text)]
-    window_texts = [texts[number][window.start : window.end] for number, window in windows]
+        for window in windows_of(text):
+            windows.append((number, window))
+            window_texts.append(text[window.start : window.end])
     readings = read_pool(question, window_texts)
     best = [ChunkReading(question=question) for _ in texts]
     is_read: set[int] = set()
@@ -307,14 +326,17 @@ def read_in_windows(
         if question.weights:
             reading.logit = model.logit(reading.features)
         if number not in is_read or reading.logit > best[number].logit:
-            start = window.start
-            spans = [sentence.span for sentence in reading.read]
-            reading.sentences = tuple(
-                [Span(start + span.start, start + span.end) for span in spans]
-            )
+            reading.sentences = tuple(_moved(reading.read, window.start))
             best[number] = reading
             is_read.add(number)
     return best
+
+
+def _moved(sentences: Sequence[_Sentence], offset: int) -> Iterator[Span]:
+    """The places of sentences in the whole text, of a window that begins at an offset."""
+    for sentence in sentences:
+        span = sentence.span
+        yield Span(offset + span.start, offset + span.end)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -361,8 +383,10 @@ class LexicalValidator(LearnedValidator):
 def _reason(reading: ChunkReading) -> str:
     """What the words of a relevant chunk say for it, and whether its kind of answer fits."""
     features = dict(zip(LEXICAL_FEATURES, reading.features, strict=True))
-    where = "two sentences hold" if len(reading.sentences) > 1 else "one sentence holds"
-    reason = f"{where} {features['window_coverage']:.0%} of what the query asks about"
+    subject = "one sentence holds"
+    if len(reading.sentences) > 1:
+        subject = "two sentences hold"
+    reason = f"{subject} {features['window_coverage']:.0%} of what the query asks about"
     if features["type_agrees"]:
         return f"{reason}, and something of the kind asked for"
     if features["type_disagrees"]:

@@ -57,6 +57,11 @@ def _ask(chat: ChatModel, query: str, texts: Sequence[str], history: Said) -> _A
     """
 
     def check(value: object) -> _Answer:
+        """The answer in a reply.
+
+        Raises:
+            ValueError: it names a passage that was not shown.
+        """
         answer: _Answer = msgspec.convert(value, _Answer)
         for passage in answer.passages:
             if not _exists(passage, texts):
@@ -68,9 +73,10 @@ def _ask(chat: ChatModel, query: str, texts: Sequence[str], history: Said) -> _A
     if history:
         data["conversation"] = list(history)
     data["question"] = query
-    data["passages"] = [
-        {"number": number, "text": text} for number, text in enumerate(texts, start=1)
-    ]
+    passages: list[dict[str, object]] = []
+    for number, text in enumerate(texts, start=1):
+        passages.append({"number": number, "text": text})
+    data["passages"] = passages
     form = table("ragbench.validators", "llm_answer")
     prompt = (
         f"{json.dumps(data, ensure_ascii=False)}\n\n"
@@ -91,9 +97,10 @@ def _ask(chat: ChatModel, query: str, texts: Sequence[str], history: Said) -> _A
             Message(role="user", content=objection),
         ]
     lenient = Schema(definition=form, check=partial(msgspec.convert, type=_Answer))
-    answer: _Answer = read_structure(chat.complete(messages), lenient)
-    passages = [passage for passage in answer.passages if _exists(passage, texts)]
-    return replace(answer, passages=passages)
+    second_reply = chat.complete(messages)
+    answer: _Answer = read_structure(second_reply, lenient)
+    existing = [passage for passage in answer.passages if _exists(passage, texts)]
+    return replace(answer, passages=existing)
 
 
 def _exists(passage: _RelevantPassage, texts: Sequence[str]) -> bool:
@@ -135,19 +142,22 @@ class _Proof:
         for relevant in answer.passages:
             passage = batch[relevant.number - 1]
             spans = self._proving_spans(relevant.quotes, passage)
-            self.spans[passage.position] |= spans
+            position = passage.position
+            self.spans[position] |= spans
             confidence = relevant.confidence
             if spans:
                 is_proved = True
             else:
                 confidence = min(confidence, _UNPROVED)
-            self.relevance[passage.position] = max(self.relevance[passage.position], confidence)
+            # Of the windows of a long chunk the best one counts.
+            self.relevance[position] = max(self.relevance[position], confidence)
         # A quote of another reply proves nothing of this one.
         if not is_proved:
             self.unproved = self.unproved or answer.answer_present
             return
         probability = answer.confidence
         if not answer.answer_present:
+            # It is sure of the absence: the rest of its confidence is left for an answer.
             probability = min(1 - max(answer.confidence, 0.5), _DENIED)
         self.probability = max(self.probability, probability)
 

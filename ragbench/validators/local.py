@@ -76,13 +76,19 @@ def local_features(words: ChunkReading, logit: float) -> tuple[float, float]:
 
 
 def settled_logit(reading: PairReading) -> float:
-    """The logit that decides: the second tower's, where there is one."""
-    return reading.logit if reading.answers is None else reading.answers
+    """The logit that decides: the second tower's, where there is one.
+
+    The first says whether a text is on the topic, the second whether it answers the question.
+    """
+    if reading.answers is None:
+        return reading.logit
+    return reading.answers
 
 
 def shipped_reader() -> ReaderFiles:
     """Where its model and its tokenizer are; their card is beside them."""
-    return find_reader_files(str(Path(str(files("ragbench.validators"))) / "reader"))
+    package_folder = Path(str(files("ragbench.validators")))
+    return find_reader_files(str(package_folder / "reader"))
 
 
 _BY_WORDS = 4
@@ -155,15 +161,17 @@ class LocalValidator(LearnedValidator, Checked):
     def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
         """Judges by words and the reader; by words alone in a language that the reader lacks."""
         language = language_of(query)
+        is_english = language == "en"
+        # Without a sign of a language, Latin letters are taken for English.
+        if not language:
+            is_english = query.isascii()
+        if self.reader is None and not is_english:
+            return self._by_words(query, chunks, language)
         reasons: list[str] = []
         if self.reader is None and language is None:
             reasons.append(_UNKNOWN_LANGUAGE)
-        # Without a sign of a language, Latin letters are taken for English.
         if not self.limits.words:
             reasons.append(_UNKNOWN_LEVEL)
-        is_english = language == "en" or (not language and query.isascii())
-        if self.reader is None and not is_english:
-            return self._by_words(query, chunks, language)
         intake = inspect_chunks(query, chunks)
         notes: list[str] = []
         read: set[str] = set()
@@ -176,10 +184,14 @@ class LocalValidator(LearnedValidator, Checked):
             reasons=reasons,
             warnings=notes,
         )
-        unread = len([chunk for chunk in intake.chunks if chunk.text.strip()]) - len(read)
+        with_text = [chunk for chunk in intake.chunks if chunk.text.strip()]
+        unread = len(with_text) - len(read)
         verdict_reasons = verdict.reasons
+        # After a Yes the chunks that were not read do not matter.
         if unread > 0 and not verdict.answer_present:
-            ranked_by = "words and meaning" if self.embedder else "words"
+            ranked_by = "words"
+            if self.embedder:
+                ranked_by = "words and meaning"
             reason = (
                 f"{unread} of {counted(len(intake.chunks), 'chunk')} were not read by the model, "
                 f"for {ranked_by} put them last: none of them is called relevant (read={self.read} "
@@ -193,7 +205,9 @@ class LocalValidator(LearnedValidator, Checked):
         """The verdict by words alone, where the reader would guess."""
         lexical = LexicalValidator(relevant=self.relevant, present=self.present, slots=self.slots)
         verdict = lexical.validate(query, chunks)
-        where = f"in another one ({language})" if language else "in one that is not recognised"
+        where = "in one that is not recognised"
+        if language:
+            where = f"in another one ({language})"
         note = f"the reader knows English only and the query is {where}: words alone decided"
         return replace(
             verdict,
@@ -207,7 +221,8 @@ class LocalValidator(LearnedValidator, Checked):
     ) -> list[Finding]:
         """A finding for each chunk; adds to the notes, and to the ids of the chunks that are read.
 
-        The first few chunks are read, and the others only where none of these answers.
+        The first few chunks are read, and the others only where none of these answers. The verdict
+        asks for each part of a query: notes and ids are those of all parts.
         """
         query = part.question
         question = prepare_question(query, shipped_rarity)
@@ -217,13 +232,14 @@ class LocalValidator(LearnedValidator, Checked):
         lexical = shipped_weights("lexical", LEXICAL_FEATURES)
         readings_by_words = read_in_windows(question, texts, lexical.chunk)
         logits = [reading.logit for reading in readings_by_words]
-        highest_unread = limits.relevant / 2  # no model has read them: never called relevant
+        # Chunks that no model has read are never called relevant.
+        highest_unread = limits.relevant / 2
         findings: list[Finding] = []
         for chunk, logit in zip(chunks, logits, strict=True):
             probability = min(weights.probability(logit, len(chunks)), highest_unread)
             findings.append(Finding(chunk=chunk, probability=probability))
         if not question.weights:
-            return findings
+            return findings  # a query without words asks nothing
         reader = partial(
             readings_of, self._files, query, max_length=self.max_length, threads=self.threads
         )
@@ -249,13 +265,21 @@ class LocalValidator(LearnedValidator, Checked):
     def _batches(
         self, query: str, texts: Sequence[str], logits: Sequence[float], has_words: Sequence[bool]
     ) -> tuple[list[int], list[int]]:
-        """The chunks that are read first, and those that are read where none of these answers."""
+        """The chunks that are read first, and those that are read where none of these answers.
+
+        Args:
+            logits: by words, of each text.
+            has_words: whether there is anything to read in a text.
+        """
         ranked = self._ranked(query, texts, logits)
-        first = list(dict.fromkeys([*ranked[:_BY_WORDS], *range(min(_BY_RANK, len(texts)))]))
+        best_by_words = ranked[:_BY_WORDS]
+        best_by_rank = range(min(_BY_RANK, len(texts)))
+        first = list(dict.fromkeys([*best_by_words, *best_by_rank]))
         order = [number for number in dict.fromkeys([*first, *ranked]) if has_words[number]]
         order = order[: self.read]
         later: list[int] = []
         for number in order[len(first) :]:
+            # An embedder ranks by meaning what has few words of the query.
             if self.embedder or logits[number] >= _HOPELESS:
                 later.append(number)
         return order[: len(first)], later
@@ -264,7 +288,8 @@ class LocalValidator(LearnedValidator, Checked):
         """The chunks to read, the best first: by words, and by meaning with an embedder."""
         # Sorting keeps the order of equals: the retriever's.
         by_words = sorted(range(len(texts)), key=lambda number: -logits[number])
-        if len(texts) <= self.read or self.embedder is None or not query.strip():
+        are_all_read = len(texts) <= self.read
+        if are_all_read or self.embedder is None or not query.strip():
             return by_words[: self.read]
         embedder = _open_embedder(self.embedder)
         with_text = [number for number, text in enumerate(texts) if text.strip()]
@@ -281,7 +306,9 @@ class LocalValidator(LearnedValidator, Checked):
     @property
     def _files(self) -> ReaderFiles:
         """The files of the reader; those of a hub repository are fetched when first asked for."""
-        return shipped_reader() if self.reader is None else find_reader_files(self.reader)
+        if self.reader is None:
+            return shipped_reader()
+        return find_reader_files(self.reader)
 
     @property
     def model_digest(self) -> str:
@@ -302,7 +329,11 @@ class LocalValidator(LearnedValidator, Checked):
 def _finding(
     weights: Weights, chunk: Chunk, words: ChunkReading, reading: PairReading, chunks: int
 ) -> Finding:
-    """The reader's finding in a chunk, beside what words find there."""
+    """The reader's finding in a chunk, beside what words find there.
+
+    Args:
+        chunks: how many there are: among many, one of them looks like an answer by chance.
+    """
     topic = weights.chunk.logit(local_features(words, reading.logit))
     answered: float | None = None
     if reading.answers is not None:
@@ -312,12 +343,13 @@ def _finding(
     spans = beside[:1]  # what a reader without spans says is quoted by words
     if reading.end > reading.start:
         answer = Span(reading.start, reading.end)
-        quoted: Span | None = None
+        sentence: Span | None = None
         if row_around(chunk.text, answer) is None:  # a sentence can be several rows of a table
-            # It may be in another window than the one that is best by words.
-            quoted = touched(words.sentences, answer)
-            quoted = quoted or touched(split_sentences(chunk.text), answer)
-        spans = (quoted or answer,)
+            sentence = touched(words.sentences, answer)
+            if sentence is None:
+                # It may be in another window than the one that is best by words.
+                sentence = touched(split_sentences(chunk.text), answer)
+        spans = (sentence or answer,)
     return Finding(
         chunk=chunk,
         probability=weights.probability(topic, chunks),
@@ -343,8 +375,9 @@ def _open_embedder(name: str) -> Any:
 # --- a reader asked about the chunks of a pool
 
 _FIRST_CHARACTERS = 1800
+"""Characters of a window at first: about 512 tokens of English, with a query."""
 _FEWEST_CHARACTERS = 60
-"""Characters of a window at first, and the length below which it is not halved any more."""
+"""Characters below which a window is not halved any more: the model cuts what is too long."""
 _SPECIAL_TOKENS = 8
 """Tokens at most that a model puts around query and text."""
 
@@ -362,9 +395,8 @@ def fitting_windows(model: PairLength, query: str, text: str, max_length: int) -
     characters = _FIRST_CHARACTERS
     while True:
         windows = windows_of(text, characters=characters)
-        fits = all(
-            _fits(model, query, text[window.start : window.end], max_length) for window in windows
-        )
+        window_texts = [text[window.start : window.end] for window in windows]
+        fits = all(_fits(model, query, window_text, max_length) for window_text in window_texts)
         if fits or characters <= _FEWEST_CHARACTERS:
             return windows
         characters //= 2
@@ -373,7 +405,8 @@ def fitting_windows(model: PairLength, query: str, text: str, max_length: int) -
 def _fits(model: PairLength, query: str, text: str, max_length: int) -> bool:
     """Whether the model takes query and text together."""
     # A token is at least a character: short texts need no counting.
-    if len(query) + len(text) + _SPECIAL_TOKENS <= max_length:
+    most_tokens = len(query) + len(text) + _SPECIAL_TOKENS
+    if most_tokens <= max_length:
         return True
     return model.length(query, text) <= max_length
 
@@ -381,11 +414,12 @@ def _fits(model: PairLength, query: str, text: str, max_length: int) -> bool:
 def fitted_query(model: Reader, query: str, max_length: int) -> tuple[str, str | None]:
     """The query, cut when it would leave too little room for a chunk, and a note that says so."""
     offsets = model.offsets(query)
-    room = max_length // 4
+    room = max_length // 4  # three quarters are left for the chunk
     if len(offsets) <= room:
         return query, None
     note = f"the query has {len(offsets)} tokens: the models read the first {room}"
-    return query[: offsets[room - 1][1]], note
+    _, end = offsets[room - 1]
+    return query[:end], note
 
 
 class _WindowLimits(NamedTuple):
@@ -452,8 +486,9 @@ def _promising_windows(
     """The windows that words find best, in reading order."""
     question = prepare_question(query, shipped_rarity)
     model = shipped_weights("lexical", LEXICAL_FEATURES).chunk
-    texts = [text[window.start : window.end] for window in windows]
-    logits = [model.logit(reading.features) for reading in read_pool(question, texts)]
+    window_texts = [text[window.start : window.end] for window in windows]
+    readings = read_pool(question, window_texts)
+    logits = [model.logit(reading.features) for reading in readings]
     ranked = sorted(range(len(windows)), key=lambda number: -logits[number])
     promising = ranked[: limits.first]
     for number in ranked[limits.first : limits.most]:
@@ -471,6 +506,7 @@ def _promising_windows(
 _LARGEST_FILE = 250_000_000
 """Bytes, about two million pairs: a file that has grown beyond them is begun anew."""
 _NUMBERS = tuple(field.name for field in fields(PairReading))
+"""The fields of a reading, in the order in which their numbers are kept."""
 Read = Callable[[Sequence[str]], tuple[list[PairReading], tuple[str, ...]]]
 """Reads texts, and returns with the readings notes on what it could not read."""
 
@@ -494,7 +530,8 @@ def kept_readings(
         # What is damaged is read again by the model.
         with suppress(RunError, ValueError, TypeError):
             for key, numbers in store.known(reader_key, query_key, ()).items():
-                readings[key] = PairReading(**dict(zip(_NUMBERS, numbers, strict=True)))
+                numbers_by_field = dict(zip(_NUMBERS, numbers, strict=True))
+                readings[key] = PairReading(**numbers_by_field)
     missing = [number for number, key in enumerate(keys) if key not in readings]
     if not missing:
         return [readings[key] for key in keys], ()
@@ -512,7 +549,12 @@ def kept_readings(
 
 @lru_cache(maxsize=2)
 def _store(path: Path | None, process: int) -> ScoreStore | None:
-    """The file of readings, opened once in each process; None where it cannot be."""
+    """The file of readings, opened once in each process; None where it cannot be.
+
+    Args:
+        process: its id, so that a forked process opens the file anew: SQLite's connections are of
+            one process.
+    """
     if path is None:
         return None
     try:

@@ -12,6 +12,7 @@ from ragbench.text.tables import Patterns
 from ragbench.text.tokens import tokenise
 
 _WORDS = Patterns("ragbench.validators", "words", "question", re.IGNORECASE)
+"""The expressions for questions, from ``words.toml``."""
 _NAMED = re.compile(r"(?<!^)\b[A-ZÀ-ÖØ-Þ][\w'’.-]*|\b[\w.-]{0,64}\d[\w.-]*")
 """Words that are written like names, and numbers."""
 _FEWEST_WORDS = 3
@@ -50,20 +51,27 @@ def split_query(query: str) -> tuple[QueryPart, ...]:
     """
     plain = " ".join(query.split())
     for name in _ONE_SUBJECT:
-        shared = _WORDS[name].match(plain)
-        if shared:
+        match = _WORDS[name].match(plain)
+        if match:
+            before = match["before"]
+            behind = match["behind"]
             return (
-                QueryPart(text=f"{shared['before']}{shared['first']} {shared['behind']}"),
-                QueryPart(text=f"{shared['before']}{shared['second']} {shared['behind']}"),
+                QueryPart(text=f"{before}{match['first']} {behind}"),
+                QueryPart(text=f"{before}{match['second']} {behind}"),
             )
-    first, *later = _pieces(plain) or [query]
-    parts = [QueryPart(text=first)]
-    context = named_words(first)
-    for piece in later:
+    pieces = _pieces(plain)
+    if not pieces:
+        return (QueryPart(text=query),)
+    first_piece = pieces[0]
+    parts = [QueryPart(text=first_piece)]
+    context = named_words(first_piece)
+    for piece in pieces[1:]:
         names = named_words(piece)
         added: Sequence[str] = ()
         if _WORDS["points"].search(piece):
-            added = context or _subject(first)
+            added = context
+            if not context:
+                added = _subject(first_piece)
         elif names:
             context = names  # the parts that follow are about this one
         else:
@@ -89,16 +97,22 @@ def _pieces(query: str) -> Sequence[str]:
 
 
 def named_words(text: str) -> list[str]:
-    """The words of a text that are written like names, and its numbers, in their order."""
+    """The words of a text that are written like names, and its numbers, in their order.
+
+    "I" has a capital and names nothing.
+    """
     return [name for name in _NAMED.findall(text) if name != "I"]
 
 
 def _subject(question: str) -> list[str]:
     """The words that say something behind the last "of", or else behind the last article.
 
-    "How long is the trial" is about the trial. Where there is neither, they are those of all.
+    "How long is the trial" is about the trial. Where there is neither, they are those of all. A
+    later question that says "it", without a name before it, means these.
     """
-    content = parse_question(question).tokens
-    behind = _WORDS["subject"].search(question)
-    words = (behind["named"] if behind else question).split()
-    return [word for word in words if not set(tokenise(word)).isdisjoint(content)]
+    content_tokens = set(parse_question(question).tokens)
+    subject = question
+    match = _WORDS["subject"].search(question)
+    if match:
+        subject = match["named"]
+    return [word for word in subject.split() if not content_tokens.isdisjoint(tokenise(word))]

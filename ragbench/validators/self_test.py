@@ -80,6 +80,8 @@ def self_test(
 ) -> SelfTest:
     """Asks a validator about near misses and answers, each beside passages of other documents.
 
+    A user so learns by which kind of near miss a validator is taken in, before he trusts its Yes.
+
     Args:
         limit: how many pairs of each kind it is asked about, at most.
     """
@@ -90,7 +92,8 @@ def self_test(
         rules = _Rules(pairs, random.Random(f"{seed}:{kind}"))
         total = 0
         wrong: list[str] = []
-        for pair in rules.draw.sample(list(pairs), len(pairs)):
+        shuffled_pairs = rules.draw.sample(list(pairs), len(pairs))
+        for pair in shuffled_pairs:
             if total >= limit:
                 break
             changed = rule(rules, pair)
@@ -101,12 +104,19 @@ def self_test(
             verdict = validator.validate(changed.question, chunks)
             if verdict.answer_present is not has_answer:
                 wrong.append(f"{changed.question} <- {changed.text}")
-        right = share_of(total - len(wrong), total)
-        result = KindResult(kind=kind, answers=has_answer, right=right, wrong=tuple(wrong[:3]))
-        kinds.append(result)
+        kinds.append(
+            KindResult(
+                kind=kind,
+                answers=has_answer,
+                right=share_of(total - len(wrong), total),
+                wrong=tuple(wrong[:_EXAMPLES]),
+            )
+        )
     return SelfTest(validator=validator.name, questions=len(pairs), seed=seed, kinds=tuple(kinds))
 
 
+_EXAMPLES = 3
+"""Wrong pairs of a kind that are shown."""
 _MOST_PASSAGES_BESIDE = 3
 """Passages of other documents beside the one that is tested."""
 _NAME = re.compile(r"(?<!^)\b[A-Z][\w'’-]*[a-z0-9][\w'’-]*(?: [A-Z][\w'’-]+)*")
@@ -129,18 +139,24 @@ class _Rules(Record, kw_only=False):
     draw: random.Random
 
     def chunks(self, pair: AnsweredQuestion, text: str) -> list[Chunk]:
-        """A text, and beside it passages of other documents that do not hold the answer."""
+        """A text, and beside it passages of other documents that do not hold the answer.
+
+        A validator compares a chunk with those beside it: alone it would be judged otherwise.
+        """
         elsewhere = [candidate for candidate in self.pairs if candidate.document != pair.document]
-        drawn = self.draw.sample(elsewhere, min(_MOST_PASSAGES_BESIDE, len(elsewhere)))
+        count = min(_MOST_PASSAGES_BESIDE, len(elsewhere))
         answer = pair.answer.lower()
         chunks = [Chunk(id="c0", text=text)]
-        for passage in drawn:
-            if answer not in passage.text.lower():
-                chunks.append(Chunk(id=f"c{len(chunks)}", text=passage.text))
+        for drawn_pair in self.draw.sample(elsewhere, count):
+            if answer not in drawn_pair.text.lower():
+                chunks.append(Chunk(id=f"c{len(chunks)}", text=drawn_pair.text))
         return chunks
 
     def worded(self, kind: str, pair: AnsweredQuestion) -> QuestionAndText | None:
         """The question as it is, and a text that says nothing of the answer.
+
+        None where the wording needs what the pair does not have, such as the passage without its
+        answer.
 
         Args:
             kind: one of those with wordings in ``self_test.toml``.
@@ -165,10 +181,10 @@ class _Rules(Record, kw_only=False):
 
     def entity(self, pair: AnsweredQuestion) -> QuestionAndText | None:
         """Another name in the question, one that the passage does not hold."""
-        shared = _shared(pair, _names(pair.question))
-        if not shared:
+        names = _changeable(pair, _names(pair.question))
+        if not names:
             return None
-        name = self.draw.choice(shared)
+        name = self.draw.choice(names)
         new_name = self._other_name(pair, name)
         if new_name is None:
             return None
@@ -193,17 +209,20 @@ class _Rules(Record, kw_only=False):
 
     def number(self, pair: AnsweredQuestion) -> QuestionAndText | None:
         """Another number or year in the question, one that the passage does not hold."""
-        shared = _shared(pair, _NUMBER.findall(pair.question))
-        if not shared:
+        numbers = _changeable(pair, _NUMBER.findall(pair.question))
+        if not numbers:
             return None
-        number = self.draw.choice(shared)
+        number = self.draw.choice(numbers)
         new_number = self._stepped(number)
         if new_number in pair.text:
             return None
         return _with_question_changed(pair, number, new_number)
 
     def _stepped(self, number: str) -> str:
-        """A number, or an identifier with digits, with another last digit."""
+        """A number, or an identifier with digits, with another last digit.
+
+        So near a number reads like the right one, and no step is 10: it is another digit for sure.
+        """
         step = self.draw.choice((1, 2, 3, 5))
 
         def next_digit(digit: re.Match[str]) -> str:
@@ -214,11 +233,12 @@ class _Rules(Record, kw_only=False):
     def identifier(self, pair: AnsweredQuestion) -> QuestionAndText | None:
         """Another identifier in the passage: INC-48231 for INC-48213."""
         with_digits = [name for name in identifiers(pair.question) if re.search(r"\d", name)]
-        shared = _shared(pair, with_digits)
-        if not shared:
+        changeable = _changeable(pair, with_digits)
+        if not changeable:
             return None
-        identifier = self.draw.choice(shared)
-        text = pair.text.replace(identifier, self._stepped(identifier))
+        identifier = self.draw.choice(changeable)
+        new_identifier = self._stepped(identifier)
+        text = pair.text.replace(identifier, new_identifier)
         return QuestionAndText(pair.question, text)
 
     def template(self, pair: AnsweredQuestion) -> QuestionAndText | None:
@@ -227,10 +247,13 @@ class _Rules(Record, kw_only=False):
         if answer is None:
             return None
         words_of_question = [*_names(pair.question), *_NUMBER.findall(pair.question)]
-        shared = [word for word in _shared(pair, words_of_question) if word in answer.text]
-        if not shared:
+        changeable: list[str] = []
+        for word in _changeable(pair, words_of_question):
+            if word in answer.text:
+                changeable.append(word)
+        if not changeable:
             return None
-        word = self.draw.choice(shared)
+        word = self.draw.choice(changeable)
         new_word: str | None
         if word[0].isdigit():
             new_word = self._stepped(word)
@@ -238,7 +261,8 @@ class _Rules(Record, kw_only=False):
             new_word = self._other_name(pair, word)
         if new_word is None:
             return None
-        return answer._replace(text=answer.text.replace(word, new_word))
+        text = answer.text.replace(word, new_word)
+        return QuestionAndText(answer.question, text)
 
     def negation(self, pair: AnsweredQuestion) -> QuestionAndText | None:
         """The question with "not": "Which rooms are heated?" -> "Which rooms aren't heated?"."""
@@ -270,13 +294,20 @@ class _Rules(Record, kw_only=False):
         return QuestionAndText(pair.question, text)
 
 
-def _shared(pair: AnsweredQuestion, words: Sequence[str]) -> list[str]:
+def _changeable(pair: AnsweredQuestion, words: Sequence[str]) -> list[str]:
     """The words that the passage holds beside its answer: to change them keeps the answer."""
-    return [word for word in words if word in pair.text and word not in pair.answer]
+    changeable: list[str] = []
+    for word in words:
+        if word in pair.text and word not in pair.answer:
+            changeable.append(word)
+    return changeable
 
 
 def _names(text: str) -> list[str]:
-    """Words with a capital, those that follow each other as one name."""
+    """Words with a capital, those that follow each other as one name.
+
+    "The" and its like have a capital at the beginning of a sentence, and are no names.
+    """
     common = function_words()["en"].split()
     names: list[str] = []
     for name in _NAME.findall(text):
@@ -288,6 +319,7 @@ def _names(text: str) -> list[str]:
 
 def _with_question_changed(pair: AnsweredQuestion, old: str, new: str) -> QuestionAndText:
     """The question with a new word in the place of an old one, and its passage as it is."""
+    # A function, for a new word as text would be read for backslashes.
     question = re.sub(rf"\b{re.escape(old)}\b", lambda _: new, pair.question, count=1)
     return QuestionAndText(question, pair.text)
 
@@ -390,7 +422,10 @@ def _answered_question(case: Case, texts: Mapping[str, str]) -> AnsweredQuestion
 
 
 def _passage_with(text: str, document: str) -> str:
-    """The first window of a document that holds a text; the whole document where none does."""
+    """The first window of a document that holds a text; the whole document where none does.
+
+    A validator is asked about passages as retrievers give them, not about whole documents.
+    """
     for window in windows_of(document, characters=_LONGEST_PASSAGE):
         passage = document[window.start : window.end]
         if text in passage:

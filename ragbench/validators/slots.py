@@ -30,6 +30,9 @@ _WORDS = Patterns("ragbench.validators", "slots", flags=re.IGNORECASE)
 def unbound(query: str, text: str, quoted: str, rules: Sequence[str]) -> str:
     """Why a chunk leaves a slot of a question unbound, in words; empty where it leaves none.
 
+    A near miss reads like an answer: it shares nearly all words with the question. A slot that it
+    leaves unbound is what tells the two apart.
+
     Args:
         query: the question.
         text: of the chunk.
@@ -47,9 +50,13 @@ def unbound(query: str, text: str, quoted: str, rules: Sequence[str]) -> str:
 
 @lru_cache(maxsize=1024)
 def _applicable_rules(query: str) -> frozenset[str]:
-    """The rules that are about something in a question, by name."""
+    """The rules that are about something in a question, by name.
+
+    It depends on the question alone, and is looked up once for all of its chunks.
+    """
     names: set[str] = set()
     if query:
+        # These look into the question themselves.
         names.update(("unknown", "cause", "comparison", "definition", "life", "row"))
     if identifiers(query):
         names.add("identifier")
@@ -61,11 +68,15 @@ def _applicable_rules(query: str) -> frozenset[str]:
         names.add("predicate")
         # "No, only in 1997" answers it, in other numbers and in opposite words.
         return frozenset(names)
-    if _WORDS["number"].search(_normalised(query)) and not _WORDS["own_case"].search(query):
+    has_number = _WORDS["number"].search(_normalised(query)) is not None
+    # A rule answers "I drove 240 km: what do I get?" without that number.
+    is_about_own_case = _WORDS["own_case"].search(query) is not None
+    if has_number and not is_about_own_case:
         names.add("number")
     if _NAME.search(query, 1):  # the first word has a capital in any case
         names.add("entity")
-    if _opposites().keys() & _words_with_neighbours(query).keys():
+    stems = _words_with_neighbours(query).keys()
+    if not stems.isdisjoint(_opposites()):
         names.add("opposite")
     return frozenset(names)
 
@@ -113,10 +124,16 @@ def identifiers(text: str) -> tuple[str, ...]:
 
 
 def _is_identifier(word: str) -> bool:
-    """Whether a word has letter and digit, an underscore, dashes before it or inner dots."""
+    """Whether a word has letter and digit, an underscore, dashes before it or inner dots.
+
+    A digit counts beside ASCII letters alone: in a script without spaces, such as Chinese, a whole
+    clause with a digit looks like one word.
+    """
     if _PLAIN.fullmatch(word):
         return False
-    if word.isascii() and re.search(r"[a-zA-Z]", word) and re.search(r"\d", word):
+    has_letter = re.search(r"[a-zA-Z]", word) is not None
+    has_digit = re.search(r"\d", word) is not None
+    if word.isascii() and has_letter and has_digit:
         return True
     if "_" in word or _FLAG.match(word):
         return True
@@ -142,7 +159,9 @@ def _other_identifier(query: str, text: str, quoted: str) -> Iterator[str]:
 def _is_rival(identifier: str, rival: str) -> bool:
     """Whether one identifier may stand where another does, since both are of one form.
 
-    INC-48213 and INC-48231 are, load_config and save_config, api.v1.users and api.v1.orders.
+    INC-48213 and INC-48231 are, load_config and save_config, api.v1.users and api.v1.orders. A
+    text that names a rival answers the question for the wrong thing; any other identifier in it
+    says nothing.
     """
     if _FLAG.match(identifier):
         return _FLAG.match(rival) is not None
@@ -167,7 +186,7 @@ def _is_rival(identifier: str, rival: str) -> bool:
 
 
 def _without_digits(word: str) -> str:
-    """A word with a 0 in the place of each number."""
+    """A word with a 0 in the place of each number: INC-48213 and INC-7 are both INC-0."""
     return re.sub(r"\d+", "0", word)
 
 
@@ -180,6 +199,8 @@ def _form(part: str) -> str:
 
 Neighbour = tuple[str, str]
 """The word ``"before"`` or ``"behind"`` another one: which of both, and its stem."""
+_REACH_OF_NEIGHBOUR = 30
+"""Characters beside a place that are looked at for its neighbour: room for one long word."""
 
 
 def _other_number(query: str, text: str, quoted: str) -> Iterator[str]:
@@ -198,7 +219,7 @@ def _other_number(query: str, text: str, quoted: str) -> Iterator[str]:
             continue
         rivals: list[str] = []
         if _is_year(number):
-            rivals += filter(_is_year, _WORDS["number"].findall(plain_text))
+            rivals += _years(plain_text)
         neighbours = _neighbours(question, match.span())
         for candidate in _WORDS["number"].finditer(plain_quote):
             if neighbours & _neighbours(plain_quote, candidate.span()):
@@ -207,6 +228,11 @@ def _other_number(query: str, text: str, quoted: str) -> Iterator[str]:
             if rival not in question:
                 yield f"'{number}' is not in this chunk; '{rival}' is"
                 break
+
+
+def _years(text: str) -> list[str]:
+    """The numbers of a normalised text that may be years."""
+    return [number for number in _WORDS["number"].findall(text) if _is_year(number)]
 
 
 _THOUSANDS = re.compile(r"(?<![\d,.])\d{1,3}(?:,\d{3})+(?!,?\d)")
@@ -226,17 +252,21 @@ def _is_year(number: str) -> bool:
 def _neighbours(text: str, span: tuple[int, int]) -> set[Neighbour]:
     """The words right before and right behind a place, by their stems.
 
+    Two numbers or names with the same neighbour say the same of two things: "room 12", "room 14".
+
     Args:
         span: start and end of the place in the text.
     """
     start, end = span
     neighbours: set[Neighbour] = set()
-    before = re.search(r"([^\W\d_]+)\W{1,2}$", text[max(0, start - 30) : start])
-    if before:
-        neighbours.add(("before", _stem(before[1])))
-    behind = re.match(r"[ -]?([^\W\d_]+|[%€$])", text[end : end + 30])
-    if behind:
-        neighbours.add(("behind", _stem(behind[1])))
+    text_before = text[max(0, start - _REACH_OF_NEIGHBOUR) : start]
+    word_before = re.search(r"([^\W\d_]+)\W{1,2}$", text_before)
+    if word_before:
+        neighbours.add(("before", _stem(word_before[1])))
+    text_behind = text[end : end + _REACH_OF_NEIGHBOUR]
+    word_behind = re.match(r"[ -]?([^\W\d_]+|[%€$])", text_behind)
+    if word_behind:
+        neighbours.add(("behind", _stem(word_behind[1])))
     return neighbours
 
 
@@ -244,16 +274,20 @@ def _neighbours(text: str, span: tuple[int, int]) -> set[Neighbour]:
 def _forms(number: str) -> str:
     """An expression for how a number may be written: 1700s and 18th century, 2 and two and II."""
     digits = number.removesuffix("s")
-    if number.endswith("s") and len(digits) == 4:
+    is_decade = number.endswith("s") and len(digits) == 4
+    if is_decade:
+        # Any year of the decade names it: 1987 is in the 1980s.
         decade = digits[:3]
         if not digits.endswith("00"):
             return decade
         century = int(digits[:2]) + 1
         return f"{decade}|{century}th"
     in_digits = rf"(?<!\d){re.escape(digits)}(?!\d)"
-    words = table("ragbench.validators", "slots")["spelled"].split()
-    if digits.isdigit() and int(digits) < len(words):
-        return rf"{in_digits}|\b{words[int(digits)]}\b|\b[ivx]+\b"
+    spelled = table("ragbench.validators", "slots")["spelled"].split()
+    if digits.isdigit() and int(digits) < len(spelled):
+        word = spelled[int(digits)]
+        # Any Roman numeral may be it: where it is not, the chunk is only not objected to.
+        return rf"{in_digits}|\b{word}\b|\b[ivx]+\b"
     return in_digits
 
 
@@ -265,6 +299,8 @@ _COMMON_NEIGHBOURS: set[Neighbour] = {
 """Words before names of any kind: that two names follow them does not make them rivals."""
 _COMMON_LETTERS = 4
 """Letters that two forms of one name share at their beginning: Korea and Korean."""
+_SPELLED_ALIKE = 0.75
+"""Similarity, by `difflib`, from which on two words are two spellings of one name."""
 
 
 def _other_name(query: str, text: str, quoted: str) -> Iterator[str]:
@@ -274,7 +310,8 @@ def _other_name(query: str, text: str, quoted: str) -> Iterator[str]:
     for match in _NAME.finditer(query, 1):
         name = match[0]
         neighbours = _neighbours(query.lower(), match.span()) - _COMMON_NEIGHBOURS
-        if not neighbours or name.lower() in common or _is_in(name, text):
+        is_common_word = name.lower() in common
+        if not neighbours or is_common_word or _is_in(name, text):
             continue
         for candidate in _NAME.finditer(quoted):
             rival = candidate[0]
@@ -286,15 +323,18 @@ def _other_name(query: str, text: str, quoted: str) -> Iterator[str]:
 
 def _is_in(name: str, text: str) -> bool:
     """Whether a word of a text is the name, perhaps spelled otherwise, or is derived from it."""
-    name = _folded(name)
+    folded_name = _folded(name)
     words = set(re.findall(r"[a-z]+", _folded(text)))
-    if any(word[:_COMMON_LETTERS] == name[:_COMMON_LETTERS] for word in words):
+    beginning = folded_name[:_COMMON_LETTERS]
+    if any(word[:_COMMON_LETTERS] == beginning for word in words):
         return True
-    return bool(get_close_matches(name, words, n=1, cutoff=0.75))
+    similar_words = get_close_matches(folded_name, words, n=1, cutoff=_SPELLED_ALIKE)
+    return bool(similar_words)
 
 
 def _folded(text: str) -> str:
-    """A text in small letters, without accents."""
+    """A text in small letters, without accents: names are often written without theirs."""
+    # NFKD parts a letter from its accent, which is then a combining character.
     decomposed = normalize("NFKD", text.casefold())
     return "".join([letter for letter in decomposed if not combining(letter)])
 
@@ -326,7 +366,10 @@ def _opposite(query: str, text: str, quoted: str) -> Iterator[str]:
 
 @lru_cache(maxsize=1024)
 def _words_with_neighbours(text: str) -> Mapping[str, _Word]:
-    """The words of a text by their stems; articles do not count as neighbours."""
+    """The words of a text by their stems; articles do not count as neighbours.
+
+    So "the first director" and "a last director" have the same neighbour.
+    """
     plain = re.sub(r"\b(?:the|an?) ", "", text.lower())
     words: dict[str, _Word] = {}
     for match in re.finditer(r"[a-z]+", plain):
@@ -337,7 +380,7 @@ def _words_with_neighbours(text: str) -> Mapping[str, _Word]:
 
 @cache
 def _opposites() -> Mapping[str, Mapping[str, bool]]:
-    """The opposites of each word, by stems; each pair stands there both ways.
+    """The opposites of each word, by stems; each pair is there both ways.
 
     True for those that are opposites anywhere, as verbs are; others are so only beside the same
     word: the first director, the last director.
@@ -370,8 +413,9 @@ _AFFIRMED = 0.6
 def _affirms(query: str, text: str, quoted: str) -> Iterator[str]:
     """The question asks what is not so, and the sentence says the same without any denial."""
     query_tokens = frozenset(parse_question(_WORDS["not"].sub(" ", query)).tokens)
-    shared = len(query_tokens.intersection(tokenise(quoted)))
-    if shared >= _AFFIRMED * len(query_tokens) and not _WORDS["denies"].search(quoted):
+    shared = query_tokens.intersection(tokenise(quoted))
+    says_the_same = len(shared) >= _AFFIRMED * len(query_tokens)
+    if says_the_same and not _WORDS["denies"].search(quoted):
         yield "it says what is so, and the question asks what is not"
 
 
@@ -382,12 +426,16 @@ _MOST_NEW_WORDS = 3
 def _says_unknown(query: str, text: str, quoted: str) -> Iterator[str]:
     """The sentences say that it is unknown, and hardly more."""
     unknown = _WORDS["unknown"].search(quoted)
-    if unknown is None or unknown[0].split()[-1].lower() in query.lower():
+    if unknown is None:
+        return
+    last_word = unknown[0].split()[-1].lower()
+    if last_word in query.lower():
         return  # a question about what is unknown
     around = f"{quoted[: unknown.start()]} {quoted[unknown.end() :]}"
     new_tokens = set(parse_question(around).tokens).difference(tokenise(query))
     if len(new_tokens) <= _MOST_NEW_WORDS:
-        yield f"it says '{unknown[0].strip(' :')}'"
+        phrase = unknown[0].strip(" :")
+        yield f"it says '{phrase}'"
 
 
 _KINDS_OF_ANSWERS = ("date", "time", "number")
@@ -405,13 +453,14 @@ def _lacks_kind(query: str, text: str, quoted: str) -> Iterator[str]:
 
 
 class _Direction(NamedTuple):
-    """Of a cause and its effect, which one is asked for."""
+    """Of a cause and its effect, which one is asked for: names of expressions in ``slots.toml``."""
 
-    asked: str
+    question: str
     """The expression for such a question."""
     wrong: str
     """The one for words that tell the other of the two: in "rust causes leaks" no cause of rust."""
     right: str
+    """The one for words that tell what is asked: "rust comes from oxygen"."""
     objection: str
 
 
@@ -424,28 +473,36 @@ _DIRECTIONS = (
 def _other_direction(query: str, text: str, quoted: str) -> Iterator[str]:
     """The causes of something are asked for, and its effects are said; or the other way round."""
     for direction in _DIRECTIONS:
-        asked = _WORDS[direction.asked].match(query)
-        if asked is None:
+        question = _WORDS[direction.question].match(query)
+        if question is None:
             continue
-        named = frozenset(parse_question(asked["named"]).tokens)
-        if any(_tells(sentence, named, direction) for sentence in _sentences(text)):
+        topic = question["named"]
+        topic_tokens = frozenset(parse_question(topic).tokens)
+        if any(_tells(sentence, topic_tokens, direction) for sentence in _sentences(text)):
             return
         for sentence in _sentences(quoted):
             verb = _WORDS[direction.wrong].search(sentence)
             if verb is None:
                 continue
-            before = named.intersection(tokenise(sentence[: verb.start()]))
-            if 2 * len(before) >= len(named):
-                yield f"it says what '{asked['named'].strip(' ?')}' {direction.objection}"
+            subject_tokens = tokenise(sentence[: verb.start()])
+            # Half of its words as the subject of the verb are enough: "acid rain" is "the rain".
+            if 2 * len(topic_tokens.intersection(subject_tokens)) >= len(topic_tokens):
+                yield f"it says what '{topic.strip(' ?')}' {direction.objection}"
 
 
-def _tells(sentence: str, named: Set[str], direction: _Direction) -> bool:
-    """Whether a sentence tells what is asked: "oxygen causes rust", "rust is caused by oxygen"."""
-    wrong = _WORDS[direction.wrong].search(sentence)
-    if wrong and not named.isdisjoint(tokenise(sentence[wrong.end() :])):
-        return True
-    right = _WORDS[direction.right].search(sentence)
-    return right is not None and not named.isdisjoint(tokenise(sentence))
+def _tells(sentence: str, topic_tokens: Set[str], direction: _Direction) -> bool:
+    """Whether a sentence tells what is asked: "oxygen causes rust", "rust is caused by oxygen".
+
+    In the first the topic, rust, is the object of the verb of the wrong direction.
+    """
+    wrong_verb = _WORDS[direction.wrong].search(sentence)
+    if wrong_verb is not None:
+        object_tokens = tokenise(sentence[wrong_verb.end() :])
+        if not topic_tokens.isdisjoint(object_tokens):
+            return True
+    if _WORDS[direction.right].search(sentence) is None:
+        return False
+    return not topic_tokens.isdisjoint(tokenise(sentence))
 
 
 def _sentences(text: str) -> list[str]:
@@ -454,22 +511,30 @@ def _sentences(text: str) -> list[str]:
 
 
 def _one_side(query: str, text: str, quoted: str) -> Iterator[str]:
-    """Two things are compared, and the chunk does not name one of them."""
-    compared = _WORDS["compares"].search(query)
-    if compared is None:
+    """Two things are compared, and the chunk does not name one of them.
+
+    Only words that the two do not share name a side: of "red wine and white wine" not "wine".
+    """
+    comparison = _WORDS["compares"].search(query)
+    if comparison is None:
         return
-    tokens = {side: set(parse_question(compared[side]).tokens) for side in ("one", "other")}
-    for side, against in (("one", "other"), ("other", "one")):
-        own_tokens = tokens[side] - tokens[against]
-        if own_tokens and not _is_named(compared[side], own_tokens, text):
-            yield f"'{compared[side].strip()}' is not in this chunk"
+    left = comparison["one"]
+    right = comparison["other"]
+    left_tokens = set(parse_question(left).tokens)
+    right_tokens = set(parse_question(right).tokens)
+    sides = ((left, left_tokens - right_tokens), (right, right_tokens - left_tokens))
+    for name, own_tokens in sides:
+        if own_tokens and not _is_named(name, own_tokens, text):
+            yield f"'{name.strip()}' is not in this chunk"
 
 
 def _is_named(name: str, tokens: Set[str], text: str) -> bool:
     """Whether a chunk holds one of the tokens of a name, or the name in other joints: t-DPT."""
     if not tokens.isdisjoint(tokenise(text)) or _is_in(name, text):
         return True
-    return re.sub(r"\W+", "", name).lower() in re.sub(r"\W+", "", text).lower()
+    name_letters = re.sub(r"\W+", "", name).lower()
+    text_letters = re.sub(r"\W+", "", text).lower()
+    return name_letters in text_letters
 
 
 def _undefined(query: str, text: str, quoted: str) -> Iterator[str]:
@@ -477,18 +542,18 @@ def _undefined(query: str, text: str, quoted: str) -> Iterator[str]:
 
     "Unlike photosynthesis, respiration takes place in the mitochondria" says what respiration is.
     """
-    asked = _WORDS["asks_definition"].match(query)
-    if asked is None:
+    question = _WORDS["asks_definition"].match(query)
+    if question is None:
         return
-    named = asked["named"]
-    tokens = set(parse_question(named).tokens)
-    if not _is_named(named, tokens, text):
-        yield f"'{named}' is not in this chunk"
+    term = question["named"]
+    tokens = set(parse_question(term).tokens)
+    if not _is_named(term, tokens, text):
+        yield f"'{term}' is not in this chunk"
         return
-    in_contrast = re.compile(_WORDS["contrast"].pattern + re.escape(named), re.IGNORECASE)
+    in_contrast = re.compile(_WORDS["contrast"].pattern + re.escape(term), re.IGNORECASE)
     without_contrasts, contrasts = in_contrast.subn(" ", text)
-    if contrasts and not _is_named(named, tokens, without_contrasts):
-        yield f"it names '{named}' only beside another thing"
+    if contrasts and not _is_named(term, tokens, without_contrasts):
+        yield f"it names '{term}' only beside another thing"
 
 
 _SHORTEST_LIFE = 25
@@ -497,43 +562,55 @@ _LONGEST_LIFE = 110
 
 
 def _life_date(query: str, text: str, quoted: str) -> Iterator[str]:
-    """It is asked when something was, and the only date is that of a birth or a death."""
-    if not (_WORDS["asks_time"].match(query) or _WORDS["asks_date"].match(query)):
+    """It is asked when something was, and the only date is that of a birth or a death.
+
+    "Ada Lovelace (1815-1852) wrote the first program" does not say when she wrote it.
+    """
+    asks_when = _WORDS["asks_time"].match(query) or _WORDS["asks_date"].match(query)
+    asks_about_life = _WORDS["life"].search(query) is not None
+    if not asks_when or asks_about_life:
         return
-    if _WORDS["life"].search(query):
-        return
-    lives = list(filter(_is_life, _WORDS["life_date"].finditer(quoted)))
+    lives: list[str] = []
+    for dates in _WORDS["life_date"].finditer(quoted):
+        if _is_life(dates):
+            lives.append(dates[0])
     if not lives:
         return
     elsewhere = quoted
     for life in lives:
-        elsewhere = elsewhere.replace(life[0], " ")
+        elsewhere = elsewhere.replace(life, " ")
     if not _WORDS["a_date"].search(elsewhere):
-        yield f"its only date is of a life: '{lives[0][0]}'"
+        yield f"its only date is of a life: '{lives[0]}'"
 
 
 def _is_life(dates: re.Match[str]) -> bool:
     """Whether dates are of a life: that of a birth, or two that are a life apart."""
     if dates["birth"] is None:
-        return True
-    return _SHORTEST_LIFE <= int(dates["death"]) - int(dates["birth"]) <= _LONGEST_LIFE
+        return True  # "born in 1815" is written with the word
+    years = int(dates["death"]) - int(dates["birth"])
+    return _SHORTEST_LIFE <= years <= _LONGEST_LIFE
 
 
 def _other_row(query: str, text: str, quoted: str) -> Iterator[str]:
-    """A row of a table is quoted, and neither it nor its header shares a word with the question."""
+    """A row of a table is quoted, and neither it nor its header shares a word with the question.
+
+    Numbers are no such words: those of a question may be in any row.
+    """
     start = text.find(quoted)
-    row = row_around(text, Span(start, start + len(quoted))) if start >= 0 and quoted else None
+    if start < 0 or not quoted:
+        return  # quotes of several places are no row
+    row = row_around(text, Span(start, start + len(quoted)))
     if row is None:
         return
-    said = text[row.span.start : row.span.end]
+    row_text = text[row.span.start : row.span.end]
     if row.header is not None:
-        said += f" {text[row.header.start : row.header.end]}"
-    asked = [token for token in parse_question(query).tokens if not token.isdigit()]
-    if asked and set(asked).isdisjoint(tokenise(said)):
+        row_text += f" {text[row.header.start : row.header.end]}"
+    query_words = {token for token in parse_question(query).tokens if not token.isdigit()}
+    if query_words and query_words.isdisjoint(tokenise(row_text)):
         yield "its row is of another thing"
 
 
-_PREDICATE = 2
+_WORDS_OF_PREDICATE = 2
 """Last words of a question of yes or no that say what is asked of its subject."""
 _BEHIND_NAME = re.compile(r"[A-Z0-9][\w-]* ([a-z]+)")
 """A noun behind a name is its subject, too: "the X200 printer"."""
@@ -545,21 +622,29 @@ def _no_predicate(query: str, text: str, quoted: str) -> Iterator[str]:
     Where no name is in the question, an answer in other words looks the same.
     """
     names = named_words(query)
+    # A text that denies something may answer no in words of its own.
     if not names or _WORDS["denies"].search(text):
         return
-    of_subject = _tokens_of([*names, *_BEHIND_NAME.findall(query)])
-    other = of_subject | _tokens_of(_WORDS["any_feature"].findall(query))
-    asked = [token for token in parse_question(query).tokens if token not in other]
-    predicate = asked[-_PREDICATE:]
-    of_subject.update(asked[:-_PREDICATE])
+    subject_tokens = _tokens_of([*names, *_BEHIND_NAME.findall(query)])
+    verb_tokens = _tokens_of(_WORDS["any_feature"].findall(query))
+    content_tokens: list[str] = []
+    for token in parse_question(query).tokens:
+        if token not in subject_tokens and token not in verb_tokens:
+            content_tokens.append(token)
+    predicate = content_tokens[-_WORDS_OF_PREDICATE:]
+    subject_tokens.update(content_tokens[:-_WORDS_OF_PREDICATE])
     text_tokens = set(tokenise(text))
-    if predicate and of_subject <= text_tokens and text_tokens.isdisjoint(predicate):
+    has_subject = subject_tokens <= text_tokens
+    if predicate and has_subject and text_tokens.isdisjoint(predicate):
         yield "it tells other things of what the question names"
 
 
 def _tokens_of(words: Sequence[str]) -> set[str]:
     """The tokens of several words."""
-    return {token for word in words for token in tokenise(word)}
+    tokens: set[str] = set()
+    for word in words:
+        tokens.update(tokenise(word))
+    return tokens
 
 
 # --- repeated questions
@@ -589,9 +674,9 @@ def without_echo(query: str, text: str) -> str:
     if len(lower_text) != len(text):
         return text  # a letter such as "İ" is two in small letters: positions would move
     letters = list(text)
-    start = 0
-    echo_before = 0
-    blanked = 0
+    start = 0  # of the sentence that holds the echo
+    echo_before = 0  # where the echo before begins
+    blanked = 0  # up to where letters are blanks already
     for echo in re.finditer(re.escape(question) + r"[ ?!.]*", lower_text):
         # The sentence with the question begins behind the mark that ends the one before. Up to the
         # last echo every letter was looked at: a text may be one long sentence full of echoes.
@@ -614,8 +699,9 @@ def without_echo(query: str, text: str) -> str:
             continue
         if promise:
             end += promise.end()
-        first = max(start, blanked)
-        letters[first:end] = " " * (end - first)
+        # Two echoes may be in one sentence: its beginning is blanked once.
+        blank_start = max(start, blanked)
+        letters[blank_start:end] = " " * (end - blank_start)
         blanked = end
     return "".join(letters)
 
@@ -625,6 +711,9 @@ def _is_reply(question: str, behind: str) -> bool:
 
     That is a yes or a no, a number, or two words that the question does not have; neither a promise
     of an answer nor another question.
+
+    Args:
+        behind: what follows the question, cut after some hundred characters.
     """
     if _WORDS["yes"].match(behind):
         return True
@@ -633,7 +722,9 @@ def _is_reply(question: str, behind: str) -> bool:
     if _WORDS["promise"].match(sentence) or is_next_question:
         return False
     new_tokens = set(parse_question(sentence).tokens).difference(tokenise(question))
-    return len(new_tokens) > 1 or any(letter.isdigit() for letter in "".join(new_tokens))
+    if len(new_tokens) > 1:
+        return True
+    return any(letter.isdigit() for letter in "".join(new_tokens))
 
 
 def without_marks(query: str, text: str) -> str:

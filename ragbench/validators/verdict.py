@@ -27,6 +27,7 @@ from ragbench.core.record import Record, replace
 from ragbench.core.validation import (
     AnswerWord,
     AnswerWorth,
+    Conflict,
     EvidenceQuote,
     RetrievalQuality,
     Verdict,
@@ -48,7 +49,10 @@ NOTHING_RELEVANT = "No relevant information found in retrieved data."
 """What the specification demands, word for word, when no chunk is relevant (FR-013)."""
 _QUOTED_CHUNKS = 5
 """Evidence is quoted from so many chunks at most."""
+_LISTED_CHUNKS = 5
+"""Chunks that the message names; the record holds all of them."""
 _WORDS = Patterns("ragbench.validators", "words", "question", re.IGNORECASE)
+"""The expressions for questions, from ``words.toml``."""
 _STATED = 0.5
 """A part is stated somewhere where that is at least as likely as not."""
 
@@ -87,6 +91,7 @@ def settled(question: str, finding: Finding, rule: DecisionRule) -> Finding:
     limits = rule.thresholds
     topic = rule.on_scale(finding.probability)
     if topic < limits.relevant:
+        # Nothing can lower it below relevant again: most chunks need no look at their text.
         if topic == finding.probability:
             return finding
         return replace(finding, probability=topic)
@@ -98,8 +103,10 @@ def settled(question: str, finding: Finding, rule: DecisionRule) -> Finding:
     if opinion is not None and len(split_query(question)) == 1:
         probability = min(topic, rule.on_scale(opinion))
         # A near miss falls below a threshold that the topic reaches: it is not "probably there".
-        reached = limits.present if topic >= limits.present else limits.relevant
-        if probability < reached:
+        highest_reached = limits.relevant
+        if topic >= limits.present:
+            highest_reached = limits.present
+        if probability < highest_reached:
             doubt = _ANSWERS_OTHER
     text = finding.chunk.text
     spans = finding.spans
@@ -108,14 +115,19 @@ def settled(question: str, finding: Finding, rule: DecisionRule) -> Finding:
     # "The shop is open on Sunday" has nothing new, and answers "Is it open?".
     if quoted and _WORDS["asks"].match(question) and not _new_words(question, quoted):
         # A reader that finds the text an answer has read a heading with the sentence below it.
-        end = _end_of_next_sentence(text, spans[-1].end)
-        behind = text[spans[-1].end : end]
-        if finding.answered is not None and len(_new_words(question, behind)) >= _FEWEST_NEW_WORDS:
-            spans = (*spans[:-1], Span(spans[-1].start, end))
+        last_span = spans[-1]
+        end = _end_of_next_sentence(text, last_span.end)
+        behind = text[last_span.end : end]
+        says_more_behind = len(_new_words(question, behind)) >= _FEWEST_NEW_WORDS
+        if finding.answered is not None and says_more_behind:
+            spans = (*spans[:-1], Span(last_span.start, end))
             quoted += behind
         else:
             objection = "it only repeats the question"
-    objection = unbound(question, text, quoted, rule.slots) or objection
+    # What a slot says is more exact than that the question is repeated.
+    slot_objection = unbound(question, text, quoted, rule.slots)
+    if slot_objection:
+        objection = slot_objection
     if objection:
         probability = min(probability, NO_ANSWER)
         doubt = objection
@@ -142,45 +154,62 @@ of a list."""
 def _with_rows(question: str, finding: Finding) -> Finding:
     """The finding with whole rows of tables quoted: label and value, and the header beside them.
 
-    Of rows that share no word with the question none is quoted where another one shares some.
+    A sentence of a table may be several rows, or half of one: a value without its label says
+    nothing. Of rows that share no word with the question none is quoted where another one shares
+    some.
     """
     text = finding.chunk.text
-    rows: list[Span] = []
-    headers: list[Span] = []
-    in_sentences: list[list[Span]] = []
-    for places in (finding.spans, finding.beside):
-        sentences: list[Span] = []
-        for place in places:
-            best = _best_rows(question, text, rows_in(text, place))
-            rows += [row.span for row in best]
-            headers += [row.header for row in best if row.header is not None]
-            if not best:
-                sentences.append(place)
-        in_sentences.append(sentences)
+    rows: list[TableRow] = []
+    spans = _rows_parted(question, text, finding.spans, rows)
+    beside = _rows_parted(question, text, finding.beside, rows)
     if not rows:
         return finding
-    named = [row for row in rows if _shared_words(question, text, row)]
-    spans, beside = in_sentences
+    row_spans = [row.span for row in rows]
+    spans_with_words = [span for span in row_spans if _shared_words(question, text, span)]
+    if spans_with_words:
+        row_spans = spans_with_words
+    headers = [row.header for row in rows if row.header is not None]
     return replace(
         finding,
-        spans=_joined([*spans, *(named or rows)]),
+        spans=_joined([*spans, *row_spans]),
         beside=_joined([*beside, *headers]),
     )
+
+
+def _rows_parted(
+    question: str, text: str, places: Sequence[Span], rows: list[TableRow]
+) -> list[Span]:
+    """The places that are in no table; adds the best row of each other place to ``rows``."""
+    outside: list[Span] = []
+    for place in places:
+        best_rows = _best_rows(question, text, rows_in(text, place))
+        rows += best_rows
+        if not best_rows:
+            outside.append(place)
+    return outside
 
 
 def _best_rows(question: str, text: str, rows: Sequence[TableRow]) -> list[TableRow]:
     """The rows that share most words with a question, without those that name the columns."""
     headers = [row.header for row in rows]
-    inner = [row for row in rows if row.span not in headers]
-    shared = [_shared_words(question, text, row.span) for row in inner]
-    most = max(shared, default=0)
-    return [row for row, count in zip(inner, shared, strict=True) if count == most]
+    best_rows: list[TableRow] = []
+    highest_count = 0
+    for row in rows:
+        if row.span in headers:
+            continue
+        count = _shared_words(question, text, row.span)
+        if count > highest_count:
+            highest_count = count
+            best_rows = []
+        if count == highest_count:
+            best_rows.append(row)
+    return best_rows
 
 
 def _shared_words(question: str, text: str, place: Span) -> int:
-    """How many of the words that a question asks about stand in a part of a text."""
-    asked = set(parse_question(question).tokens)
-    return len(asked.intersection(tokenise(text[place.start : place.end])))
+    """How many of the words that a question asks about are in a part of a text."""
+    question_tokens = set(parse_question(question).tokens)
+    return len(question_tokens.intersection(tokenise(text[place.start : place.end])))
 
 
 def _new_words(question: str, text: str) -> set[str]:
@@ -216,7 +245,7 @@ def decide(
     limits = rule.thresholds
     whole = QueryPart(text=query)
     findings = [settled(query, finding, rule) for finding in ask(whole)]
-    is_unclear = any(warning.kind is WarningKind.UNCLEAR_QUERY for warning in intake.warnings)
+    is_unclear = WarningKind.UNCLEAR_QUERY in [warning.kind for warning in intake.warnings]
     if is_unclear:
         findings = [_doubted(finding, _UNCLEAR) for finding in findings]
     probability = max((finding.probability for finding in findings), default=0.0)
@@ -233,16 +262,21 @@ def decide(
             probability = _of_parts(probability, parts, limits)
     not_stated = [part.text for part in parts if part.probability < limits.present]
     present = probability >= limits.present and bool(findings)
-    doubt = _unreliable(query, findings, rule) if present else ""
+    doubt = ""
+    if present:
+        doubt = _unreliable(query, findings, rule)
     present = present and not doubt
     relevant = _relevant(findings, limits, present=present)
     evidence = tuple(_evidence(relevant))
     word, worth = _in_words(probability, rule, doubt, present=present)
-    quality = RetrievalQuality.POOR
-    if relevant:
-        quality = RetrievalQuality.PARTIAL
-    if present:
-        quality = RetrievalQuality.GOOD
+    all_reasons = [*_reasons_of_parts(parts), *reasons]
+    if doubt:
+        all_reasons.append(f"not judged reliably: {doubt}")
+    all_reasons += _reasons(query, relevant, probability, limits)
+    # Quotes of one chunk are not compared: most cases have no more, and need no look at words.
+    conflicts: tuple[Conflict, ...] = ()
+    if len(relevant) > 1:
+        conflicts = find_conflicts(query, evidence)
     return Verdict(
         query_id="",
         relevant_chunk_ids=tuple([finding.chunk.id for finding in relevant]),
@@ -252,20 +286,24 @@ def decide(
         answer_word=word,
         answer_worth=worth,
         evidence=evidence,
-        retrieval_quality=quality,
+        retrieval_quality=_quality(relevant, present=present),
         message=_message(query, relevant, not_stated, len(parts), present=present),
         validator=validator,
-        reasons=(
-            *_reasons_of_parts(parts),
-            *reasons,
-            *([f"not judged reliably: {doubt}"] if doubt else []),
-            *_reasons(query, relevant, probability, limits),
-        ),
+        reasons=tuple(all_reasons),
         warnings=(*[warning.message for warning in intake.warnings], *warnings),
         inspection=intake.warnings,
-        conflicts=find_conflicts(query, evidence) if len(relevant) > 1 else (),
+        conflicts=conflicts,
         details=dict(details or {}),
     )
+
+
+def _quality(relevant: Sequence[Finding], *, present: bool) -> RetrievalQuality:
+    """How good a retrieval is: whether its chunks hold the answer, or are on the topic at all."""
+    if present:
+        return RetrievalQuality.GOOD
+    if relevant:
+        return RetrievalQuality.PARTIAL
+    return RetrievalQuality.POOR
 
 
 def _in_words(
@@ -288,12 +326,16 @@ def _in_words(
 
 
 def _unreliable(query: str, findings: Sequence[Finding], rule: DecisionRule) -> str:
-    """Why a Yes of a validator that reads words or short texts is not reliable."""
+    """Why a Yes of a validator that reads words or short texts is not reliable; empty where it is.
+
+    A language model reads all of a text: its Yes is never withheld.
+    """
     if not rule.withholds:
         return ""
     best = max(findings, key=lambda finding: finding.probability)
-    # Of a query with several parts each is a question by itself.
-    question = query if len(split_query(query)) == 1 else ""
+    question = query
+    if len(split_query(query)) > 1:
+        question = ""  # each part is a question by itself: no kind of question holds for the query
     return unreliable(question, best.chunk.text, best.spans)
 
 
@@ -307,12 +349,16 @@ class _JudgedPart(NamedTuple):
 
 
 def _judged(part: QueryPart, ask: Ask, rule: DecisionRule) -> _JudgedPart:
-    """The findings for one of several questions, in chunks that name what it is about."""
-    context = set(tokenise(" ".join(part.context)))
+    """The findings for one of several questions, in chunks that name what it is about.
+
+    "When was it sold?" is answered in many chunks: only one that names the X200 answers it here.
+    """
+    context_tokens = set(tokenise(" ".join(part.context)))
     findings: list[Finding] = []
     for finding in ask(part):
-        shared = context.intersection(tokenise(finding.chunk.text))
-        if 2 * len(shared) >= len(context):
+        shared_tokens = context_tokens.intersection(tokenise(finding.chunk.text))
+        # Half of them: a chunk may call a thing by a part of its name.
+        if 2 * len(shared_tokens) >= len(context_tokens):
             findings.append(settled(part.question, finding, rule))
     probability = max((finding.probability for finding in findings), default=0.0)
     return _JudgedPart(part.text, findings, probability)
@@ -345,7 +391,7 @@ def _with_parts(whole: Finding, parts: Sequence[_JudgedPart], limits: Thresholds
 
 
 def _joined(spans: Sequence[Span]) -> tuple[Span, ...]:
-    """In reading order; those that overlap become one."""
+    """Places of a text in reading order; those that overlap become one, so none is quoted twice."""
     joined: list[Span] = []
     for span in sorted(set(spans)):
         if joined and span.start < joined[-1].end:
@@ -358,20 +404,24 @@ def _joined(spans: Sequence[Span]) -> tuple[Span, ...]:
 def _relevant(
     findings: Sequence[Finding], limits: Thresholds, *, present: bool
 ) -> Sequence[Finding]:
-    """The relevant ones, the best first; where the answer is present there is at least one."""
+    """The relevant ones, the best first; where the answer is present there is at least one.
+
+    Where it is present, those that hold it push out those that are only on the topic.
+    """
     # Sorting keeps the order of equals: the retriever's.
     ranked = sorted(findings, key=lambda finding: (-finding.probability, -finding.topic))
     if present:
         sure = [finding for finding in ranked if finding.probability >= limits.present]
         if sure:
             return sure
-    near: list[Finding] = []
+    relevant: list[Finding] = []
     for finding in ranked:
         if max(finding.probability, finding.topic) >= limits.relevant:
-            near.append(finding)
-    if present and not near:
+            relevant.append(finding)
+    if present and not relevant:
+        # The validator says itself that the answer is there: the best chunk must hold it.
         return ranked[:1]
-    return near
+    return relevant
 
 
 def _evidence(relevant: Sequence[Finding]) -> Iterator[EvidenceQuote]:
@@ -405,10 +455,13 @@ def _message(
     if not relevant:
         return NOTHING_RELEVANT
     ids = [finding.chunk.id for finding in relevant]
-    listed = ", ".join(ids[:5])
-    if len(ids) > 5:
-        listed += ", ..."
-    chunks = f"{len(ids)} relevant {'chunk' if len(ids) == 1 else 'chunks'} ({listed})"
+    listed_ids = ", ".join(ids[:_LISTED_CHUNKS])
+    if len(ids) > _LISTED_CHUNKS:
+        listed_ids += ", ..."
+    noun = "chunks"
+    if len(ids) == 1:
+        noun = "chunk"
+    chunks = f"{len(ids)} relevant {noun} ({listed_ids})"
     if present:
         return f"The answer is in the retrieved data: {chunks}."
     best = relevant[0]
@@ -417,8 +470,11 @@ def _message(
         kind = "The answer is there in part"
     elif best.doubt:
         kind = f"A near miss ({best.chunk.id}: {best.doubt})"
-    questions = "; ".join(f"'{question.strip()}'" for question in not_stated or [query])
-    return f"{kind}: {chunks}. Not stated for certain: {questions}."
+    questions = not_stated
+    if not questions:
+        questions = [query]
+    quoted_questions = "; ".join(f"'{question.strip()}'" for question in questions)
+    return f"{kind}: {chunks}. Not stated for certain: {quoted_questions}."
 
 
 def _reasons_of_parts(parts: Sequence[_JudgedPart]) -> Iterator[str]:
@@ -432,9 +488,12 @@ def _reasons(
 ) -> Iterator[str]:
     """How the probability stands to its threshold, and what is said for and against each chunk."""
     present = probability >= limits.present
+    # Where chunks are on the topic and no answer, each has a reason of its own below.
     if present or not relevant:
-        side = "reaches" if present else "stays below"
-        yield f"the probability of an answer, {probability:.2f}, {side} {limits.present:.2f}"
+        verb = "stays below"
+        if present:
+            verb = "reaches"
+        yield f"the probability of an answer, {probability:.2f}, {verb} {limits.present:.2f}"
     for finding in relevant[:_QUOTED_CHUNKS]:
         name = finding.chunk.id
         if finding.reason:
@@ -450,13 +509,13 @@ def _missing(query: str, text: str) -> str:
     """What a chunk does not say of the query, in the query's own words."""
     # "Where can I find the manual?": a text need not say "find".
     asking_tokens = tokenise(table("ragbench.validators", "words", "question")["asking"])
-    content = set(parse_question(query).tokens).difference(asking_tokens)
+    content_tokens = set(parse_question(query).tokens).difference(asking_tokens)
     text_tokens = set(tokenise(text))
-    missing: list[str] = []
+    missing_words: list[str] = []
     for word in dict.fromkeys(re.findall(r"[^\W_][\w'’-]*", query)):
         tokens = tokenise(word)
-        if content.intersection(tokens) and text_tokens.isdisjoint(tokens):
-            missing.append(f"'{word}'")
-    if missing:
-        return f"it does not say {', '.join(missing)}"
+        if content_tokens.intersection(tokens) and text_tokens.isdisjoint(tokens):
+            missing_words.append(f"'{word}'")
+    if missing_words:
+        return f"it does not say {', '.join(missing_words)}"
     return "it names all that is asked about, and its answer is not clear"

@@ -21,6 +21,7 @@ from ragbench.text.sentences import Span, split_sentences
 from ragbench.text.tables import table
 
 _FILE = ("ragbench.validators", "worth")
+"""The package and the name of the table that holds all numbers."""
 LARGEST_POOL = 20
 """Chunks of the largest pools that were measured: more chunks count as so many."""
 
@@ -58,7 +59,8 @@ class Worth(Record):
 
     def logit(self, steep: float, chunks: int) -> float:
         """A validator's own logit on the curve, where it is the best of so many chunks."""
-        return self.slope * steep + self.offset + self.size * math.log(min(chunks, LARGEST_POOL))
+        pool_size = min(chunks, LARGEST_POOL)
+        return self.slope * steep + self.offset + self.size * math.log(pool_size)
 
 
 @lru_cache(maxsize=8)
@@ -69,7 +71,7 @@ def shipped_worth(name: str) -> Worth:
 
 def word_limit(words: tuple[WordLimit, ...], probability: float) -> WordLimit | None:
     """The word for a probability; None where no words were measured."""
-    for limit in words:
+    for limit in words:  # the surest word first
         if probability >= limit.at_least:
             return limit
     return None
@@ -93,6 +95,7 @@ _ROW = re.compile(rf"(?:(?:.*\s)?{_FIGURE}\s+)?{_FIGURE}\W*")
 """A line that ends with two figures, its columns, or is one figure: a cell with a line of its
 own."""
 _BORDERS = re.compile(r"[|\t;]|</?t[dhr][^>]*>|\s%|[$€£¥](?=\s)")
+"""Marks between the cells of a row, and units set apart from their figures."""
 _LONGEST_LABEL = 8
 """Words of a line that may be a label or a heading within a table."""
 _ENDS_SENTENCE = re.compile(r"[.!?]\W*\Z")
@@ -101,13 +104,17 @@ _ENDS_SENTENCE = re.compile(r"[.!?]\W*\Z")
 def unreliable(question: str, text: str, spans: Sequence[Span]) -> str:
     """Why a Yes that rests on these spans of a text is not reliable; empty where nothing says so.
 
+    On such questions and texts a Yes of a validator that reads words or short texts was measured
+    to be worth little, whatever its probability.
+
     Args:
         question: empty where each of its sentences is a question that is judged by itself.
     """
     sentences = 0
     for span in split_sentences(question):
         words = question[span.start : span.end].split()
-        sentences += len(words) > _MOST_WORDS_OF_GREETING
+        if len(words) > _MOST_WORDS_OF_GREETING:
+            sentences += 1
     if sentences > 1:
         return "the question has several sentences"
     if any(_is_in_table(text, span) for span in spans):
@@ -122,14 +129,15 @@ def _is_in_table(text: str, span: Span) -> bool:
     start = 0
     for line in text.splitlines(keepends=True):
         end = start + len(line)
-        if _ROW.fullmatch(_BORDERS.sub(" ", line).strip()):
+        is_row = _ROW.fullmatch(_BORDERS.sub(" ", line).strip()) is not None
+        is_long = len(line.split()) > _LONGEST_LABEL
+        if is_row:
             rows += 1
-        elif len(line.split()) > _LONGEST_LABEL or _ENDS_SENTENCE.search(line):
+        if not is_row and (is_long or _ENDS_SENTENCE.search(line)):
             rows = 0  # a sentence: what is above it is another table
             touches = False
-            start = end
-            continue
-        touches = touches or (start < span.end and span.start < end)
+        elif start < span.end and span.start < end:
+            touches = True
         if rows >= _ROWS and touches:
             return True
         start = end

@@ -74,6 +74,7 @@ GivenCases = str | Path | Iterable[Case | Entry | Mapping[str, object]]
 """A path, an address, or records: cases, cases with what is known of them, dicts."""
 
 Collect = Callable[[Sequence[Metric]], Callable[[CaseRow], None]]
+"""Is given the metrics of a run, and returns what takes the row of each case."""
 _USUAL = EvalSettings()
 _MOST_REPEATS = 20
 """A baseline keeps no more."""
@@ -179,8 +180,11 @@ def evaluate(
         if validator is not None:
             validator = build_validator(validator)
         if judge is not None:
-            named = _default_metrics(cases) if metrics is None else parse_metrics(metrics)
-            metrics = (CORRECTNESS, *named)
+            if metrics is None:
+                metrics_beside = _default_metrics(cases)
+            else:
+                metrics_beside = parse_metrics(metrics)
+            metrics = (CORRECTNESS, *metrics_beside)
         request = RunRequest(
             out=path_of(out),
             rag=cast("RAG | None", rag),
@@ -224,17 +228,23 @@ def _opened_cases(
         from ragbench.io.sources import open_source
 
         source = stack.enter_context(open_source(cases))
+        place = settings.source
+        if place is None:
+            place = str(cases)
         settings = replace(
             settings,
             name=settings.name or dataset_name(str(cases)),
-            source=str(cases) if settings.source is None else settings.source,
+            source=place,
             notes=(*settings.notes, *source.info.notes),
             roles=source.info.roles,
         )
         return source, settings
     if isinstance(cases, Mapping):
         columns = cast("Mapping[str, Any]", cases)
-        cases = rows_of_columns(columns) or _refuse_cases(columns)  # a single case is no list
+        rows = rows_of_columns(columns)
+        if not rows:  # it is a single case, and no list
+            _refuse_cases(columns)
+        cases = rows
     elif not isinstance(cast("Any", cases), Iterable):
         _refuse_cases(cases)
     if isinstance(cases, EntrySource):
@@ -319,18 +329,21 @@ def run_evaluation(cases: Iterable[Case | Entry], request: RunRequest) -> Report
             content=_content_digest(cases, settings),
         )
         loop: LoopThread | None = None
+        in_loop = None
         if rag is not None and rag.is_async:
             from ragbench.core.calling import LoopThread
 
+            # One loop for the whole run: connections of a system belong to the loop of its start.
             loop = LoopThread("ragbench-system")
             stack.callback(loop.stop)
+            in_loop = loop.run
         begun = begin(
             evaluation,
             folder,
             selected,
             stack,
             watch=watch,
-            in_loop=None if loop is None else loop.run,
+            in_loop=in_loop,
             fresh=request.fresh,
             anew=anew,
         )
@@ -409,7 +422,9 @@ def _content_digest(cases: Iterable[Case | Entry], settings: EvalSettings) -> st
     # What failed is asked again, and a corpus may have changed: such a run is always gone through.
     if settings.retry_failed or settings.corpus is not None:
         return ""
-    return cases.content() if isinstance(cases, EntrySource) else ""
+    if not isinstance(cases, EntrySource):
+        return ""  # records of a caller have no file that could be compared
+    return cases.content()
 
 
 def _import_packages(request: RunRequest, evaluation: Evaluation) -> None:
@@ -584,6 +599,7 @@ def _through_stages(
     builder = _builder(cases, begun, collect, running)
 
     def tally(row: RunCase) -> None:
+        """Counts a case that is through all stages; its cells are in the journal by then."""
         builder.add(row, table.matching, journal)
         table.forget(row)
 
@@ -592,8 +608,10 @@ def _through_stages(
             if _has_calls_at_once(begun.stages, running):
                 from ragbench.stages.flow import USUAL_WINDOWS, run_flow
 
-                most = 1 if hears_own_answers else USUAL_WINDOWS
-                run_flow(windows, stages, running, tally, most_windows=most)
+                most_windows = USUAL_WINDOWS
+                if hears_own_answers:
+                    most_windows = 1  # the next questions need the answers of this window
+                run_flow(windows, stages, running, tally, most_windows=most_windows)
             else:
                 run_stages(windows, stages, running, tally)
     except InterruptedRunError:
@@ -663,7 +681,7 @@ def _entries(records: Iterable[object]) -> Iterator[Case | Entry]:
         records = frame.iter_rows(named=True)
     for number, record in enumerate(records, 1):
         if isinstance(record, (Case, Entry)):
-            case = record if isinstance(record, Case) else record.case
+            case = _case_of(record)
             try:  # a record does not check what it is built with
                 decode_case(case.id, encode_case(case))
             except (ValidationError, AttributeError, TypeError, ValueError) as error:
@@ -683,8 +701,15 @@ def _entries(records: Iterable[object]) -> Iterator[Case | Entry]:
     problems.raise_if_any()
 
 
+def _case_of(record: Case | Entry) -> Case:
+    """The case of a record: by itself, or with what was recorded of it."""
+    if isinstance(record, Case):
+        return record
+    return record.case
+
+
 def _plain_values(record: Mapping[Any, Any]) -> dict[str, Any]:
-    """The fields of a record, in Python's own types."""
+    """The fields of a record, in Python's own types: those of NumPy cannot be stored."""
     return {str(name): _plain_value(value) for name, value in record.items()}
 
 
@@ -753,7 +778,5 @@ def _default_metrics(cases: Iterable[Case | Entry]) -> tuple[Metric, ...]:
         return default_metrics(has_hops=info.has_hops, has_expectations=info.has_expectations)
     has_expectations = False
     if isinstance(cases, Sequence):  # others can be read once only, and not here
-        for item in cases:
-            case = item.case if isinstance(item, Entry) else item
-            has_expectations = has_expectations or bool(case.expectations)
+        has_expectations = any(_case_of(record).expectations for record in cases)
     return default_metrics(has_expectations=has_expectations)

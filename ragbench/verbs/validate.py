@@ -82,6 +82,7 @@ MOST_MALFORMED = 0.1
 _EXAMPLES = 5
 """Problems of a dump that its summary lists."""
 _AFTER_STOP = "finished queries are stored in {}. The same command continues"
+"""The message of an interrupted run, with the path of its journal."""
 
 
 class ValidatedQuery(NamedTuple):
@@ -168,6 +169,7 @@ def validate_dump(
     kind = _place_of_calls(engine, workers, judge, is_alone=judge is validator)
     import_packages_of(judge)
     out_path = None if out is None else path_of(out)
+    # Verdicts on other queries of the dump are another run: it is a part of the run's identity.
     selection = limit if sample is None else (sample, seed)
     with ExitStack() as stack:
         if not isinstance(dump, OpenDump):
@@ -309,7 +311,10 @@ class _Judging:
             check_unchanged(split)
 
     def _published(self, dump: RetrievalDump, outcome: Outcome[Verdict]) -> ValidatedQuery:
-        """Counts an outcome, and gives it as it is published."""
+        """Counts an outcome, and gives it as it is published.
+
+        A verdict that cannot be written as JSON is a failure of its query alone.
+        """
         line = b""
         question = {"query_id": dump.query_id, "query": dump.query}
         if outcome.value is not None:
@@ -386,9 +391,10 @@ class _Judging:
             raise DataError(dump.problems.items or [no_query])
         doctor.distances = dump.mapping.scores is ScoreKind.DISTANCE
         mapping = asdict(dump.mapping)
-        mapping_texts: dict[str, str | None] = {}
+        mapping_texts: dict[str, str | None] = dict.fromkeys(mapping)
         for name, value in mapping.items():
-            mapping_texts[name] = None if value is None else str(value)
+            if value is not None:
+                mapping_texts[name] = str(value)
         shares: tuple[RequiredShare, ...] = ()
         if dump.malformed or tally.failed or demands != Demands():
             shares = tuple(_shares(tally, demands, dump.malformed))
@@ -414,7 +420,7 @@ class _Judging:
             answer_present=share_of(tally.present, tally.verdicts),
             words=tally.by_word(),
             quality=dict(tally.quality),
-            warnings=tuple(_warnings(tally)) if tally.warned else (),
+            warnings=tuple(_warnings(tally)),
             problems=tuple(map(str, dump.problems.items[:_EXAMPLES])),
             failures=tuple(tally.failures),
             details=dict(sorted(tally.details.items())),
@@ -518,6 +524,7 @@ def _shares(tally: ValidationTally, demands: Demands, malformed: int) -> Iterato
 
 def _least_share(name: str, least: float, count: int, total: int) -> RequiredShare:
     """A share that must not be smaller; one of nothing is not reached."""
-    share = count / total if total else None
-    is_met = share is not None and share >= least
-    return RequiredShare(name=name, wanted=least, found=share, is_met=is_met)
+    if not total:
+        return RequiredShare(name=name, wanted=least, found=None, is_met=False)
+    share = count / total
+    return RequiredShare(name=name, wanted=least, found=share, is_met=share >= least)

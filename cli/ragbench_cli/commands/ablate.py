@@ -12,6 +12,7 @@ import typer
 
 from ragbench.core.ablation import Ablation
 from ragbench.core.chat import Price
+from ragbench.core.metric import Metric
 from ragbench.core.record import Record, replace
 from ragbench.errors import ConfigError
 from ragbench.ledger.folder import RunFolder, read_manifest
@@ -139,18 +140,28 @@ def command(
         if score_file is None and _asks_elsewhere(variants):
             score_file = run / "reranker_scores.sqlite"
         store = stack.enter_context(ScoreStore(score_file))
-        cases = read_manifest(RunFolder(path=run).manifest).dataset.cases
-        total = min(cases, options.limit or cases)
+        total = read_manifest(RunFolder(path=run).manifest).dataset.cases
+        if options.limit is not None:
+            total = min(total, options.limit)
+        metrics: tuple[Metric, ...] | None = None
+        if options.metrics is not None:
+            metrics = parse_metrics(options.metrics)
         bars = stack.enter_context(console.progress(shown=not output.json))
+
+        def advance(count: int) -> None:
+            """Shows how many cases are through all variants."""
+            if bars is not None:
+                bars(Progress("ablate", total, count))
+
         ablation = ablate(
             run,
             variants,
-            metrics=None if options.metrics is None else parse_metrics(options.metrics),
+            metrics=metrics,
             counter=counter,
             limit=options.limit,
             scores=store,
             concurrency=options.concurrency,
-            advance=lambda count: bars and bars(Progress("ablate", total, count)),
+            advance=advance,
             rag=None if system is None else system.rag,
             price=price,
         )
@@ -182,5 +193,12 @@ def _is_dead(ablation: Ablation) -> bool:
     """Whether a stage that was asked gave nothing at all."""
     if all(variant.failed == ablation.replayed for variant in ablation.variants):
         return True
-    answers = [variant.answers for variant in ablation.variants if variant.answers is not None]
-    return bool(answers) and not any(each.answered + each.declined for each in answers)
+    was_asked = False
+    for variant in ablation.variants:
+        answers = variant.answers
+        if answers is None:
+            continue
+        was_asked = True
+        if answers.answered + answers.declined:
+            return False
+    return was_asked

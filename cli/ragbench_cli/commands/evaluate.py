@@ -147,7 +147,7 @@ def _check_repeats(options: EvalOptions, rag: str | None) -> None:
 
 def _check_asking(options: EvalOptions) -> None:
     """Refuses limits of the asking that are out of range."""
-    # Written so that a number that is not one (nan) is refused as well.
+    # Written so that a number that is not one (nan) is refused as well: it is above nothing.
     timeout = options.asking.timeout
     if timeout is not None and not timeout > 0:
         raise ConfigError(f"--timeout must be more than 0 seconds, not {timeout:g}")
@@ -171,9 +171,12 @@ def _concurrency(option: str | None, of_system: int | None) -> int | None:
         return of_system
     if option == "auto":
         return None
-    if not (option.isascii() and option.isdecimal() and int(option)):
+    calls = 0
+    if option.isascii() and option.isdecimal():
+        calls = int(option)
+    if calls < 1:
         raise ConfigError(f"--concurrency must be a number from 1 on, or 'auto', not {option!r}")
-    return int(option)
+    return calls
 
 
 def _ending(
@@ -212,7 +215,9 @@ def _nothing_succeeded(report: Report) -> str:
     for stage in report.stages:
         # An answer that came without contexts is one of a retrieval that did not fail.
         ended_otherwise = stage.measured + stage.abstained + stage.skipped
-        if stage.failed > stage.recorded and not ended_otherwise:
+        # A failure that was recorded is no call of this command.
+        has_failed_calls = stage.failed > stage.recorded
+        if has_failed_calls and not ended_otherwise:
             dead_stages.append(stage.stage)
     if dead_stages:
         return f"no call of {' and '.join(dead_stages)} succeeded."
@@ -224,7 +229,8 @@ def _no_value(report: Report, retry_command: Callable[[], str]) -> str:
     scoring_failures = [group for group in report.failures if group.stage == "score"]
     lost_metrics: list[str] = []
     for summary in report.summaries:
-        if summary.failed and not summary.measured + summary.abstained + summary.unproved:
+        with_result = summary.measured + summary.abstained + summary.unproved
+        if summary.failed and not with_result:
             lost_metrics.append(summary.metric.name)
     if not scoring_failures or not lost_metrics:
         return ""
@@ -251,7 +257,11 @@ def _say_places(report: Report, folder: Path) -> None:
 def _say_next(
     report: Report, place: str, retry_command: Callable[[], str], *, is_asked: bool
 ) -> None:
-    """Names the command that helps most after this run."""
+    """Names the command that helps most after this run.
+
+    Args:
+        is_asked: whether a RAG is asked, whose failures another try may mend; recorded ones stay.
+    """
     from ragbench.core.attribution import LOSSES
 
     if any(is_asked or group.stage == "score" for group in report.failures):
@@ -450,6 +460,8 @@ class _Opened:
         if system.operators is not None:
             self.operators = self._read_operators(system.operators)
         self.bars = stack.enter_context(console.progress(shown=not options.quiet))
+        # A RAG that is asked one question after the other: the progress says once how long that
+        # takes, and what several calls at once would take.
         rag = self.system.rag
         is_in_turn = rag is not None and not rag.bears_calls and options.asking.concurrency is None
         is_plain_run = options.asking.on.engine == "local" and self.system.concurrency is None
@@ -485,7 +497,9 @@ class _Opened:
         from ragbench.stages.rag import chunk_service
 
         rag = self.system.rag
-        service = None if rag is None else chunk_service(rag)
+        service = None
+        if rag is not None:
+            service = chunk_service(rag)
         chat = self.models.chat("post_retrieve")
         return load_post_retrieval(file, Resources(service=service, chat=chat))
 
@@ -558,7 +572,9 @@ class _Opened:
         from ragbench.io.roles import case_roles
 
         roles = self.source.info.roles
-        return case_roles(roles) if self.options.cases.ask_again else roles
+        if self.options.cases.ask_again:
+            return case_roles(roles)
+        return roles
 
     def run(self, folder: Path, collect: Collect) -> Report:
         """Asks as often as is wanted, scores, and puts claims of known truth to the judge."""
@@ -566,7 +582,9 @@ class _Opened:
 
         options = self.options
         judging = self.models.judging
-        is_local = options.asking.on.engine == "local"
+        workers: Workers | None = None
+        if options.asking.on.engine != "local":
+            workers = self._workers()
         request = RunRequest(
             out=folder,
             rag=self.system.rag,
@@ -575,7 +593,7 @@ class _Opened:
             validator=self.validator,
             judging=judging,
             settings=self._settings(),
-            workers=None if is_local else self._workers(),
+            workers=workers,
             fresh=options.keeping.fresh,
             advance=self.bars,
             watch=self.watch,
@@ -640,6 +658,7 @@ class _Opened:
         measuring = self.options.measuring
 
         def traces() -> Iterator[Trace]:
+            """The stored cases; canaries are planted into their texts, once for each metric."""
             return (case.trace for case in open_traces(folder))
 
         canaries = plant_for(report.metrics, traces, measuring.canaries, seed=measuring.seed)

@@ -115,6 +115,7 @@ def command(options: GateOptions, output: GateOutput) -> None:
         config = _demands(options)
         verdict = _verdict(options, config)
     except RagbenchError as error:
+        # After Ctrl-C the same command continues: it writes the files then.
         if not isinstance(error, InterruptedRunError):
             with suppress(RagbenchError):  # where that cannot be written either
                 _explain(output, str(error))
@@ -151,20 +152,23 @@ def _demands(options: GateOptions) -> GateConfig:
     """What the options and the file demand; options that do not go together are refused."""
     from ragbench.gate.config import OPTIONS, demanded
 
-    asks = options.settle or options.reask_baseline
-    has_stray_options = options.ask is not None and not asks
+    asks_again = options.settle or options.reask_baseline
+    has_stray_options = options.ask is not None and not asks_again
     has_stray_limit = options.max_asked is not None and not options.settle
     if has_stray_options or has_stray_limit:
         raise ConfigError(
             "--max-reruns needs --rerun-inconclusive, --rerun-options that or --reask-baseline"
         )
+    limits: dict[str, Sequence[str]] = {}
+    for name in OPTIONS:  # the options that limit a figure, such as --min
+        limits[name] = getattr(options, name) or ()
     config = demanded(
         options.config,
         baseline=options.baseline,
         strict=options.strict,
         must_pass=options.must_pass or (),
         labels=options.labelled.labels or (),
-        **{name: getattr(options, name) or () for name in OPTIONS},
+        **limits,
     )
     if options.settle and config.labels:
         raise ConfigError(
@@ -200,7 +204,9 @@ def _document(verdict: GateResult, labels: Sequence[str]) -> Document:
     from ragbench.views.document import MOST_CHANGED_CASES
     from ragbench.views.gate import gate_document
 
-    book = LabelBook.read(labels) if labels else None
+    book: LabelBook | None = None
+    if labels:
+        book = LabelBook.read(labels)
     run = with_labels(read_run(verdict.run.source), book)
     against = None
     if verdict.baseline is not None:

@@ -92,7 +92,7 @@ def command(options: IndexOptions, json: JsonOption = False) -> None:
       ragbench index --check --store qdrant+http://localhost:6333 --collection faq
     """
     tasks = (options.corpus is not None, options.list_, options.check, options.drop is not None)
-    if sum(tasks) > 1:
+    if tasks.count(True) > 1:
         raise ConfigError("give one of CORPUS, --list, --check and --drop")
     if options.corpus is None:
         _without_corpus(options, json=json)
@@ -142,10 +142,12 @@ def _progress(*, shown: bool) -> Generator[tuple[IndexProgress, Callable[[int], 
         with console.progress(shown=shown) as bars:
 
             def advance(*, documents: int, **_: int) -> None:
+                """Shows how many documents are done."""
                 if bars is not None:
                     bars(Progress("index", total, documents))
 
             def set_total(documents: int) -> None:
+                """Keeps how many there are, which is known once they were all read."""
                 nonlocal total
                 total = documents
 
@@ -160,45 +162,52 @@ def _progress(*, shown: bool) -> Generator[tuple[IndexProgress, Callable[[int], 
 def _collection_name(source: str) -> str:
     """A name for a collection that every store takes, from how the user names the corpus."""
     path = Path(source)
-    name = path.name.split(".")[0] or path.resolve().name
-    if name in ("corpus", "documents"):
+    name = path.name.split(".")[0]
+    if not name:  # of "." and ".."
+        name = path.resolve().name
+    if name in ("corpus", "documents"):  # as many datasets call theirs: the folder tells more
         name = path.resolve().parent.name
-    name = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_")
-    if name[:1].isalpha():
-        return name
-    return f"corpus_{name}".rstrip("_")
+    plain_name = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_")
+    if plain_name[:1].isalpha():
+        return plain_name
+    return f"corpus_{plain_name}".rstrip("_")
 
 
 def _notes(result: IndexResult, *, is_named: bool) -> Iterator[str]:
     """Which embedder was taken; which files of a folder were not read, and what would read them."""
     if not is_named:
-        weight = result.dense_weight
-        count = "" if weight is None else f" count {weight:g} beside words in hybrid searches"
-        yield f"vectors by the embedder '{result.embedder}'{count}; --embedder names another"
+        weight = ""
+        if result.dense_weight is not None:
+            weight = f" count {result.dense_weight:g} beside words in hybrid searches"
+        yield f"vectors by the embedder '{result.embedder}'{weight}; --embedder names another"
     files = result.skipped
     if not files:
         return
-    readable = sum(Path(name).suffix.lower() in CONVERTED for name in files)
+    suffixes = [Path(name).suffix.lower() for name in files]
+    convertible = len([suffix for suffix in suffixes if suffix in CONVERTED])
     install = ""
-    if readable:
-        install = f"; pip install 'ragbench[{EXTRA}]' reads {readable:,} of them"
-    are = " is" if len(files) == 1 else "s are"
+    if convertible:
+        install = f"; pip install 'ragbench[{EXTRA}]' reads {convertible:,} of them"
+    verb = "are"
+    if len(files) == 1:
+        verb = "is"
     yield (
-        f"Warning: {len(files):,} file{are} skipped, only text, Markdown, PDF, HTML and Word are "
-        f"read: {listed(files)}{install}"
+        f"Warning: {counted(len(files), 'file')} {verb} skipped, only text, Markdown, PDF, HTML "
+        f"and Word are read: {listed(files)}{install}"
     )
 
 
 def _without_corpus(options: IndexOptions, *, json: bool) -> None:
     """Does what needs no corpus: one collection dropped or checked, or all of them listed."""
-    if options.drop is None and not (options.check or options.list_):
+    if options.drop is None and not options.check and not options.list_:
         raise ConfigError("there is nothing to index: name a file or folder, or give --list")
     with closing(open_database(options.store)) as database:
         if options.drop is not None:
             _drop(database, options.drop)
         elif options.check:
-            with database.open(options.stored.collection or only_collection(database)) as opened:
-                result = check_index(opened)
+            collection_name = options.stored.collection or only_collection(database)
+            with database.open(collection_name) as collection:
+                result = check_index(collection)
             show(result, partial(typer.echo, result), json=json)
         else:
             for name in database.collections():
@@ -207,18 +216,21 @@ def _without_corpus(options: IndexOptions, *, json: bool) -> None:
 
 def _list(database: Database, name: str, *, json: bool) -> None:
     """Prints a line on a collection."""
-    with database.open(name) as opened:
-        info = opened.info()
-        chunks = opened.count()
+    with database.open(name) as collection:
+        info = collection.info()
+        chunks = collection.count()
+    if json:
+        place_of_words = "store"
+        if info.words is None:
+            place_of_words = "here"
         row = {
             "collection": name,
             "chunks": chunks,
             "embedder": info.made_by.embedder_name,
             "dimension": info.dimension,
             "complete": info.complete,
-            "words": "here" if info.words is None else "store",
+            "words": place_of_words,
         }
-    if json:
         console.print_json(row, in_lines=False)
         return
     line = (
@@ -236,7 +248,9 @@ def _drop(database: Database, name: str) -> None:
     """Removes a collection that ragbench made."""
     names = database.collections()
     if name not in names:
-        existing = f"there are: {', '.join(names)}" if names else "it holds none"
+        existing = "it holds none"
+        if names:
+            existing = f"there are: {', '.join(names)}"
         raise StoreError(f"{database.address}: there is no collection '{name}'; {existing}")
     with sole_writer(database.folder, database.address):
         database.drop(name)
@@ -246,8 +260,12 @@ def _drop(database: Database, name: str) -> None:
 def _summary(result: IndexResult) -> str:
     """How many documents and chunks there are, and what was written."""
     documents = counted(result.documents, "document")
-    empty = f" ({result.empty:,} without text)" if result.empty else ""
-    continued = ", an interrupted indexing continued" if result.continued else ""
+    empty = ""
+    if result.empty:
+        empty = f" ({result.empty:,} without text)"
+    continued = ""
+    if result.continued:
+        continued = ", an interrupted indexing continued"
     return (
         f"{result.collection}: {documents}{empty}, {counted(result.chunks, 'chunk')}: "
         f"{result.written:,} written, {result.unchanged:,} unchanged, {result.removed:,} removed"

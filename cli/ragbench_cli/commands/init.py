@@ -41,6 +41,8 @@ def write_scaffold(
 ) -> tuple[list[str], list[str]]:
     """Writes the files that are not there yet; names those written, and those left as they are.
 
+    A user who runs `init` twice keeps what he edited.
+
     Args:
         force: overwrite those that are there.
         extras: further templates, by what they are asked for with.
@@ -52,13 +54,17 @@ def write_scaffold(
     from ragbench.io.atomic import written_whole
 
     templates = files("ragbench_cli") / "templates"
-    template_names = dict(FILES) if is_project else {}
+    template_names: dict[str, str] = {}
+    if is_project:
+        template_names.update(FILES)
     for extra in extras:
-        template_names[EXTRAS[extra]] = EXTRAS[extra]
+        file_name = EXTRAS[extra]  # of the template and of the file that is written
+        template_names[file_name] = file_name
     files_to_write: dict[str, bytes] = {}
     for name, template in template_names.items():
         files_to_write[name] = (templates / template).read_bytes()
-    files_to_write.update(contents or {})
+    if contents is not None:
+        files_to_write.update(contents)
     files_to_write = _with_schemas(files_to_write)
     written: list[str] = []
     existing: list[str] = []
@@ -126,7 +132,9 @@ def command(options: InitOptions, json: JsonOption = False) -> None:
             meant = did_you_mean(name, EXTRAS)
             raise ConfigError(f"--with must be one of {', '.join(EXTRAS)}, not '{name}'.{meant}")
     folder = options.folder
-    contents = _measured(options.measured) if options.measured else {}
+    contents: dict[str, bytes] = {}
+    if options.measured:
+        contents = _measured(options.measured)
     if options.post_retrieval:
         extras = ["post-retrieval"]
     written, existing = write_scaffold(

@@ -121,7 +121,9 @@ def command(options: ValidateOptions, dump: DumpChoice, validator: CalibratedCho
         if not options.quiet and opened.engine != "local" and opened.source.whole:
             console.say(f"read by this command, not by the workers: {opened.source.whole}")
         # A language model is asked in this process, by threads that wait for its answers.
-        threads = None if opened.may_be_many else workers
+        threads: int | None = None
+        if not opened.may_be_many:
+            threads = workers
         summary = validate_dump(
             opened.source,
             opened.make,
@@ -149,7 +151,10 @@ def command(options: ValidateOptions, dump: DumpChoice, validator: CalibratedCho
 
 
 def _is_same_file(out: Path, dump: Path) -> bool:
-    return out.exists() and dump.exists() and out.samefile(dump)
+    """Whether two paths name one file, by a link perhaps: writing would destroy what is read."""
+    if not out.exists() or not dump.exists():
+        return False
+    return out.samefile(dump)
 
 
 def _page(options: ValidateOptions) -> DumpPage | None:
@@ -251,8 +256,8 @@ def _demands(options: ValidateOptions) -> Demands:
     texts = options.min_quality or ()
     quality: dict[RetrievalQuality, float] = {}
     for text in texts:
-        level, least = _quality(text)
-        quality[level] = least
+        level, least_share = _quality(text)
+        quality[level] = least_share
     if len(quality) < len(texts):
         raise ConfigError(f"--min-quality {', '.join(texts)}: each rating once")
     shares: list[tuple[str, float | None]] = [
@@ -260,7 +265,7 @@ def _demands(options: ValidateOptions) -> Demands:
         ("--min-relevant", options.min_relevant),
         ("--max-malformed", options.max_malformed),
     ]
-    shares += [("--min-quality", least) for least in quality.values()]
+    shares += [("--min-quality", least_share) for least_share in quality.values()]
     for name, share in shares:
         if share is not None and not 0 <= share <= 1:
             raise ConfigError(f"{name} must be a share from 0 to 1, not {share:g}")
@@ -279,10 +284,10 @@ def _quality(text: str) -> tuple[RetrievalQuality, float]:
     name, equals, share = text.partition("=")
     if not equals:
         try:
-            share = str(float(name))
+            share = str(float(name))  # it is a number: a share of Good
             name = RetrievalQuality.GOOD.value
         except ValueError:
-            share = "1"
+            share = "1"  # it is a rating
     levels = {level.value.lower(): level for level in RetrievalQuality}
     try:
         return levels[name.strip().lower()], float(share)
