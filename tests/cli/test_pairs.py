@@ -269,5 +269,5 @@ def test_every_file_of_a_run_is_among_the_written_ones(written: Path) -> None:
 
 
 def test_every_form_of_an_export_is_known_here() -> None:
-    """All but `labels`, the judgements of people without the cases, are written above."""
+    """All but `labels`, the feedback of people in production, are written above."""
     assert sorted(EXPORTS.builtin) == ["csv", "hf", "jsonl", "labels", "parquet", "ragas", "trec"]
