@@ -20,17 +20,13 @@ from ragbench.core.fusion import min_max
 from ragbench.errors import DataError, InterfaceError
 from ragbench.post.rerankers.fusion import standard
 from ragbench.post.rerankers.semantic import lexical_similarity
-from tests.unit.post.builders import FixedScores, chunk, order, query, scored
+from tests.unit.post.builders import FixedScores, Settings, chunk, order, query, scored
 
 LN2 = math.log(2)
 LN3 = math.log(3)
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 AT_NOON = Query(text="q", now=NOON)
 THREE = [chunk("a", score=3.0), chunk("b", score=2.0), chunk("c", score=1.0)]
-
-Settings = str | Mapping[str, Any]
-"""A reranker as a document names it: its name, or its name and its settings."""
-
 
 # --- lexical: BM25 over the candidates
 
