@@ -5,77 +5,126 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.cli.runs import Ragbench, lines
+from tests.cli.runs import Done, Ragbench, lines
 
-ANSWER = "The {0} of the north has {1} rooms."
-OTHERS = [
-    "The help desk is open from 8 to 17.",
-    "The {0} of the north is old, and nobody counts its rooms.",
-]
+WITH_THE_NUMBER = "The {0} of the north has {1} rooms."
+WITHOUT_IT = ("The help desk is open from 8 to 17.", "Nobody counts the rooms of the old {0}.")
+
+
+def query_with_chunks(number: int, *, answer_present: bool) -> dict[str, Any]:
+    """A labelled query, whose answer is in one of its chunks or in none."""
+    thing = f"tower {number}"
+    texts = [text.format(thing) for text in WITHOUT_IT]
+    if answer_present:
+        # The chunk with the answer has each place in turn.
+        texts.insert(number % 3, WITH_THE_NUMBER.format(thing, number + 2))
+    chunks: list[dict[str, Any]] = []
+    for position, text in enumerate(texts):
+        chunks.append({"id": f"c{position}", "text": text, "relevant": "has" in text})
+    return {
+        "query": f"How many rooms does the {thing} of the north have?",
+        "answer_present": answer_present,
+        "chunks": chunks,
+    }
 
 
 def labelled(count: int) -> list[dict[str, Any]]:
-    """Queries of which every second one has its answer in the chunks."""
-    records: list[dict[str, Any]] = []
-    for number in range(count):
-        thing, present = f"tower {number}", number % 2 == 0
-        texts = [text.format(thing) for text in OTHERS]
-        if present:
-            texts.insert(number % 3, ANSWER.format(thing, number + 2))
-        chunks = [
-            {"id": f"c{at}", "text": text, "relevant": "has" in text}
-            for at, text in enumerate(texts)
-        ]
-        query = f"How many rooms does the {thing} of the north have?"
-        records.append({"query": query, "answer_present": present, "chunks": chunks})
-    return records
+    """Queries of which every second one has its answer in the chunks, the first one too."""
+    return [query_with_chunks(number, answer_present=number % 2 == 0) for number in range(count)]
 
 
-def test_a_calibration_is_learned_shown_and_used(ragbench: Ragbench) -> None:
+def calibrate(ragbench: Ragbench, labels: str, *options: str) -> Done:
+    return ragbench("calibrate", labels, "--workers", "1", *options)
+
+
+def test_a_calibration_shows_how_good_it_is(ragbench: Ragbench) -> None:
+    labels = lines("labels.jsonl", labelled(60))
+
+    done = calibrate(ragbench, labels, "-o", "mine.json").ok()
+
+    printed = done.out.splitlines()
+    assert printed[0] == "lexical on 60 labelled queries, 30 with the answer"
+    columns = [line.split() for line in printed]
+    assert ["before", "after,"] in [words[:2] for words in columns]
+    for title in ("answer present", "relevant chunks"):
+        row = printed.index(title)
+        figures = [words[0] for words in columns[row + 1 : row + 4]]
+        assert figures == ["precision", "recall", "calibration"]
+
+
+def test_queries_without_a_label_and_malformed_ones_are_skipped_and_counted(
+    ragbench: Ragbench,
+) -> None:
     labels = lines("labels.jsonl", [*labelled(60), {"query": "no label", "chunks": []}])
     with Path(labels).open("a", encoding="utf-8") as file:
         file.write("{oops")
-    done = ragbench("calibrate", labels, "-o", "mine.json", "--workers", "1").ok()
-    shown = done.out.splitlines()
-    assert shown[0] == "lexical on 60 labelled queries, 30 with the answer"
-    assert "1 without a label: skipped" in shown
-    assert "1 malformed: skipped" in shown
-    assert any(line.split()[:2] == ["before", "after,"] for line in shown)
-    for name in ("answer present", "relevant chunks"):
-        at = shown.index(name)
-        figures = [line.split()[0] for line in shown[at + 1 : at + 4]]
-        assert figures == ["precision", "recall", "calibration"]
-    assert "malformed: labels.jsonl:62: " in done.err
-    dump = lines("dump.jsonl", [{"query_id": "q", **labelled(2)[1]}])
-    plain = ragbench("validate", dump, "--json", "-q")
-    fitted = ragbench("validate", dump, "--json", "-q", "--calibration", "mine.json").ok()
-    first, second = plain.json, fitted.json
-    assert first["answer_probability"] != second["answer_probability"]
-    assert second["answer_present"] is False
-    bounded = ragbench("calibrate", labels, "--max-false-yes", "0.3", "--workers", "1").out
-    assert "cross-validated (--max-false-yes):" in bounded
+
+    done = calibrate(ragbench, labels, "-o", "mine.json").ok()
+
+    printed = done.out.splitlines()
+    assert "1 without a label: skipped" in printed
+    assert "1 malformed: skipped" in printed
+    done.told("malformed: labels.jsonl:62: ")
 
 
-def test_the_same_labels_give_the_same_bytes(ragbench: Ragbench) -> None:
+def test_validate_uses_a_calibration(ragbench: Ragbench) -> None:
+    calibrate(ragbench, lines("labels.jsonl", labelled(60)), "-o", "mine.json").ok()
+    without_answer = query_with_chunks(1, answer_present=False)
+    dump = lines("dump.jsonl", [{"query_id": "q", **without_answer}])
+
+    plain = ragbench("validate", dump, "--json", "-q").json
+    calibrated = ragbench("validate", dump, "--json", "-q", "--calibration", "mine.json").json
+
+    assert calibrated["answer_probability"] != plain["answer_probability"]
+    assert calibrated["answer_present"] is False
+
+
+def test_a_bound_on_false_yes_is_cross_validated(ragbench: Ragbench) -> None:
+    labels = lines("labels.jsonl", labelled(60))
+
+    done = calibrate(ragbench, labels, "--max-false-yes", "0.3")
+
+    assert "cross-validated (--max-false-yes):" in done.out
+
+
+def test_the_same_labels_give_the_same_bytes_with_any_number_of_workers(
+    ragbench: Ragbench,
+) -> None:
     labels = lines("labels.jsonl", labelled(36))
-    for name, workers in (("a.json", "1"), ("b.json", "2")):
-        done = ragbench("calibrate", labels, "-o", name, "--workers", workers, "--json", "-q").ok()
-        value = done.json
-        assert (value["labelled"], value["unlabelled"], value["failed"]) == (36, 0, 0)
-        assert value["report"]["answer_after"]["count"] == 36
-        assert done.err == ""
+
+    ragbench("calibrate", labels, "-o", "a.json", "--workers", "1", "-q").ok()
+    ragbench("calibrate", labels, "-o", "b.json", "--workers", "2", "-q").ok()
+
     assert Path("a.json").read_bytes() == Path("b.json").read_bytes()
 
 
+def test_the_result_in_json_counts_the_labels(ragbench: Ragbench) -> None:
+    labels = lines("labels.jsonl", labelled(36))
+
+    done = calibrate(ragbench, labels, "-o", "mine.json", "--json", "-q").ok()
+
+    assert done.json["labelled"] == 36
+    assert done.json["unlabelled"] == 0
+    assert done.json["failed"] == 0
+    assert done.json["report"]["answer_after"]["count"] == 36
+    assert done.err == ""
+
+
 def test_what_is_not_shown_to_be_better_is_not_written(ragbench: Ragbench) -> None:
-    records = labelled(80)[::2]  # each with its answer, which `lexical` finds .8 to .9 probable
+    """`lexical` finds the answers .8 to .9 probable, and 34 of 40 are there: it fits as it is."""
+    records = [query_with_chunks(2 * number, answer_present=True) for number in range(40)]
     for record in records[::7]:
-        record["answer_present"] = False  # six of forty: the labels fit as it is
+        record["answer_present"] = False
     labels = lines("labels.jsonl", records)
-    done = ragbench("calibrate", labels, "-o", "mine.json", "--json")
-    assert (done.code, Path("mine.json").exists()) == (1, False)
-    assert "mine.json was not written" in done.err
+
+    done = ragbench("calibrate", labels, "-o", "mine.json", "--json").ends(1)
+
+    assert not Path("mine.json").exists()
+    done.told("mine.json was not written")
     assert done.json["report"]["is_better"] is False
+
+
+# --- labels of `ragbench label`
 
 
 def label_line(record: dict[str, Any], value: float | None, by: str = "ann") -> dict[str, Any]:
@@ -96,14 +145,14 @@ def test_labels_of_a_run_give_the_calibration_of_a_dump_with_the_same_labels(
     records = labelled(60)
     for record in records:
         for chunk in record["chunks"]:
-            del chunk["relevant"]  # a label of `ragbench label` says nothing of single chunks
+            # A label of `ragbench label` says nothing of single chunks.
+            del chunk["relevant"]
+    label_lines = [label_line(record, float(record["answer_present"])) for record in records]
     dump = lines("dump.jsonl", records)
-    labels = lines(
-        "labels.jsonl", [label_line(record, float(record["answer_present"])) for record in records]
-    )
+    labels = lines("labels.jsonl", label_lines)
 
-    ragbench("calibrate", dump, "-o", "dump.json", "--workers", "1", "-q").ok()
-    ragbench("calibrate", labels, "-o", "labels.json", "--workers", "1", "-q").ok()
+    calibrate(ragbench, dump, "-o", "dump.json", "-q").ok()
+    calibrate(ragbench, labels, "-o", "labels.json", "-q").ok()
 
     assert Path("labels.json").read_bytes() == Path("dump.json").read_bytes()
 
@@ -117,8 +166,8 @@ def test_labels_of_answers_and_undecided_ones_do_not_count(ragbench: Ragbench) -
     of_answer = {**label_line(records[0], 0.0), "answer": "Two.", "metric": "support"}
     labels = lines("labels.jsonl", [*decided, agreed, partly, *disputed, of_answer])
 
-    done = ragbench("calibrate", labels, "--workers", "1", "--json").ok()
+    done = calibrate(ragbench, labels, "--json").ok()
 
     assert done.json["labelled"] == 38
     assert done.json["unlabelled"] == 2
-    assert "1 label by other metrics left out" in done.err
+    done.told("1 label by other metrics left out")

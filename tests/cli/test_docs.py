@@ -17,65 +17,102 @@ from ragbench_cli.main import app
 ROOT = Path(__file__).parents[2]
 GENERATOR = ROOT / ".ci" / "generate_docs.py"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+EVERY_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
 @pytest.mark.parametrize("name", ["cli.md", "metrics.md", "operators.md", "python.md"])
 def test_a_generated_page_is_up_to_date(name: str) -> None:
     path = ROOT / "docs" / name
+
     expected: dict[Path, str] = runpy.run_path(str(GENERATOR))["pages"]()
+
     assert path.read_text("utf-8") == expected[path], f"run python {GENERATOR.relative_to(ROOT)}"
 
 
 def test_the_index_lists_every_guide() -> None:
-    listed = set(re.findall(r"\]\(([\w-]+\.md)\)", (ROOT / "docs" / "index.md").read_text("utf-8")))
-    there = {path.name for path in (ROOT / "docs").glob("*.md")} - {"index.md"}
-    assert there - listed == set(), "add them to docs/index.md"
+    index = (ROOT / "docs" / "index.md").read_text("utf-8")
+    listed = set(re.findall(r"\]\(([\w-]+\.md)\)", index))
+
+    guides = {path.name for path in (ROOT / "docs").glob("*.md")}
+    assert guides - {"index.md"} - listed == set(), "add them to docs/index.md"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+# --- links
+
+
+def anchors(path: Path) -> set[str]:
+    """The names by which a page's headings are linked."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text("utf-8"), re.MULTILINE)
+    names: set[str] = set()
+    for heading in headings:
+        letters = re.sub(r"[^\w\- ]", "", heading.lower())
+        names.add(letters.replace(" ", "-"))
+    return names
+
+
+@EVERY_PAGE
 def test_links_lead_somewhere(page: Path) -> None:
-    text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
-    for link in re.findall(r"\]\(([^)\s]+)\)", text):
-        target, _, anchor = link.partition("#")
-        if "://" in target:
+    prose = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose):
+        if "://" in link:
             continue
+        target, _, anchor = link.partition("#")
         path = page.parent / target if target else page
         assert path.exists(), f"{page.name} links to {link}"
         if anchor:
             assert anchor in anchors(path), f"{page.name} links to {link}"
 
 
-def commands(page: str) -> Iterator[list[str]]:
-    """The arguments of each command of ragbench on a page, in blocks and in the text."""
-    blocks = re.findall(r"^```\w*\n(.*?)^```", page, re.M | re.S)
-    text = re.sub(r"^```.*?^```", "", page, flags=re.M | re.S)
-    lines = re.findall(r"^(?:\$ )?(ragbench .*)$", "\n".join(blocks).replace("\\\n", " "), re.M)
-    inline = [" ".join(line.split()) for line in re.findall(r"`(ragbench [^`]+)`", text)]
-    for line in [*lines, *(line for line in inline if "..." not in line)]:
-        if "[OPTIONS]" in line:
-            continue
-        yield shlex.split(line.partition(" #")[0].partition(" > ")[0].partition(" | ")[0])[1:]
+# --- commands
+
+FENCE = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_command_on_a_page_exists_with_its_options(page: Path) -> None:
+def command_lines(page: str) -> Iterator[str]:
+    """The commands of ragbench on a page, in blocks of code and in the text."""
+    for block in FENCE.findall(page):
+        on_one_line = block.replace("\\\n", " ")
+        yield from re.findall(r"^(?:\$ )?(ragbench .*)$", on_one_line, re.MULTILINE)
+    for code in re.findall(r"`(ragbench [^`]+)`", FENCE.sub("", page)):
+        # Three dots stand for what the reader fills in.
+        if "..." not in code:
+            yield " ".join(code.split())
+
+
+def words_of(line: str) -> list[str]:
+    """The arguments of a command line, without its comment and where its output goes."""
+    for end in (" #", " > ", " | "):
+        line = line.partition(end)[0]
+    words = shlex.split(line)[1:]
+    return [word for word in words if word != "--traceback"]
+
+
+def error_of_usage(words: list[str]) -> str:
+    """What the program says of these arguments, none of which it acts upon; empty where nothing."""
     program: Any = typer.main.get_command(app)
-    for arguments in commands(page.read_text("utf-8")):
-        name, *rest = [each for each in arguments if each != "--traceback"]
-        if name.startswith("-"):
+    name, *arguments = words
+    command = program.commands[name].loaded()
+    subcommands = getattr(command, "commands", None)
+    if subcommands:
+        if not arguments:
+            return ""
+        command = subcommands[arguments[0]]
+        arguments = arguments[1:]
+    try:
+        command.make_context(name, arguments)
+    except Exception as error:  # noqa: BLE001
+        return str(error)
+    return ""
+
+
+@EVERY_PAGE
+def test_every_command_on_a_page_exists_with_its_options(page: Path) -> None:
+    for line in command_lines(page.read_text("utf-8")):
+        words = words_of(line)
+        is_of_the_program = words[0].startswith("-")
+        if is_of_the_program or "[OPTIONS]" in line:
             continue
-        command = program.commands[name].loaded()
-        if subcommands := getattr(command, "commands", None):
-            if not rest:
-                continue
-            command, rest = subcommands[rest[0]], rest[1:]
-        try:
-            command.make_context(name, rest)
-        except Exception as error:  # noqa: BLE001
-            wrong = re.search("No such option|unexpected extra", str(error))
-            assert wrong is None, f"ragbench {shlex.join(arguments)}: {error}"
-
-
-def anchors(path: Path) -> set[str]:
-    headings = re.findall(r"^#+ (.*)$", path.read_text("utf-8"), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+        error = error_of_usage(words)
+        # A file that a page names need not be there.
+        assert not re.search("No such option|unexpected extra", error), f"{line}: {error}"

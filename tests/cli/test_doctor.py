@@ -24,41 +24,69 @@ REQUIREMENTS = [
 
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """What is installed, by name; the rest is not."""
-    there = {"ragbench": "0.1.0", "orjson": "3.10.7", "numpy": "2.4.0", "sacrebleu": "2.6.0"}
+    """The versions of the packages that are installed; all others are not."""
+    version_of = {
+        "ragbench": "0.1.0",
+        "orjson": "3.10.7",
+        "numpy": "2.4.0",
+        "sacrebleu": "2.6.0",
+    }
 
     def version(name: str) -> str:
-        if name not in there:
+        if name not in version_of:
             raise importlib.metadata.PackageNotFoundError(name)
-        return there[name]
+        return version_of[name]
 
     def requires(name: str) -> list[str]:
         return REQUIREMENTS if name == "ragbench" else []
 
-    where = "ragbench_cli.checks"
-    monkeypatch.setattr(f"{where}.version", version)
-    monkeypatch.setattr(f"{where}.requires", requires)
-    return there
+    monkeypatch.setattr("ragbench_cli.checks.version", version)
+    monkeypatch.setattr("ragbench_cli.checks.requires", requires)
+    return version_of
 
 
-def test_what_is_installed_and_what_is_not(ragbench: Ragbench) -> None:
-    done = ragbench("doctor", "--json")
-    found = checks(done)
-    assert (done.code, done.err) == (0, "")
-    assert found["ragbench"] == ("ok", "0.1.0")
-    assert found["core"] == ("ok", "orjson 3.10.7, numpy 2.4.0")
-    assert found["extra text"] == ("ok", "sacrebleu 2.6.0")
-    without = "without no-such-package: pip install 'ragbench[hf]'"
-    assert found["extra hf"] == ("absent", without)
-    assert found.keys().isdisjoint({"extra dev", "extra all"})
+# --- what is installed
+
+
+def test_doctor_lists_what_is_installed(ragbench: Ragbench) -> None:
+    done = ragbench("doctor", "--json").ok()
+
+    check_of = checks(done)
+    assert check_of["ragbench"] == ("ok", "0.1.0")
+    assert check_of["core"] == ("ok", "orjson 3.10.7, numpy 2.4.0")
+    assert check_of["extra text"] == ("ok", "sacrebleu 2.6.0")
+    assert done.err == ""
+
+
+def test_doctor_says_how_an_extra_is_installed(ragbench: Ragbench) -> None:
+    check_of = checks(ragbench("doctor", "--json").ok())
+
+    command = "pip install 'ragbench[hf]'"
+    assert check_of["extra hf"] == ("absent", f"without no-such-package: {command}")
+
+
+@pytest.mark.parametrize("extra", ["dev", "all"])
+def test_doctor_does_not_list_extras_that_are_no_feature(ragbench: Ragbench, extra: str) -> None:
+    assert f"extra {extra}" not in checks(ragbench("doctor", "--json"))
 
 
 def test_a_missing_core_package_fails(ragbench: Ragbench, installed: dict[str, str]) -> None:
     del installed["orjson"]
+
     done = ragbench("doctor").ends(2, "failed  core")
+
     assert "without orjson: pip install --force-reinstall ragbench" in done.flat
+
+
+def test_where_nothing_is_installed_it_runs_from_its_source(
+    ragbench: Ragbench, installed: dict[str, str]
+) -> None:
     installed.clear()
+
     ragbench("doctor").ok("run from its source")
+
+
+# --- what cannot be imported
 
 
 @pytest.mark.extra("text")
@@ -68,7 +96,7 @@ def test_packages_of_an_extra_are_imported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("extra", "package", "text", "said"),
+    ("extra", "package", "code", "message"),
     [
         (
             "text",
@@ -113,14 +141,15 @@ def test_packages_of_an_extra_are_imported() -> None:
 def test_a_package_that_cannot_be_imported_is_named_with_its_error(
     extra: str,
     package: str,
-    text: str,
-    said: str,
+    code: str,
+    message: str,
     own_modules: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    (own_modules / f"{package}.py").write_text(text, "utf-8")
+    (own_modules / f"{package}.py").write_text(code, "utf-8")
     monkeypatch.syspath_prepend(str(own_modules))
-    assert said in import_problem(extra)
+
+    assert message in import_problem(extra)
 
 
 @pytest.mark.extra("text")
@@ -130,18 +159,34 @@ def test_doctor_names_the_broken_package_of_an_installed_extra(
     (own_modules / "sacrebleu.py").write_text("import no_such_package", "utf-8")
     monkeypatch.syspath_prepend(str(own_modules))
     monkeypatch.setattr("ragbench_cli.checks.import_problem", import_problem)
+
     done = ragbench("doctor", "--json").ends(2)
+
     state, detail = checks(done)["extra text"]
     assert state == "failed"
     assert "'sacrebleu' cannot be imported: it needs 'no_such_package'" in detail
     assert "pip install 'ragbench[text]'" in detail
 
 
-def test_an_extra_lacks_what_a_feature_of_its_package_needs(
-    ragbench: Ragbench, installed: dict[str, str], monkeypatch: pytest.MonkeyPatch
+def test_an_extra_that_does_not_import_fails_and_the_others_are_checked(
+    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem_of = {"text": "sacrebleu is broken"}
+    monkeypatch.setattr(
+        "ragbench_cli.checks.import_problem", lambda extra: problem_of.get(extra, "")
+    )
+
+    done = ragbench("doctor")
+
+    done.ends(2, "failed  extra text", "sacrebleu is broken", "ok      ragbench")
+
+
+@pytest.fixture
+def _remote_needs_fsspec_for_the_web(
+    installed: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other packages bring fsspec, and not what it needs for addresses on the web."""
-    listed = {
+    requirements_of = {
         "ragbench": ['fsspec[http]>=2024.2; extra == "remote"'],
         "fsspec": [
             "aiohttp!=4.0; extra == 'http'",
@@ -149,67 +194,97 @@ def test_an_extra_lacks_what_a_feature_of_its_package_needs(
             "winhttp; sys_platform == 'win32' and extra == 'http'",
         ],
     }
-    monkeypatch.setattr("ragbench_cli.checks.requires", lambda name: listed.get(name))
+    monkeypatch.setattr("ragbench_cli.checks.requires", requirements_of.get)
     installed["fsspec"] = "2026.9.0"
-    found = checks(ragbench("doctor", "--json"))["extra remote"]
-    assert found == ("absent", "without aiohttp: pip install 'ragbench[remote]'")
+
+
+@pytest.mark.usefixtures("_remote_needs_fsspec_for_the_web")
+def test_an_extra_lacks_what_a_feature_of_its_package_needs(ragbench: Ragbench) -> None:
+    check_of = checks(ragbench("doctor", "--json"))
+
+    command = "pip install 'ragbench[remote]'"
+    assert check_of["extra remote"] == ("absent", f"without aiohttp: {command}")
+
+
+@pytest.mark.usefixtures("_remote_needs_fsspec_for_the_web")
+def test_an_extra_with_what_a_feature_of_its_package_needs_is_complete(
+    ragbench: Ragbench, installed: dict[str, str]
+) -> None:
     installed["aiohttp"] = "3.14.5"
-    found = checks(ragbench("doctor", "--json"))["extra remote"]
-    assert found == ("ok", "fsspec 2026.9.0, aiohttp 3.14.5")
+
+    check_of = checks(ragbench("doctor", "--json"))
+
+    assert check_of["extra remote"] == ("ok", "fsspec 2026.9.0, aiohttp 3.14.5")
 
 
-def test_an_extra_that_does_not_import_fails(
-    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        "ragbench_cli.checks.import_problem",
-        lambda extra: "sacrebleu is broken" if extra == "text" else "",
-    )
-    done = ragbench("doctor").ends(2, "failed  extra text", "sacrebleu is broken")
-    assert "ok      ragbench" in done.out  # the rest is checked all the same
-
-
+@pytest.mark.parametrize(("value", "state"), [("true", "off"), ("false", "on")])
 def test_the_telemetry_of_ragas_is_shown(
-    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
+    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch, value: str, state: str
 ) -> None:
-    for value, state in (("true", "off"), ("false", "on")):
-        monkeypatch.setenv("RAGAS_DO_NOT_TRACK", value)
-        assert checks(ragbench("doctor", "--json"))["ragas telemetry"][1].startswith(state)
+    monkeypatch.setenv("RAGAS_DO_NOT_TRACK", value)
+
+    _, detail = checks(ragbench("doctor", "--json"))["ragas telemetry"]
+
+    assert detail.startswith(state)
+
+
+# --- a RAG
 
 
 @pytest.mark.parametrize("rag", ["Plain", "Coroutines"])
 def test_a_rag_is_asked_one_question(ragbench: Ragbench, rag: str) -> None:
-    found = checks(ragbench("doctor", "--rag", f"rags.py:{rag}", "--json").ok())
-    assert found["rag loads"] == ("ok", rag)
-    assert found["rag retrieves"] == ("ok", "1 context, without ids, without scores")
-    assert found["rag generates"] == ("ok", "27 days")
+    check_of = checks(ragbench("doctor", "--rag", f"rags.py:{rag}", "--json").ok())
+
+    assert check_of["rag loads"] == ("ok", rag)
+    assert check_of["rag retrieves"] == ("ok", "1 context, without ids, without scores")
+    assert check_of["rag generates"] == ("ok", "27 days")
 
 
-def test_a_doubt_is_printed_and_a_failure_is_shown_where_it_is(ragbench: Ragbench) -> None:
-    ragbench("doctor", "--rag", own_rag("return '27 days'", "return ['a', 'b']")).ok(
-        "doubt   generation reads", "doubt   retrieval top_k", "ok      retrieval in batches"
-    )
-    asked = ("--question", "Is the desk open?")
-    done = ragbench("doctor", "--rag", "rags.py:Failing", *asked).ends(
-        2, "ok      rag retrieves", "failed  rag generates"
-    )
+def test_a_doubt_is_printed_and_does_not_fail(ragbench: Ragbench) -> None:
+    """The RAG answers without reading its contexts, and retrieves two whatever is asked for."""
+    rag = own_rag("return '27 days'", "return ['a', 'b']")
+
+    done = ragbench("doctor", "--rag", rag)
+
+    done.ok("doubt   generation reads", "doubt   retrieval top_k", "ok      retrieval in batches")
+
+
+def test_a_failure_is_shown_where_it_is(ragbench: Ragbench) -> None:
+    done = ragbench("doctor", "--rag", "rags.py:Failing", "--question", "Is the desk open?")
+
+    done.ends(2, "ok      rag retrieves", "failed  rag generates")
     assert "ValueError: no [bold]desk[/nothing] here" in done.flat
 
 
-def test_a_dataset_is_read_for_what_would_be_scored_wrongly(
-    ragbench: Ragbench, workplace: Path
+# --- a dataset
+
+
+def test_a_dataset_in_order_is_ok(ragbench: Ragbench) -> None:
+    check_of = checks(ragbench("doctor", "--dataset", "office", "--json").ok())
+
+    assert check_of["data reads"] == ("ok", "3 cases, 3 documents")
+    states = [state for name, (state, _) in check_of.items() if name.startswith("data")]
+    assert set(states) == {"ok"}
+
+
+def test_a_question_that_is_asked_twice_is_in_doubt(ragbench: Ragbench) -> None:
+    asks_what_c2_asks = {"id": "c4", "query": "When is the help desk open?", "reference": "never"}
+    lines("office/cases.jsonl", [*CASES, asks_what_c2_asks])
+
+    done = ragbench("doctor", "--dataset", "office/cases.jsonl", "--corpus", "office/corpus.jsonl")
+
+    done.ok("doubt   data questions   1 case (c4) asks what another one asks")
+
+
+@pytest.mark.parametrize(
+    ("dataset", "check"),
+    [("nowhere", "data reads"), ("office", "corpus reads")],
+    ids=["no dataset", "no corpus"],
+)
+def test_a_dataset_or_corpus_that_cannot_be_read_fails(
+    ragbench: Ragbench, dataset: str, check: str
 ) -> None:
-    found = checks(ragbench("doctor", "--dataset", "office", "--json").ok())
-    assert found["data reads"] == ("ok", "3 cases, 3 documents")
-    assert {state for name, (state, _) in found.items() if name.startswith("data")} == {"ok"}
-    again = {"id": "c4", "query": "When is the help desk open?", "reference": "never"}
-    lines(workplace / "office" / "cases.jsonl", [*CASES, again])
-    ragbench("doctor", "--dataset", "office/cases.jsonl", "--corpus", "office/corpus.jsonl").ok(
-        "doubt   data questions   1 case (c4) asks what another one asks"
-    )
+    done = ragbench("doctor", "--dataset", dataset, "--corpus", "nowhere", "--json").refused()
 
-
-def test_a_dataset_or_corpus_that_cannot_be_read_fails(ragbench: Ragbench) -> None:
-    for dataset, failed in (("nowhere", "data reads"), ("office", "corpus reads")):
-        done = ragbench("doctor", "--dataset", dataset, "--corpus", "nowhere", "--json").refused()
-        assert checks(done)[failed][0] == "failed"
+    state, _ = checks(done)[check]
+    assert state == "failed"

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import csv
-from itertools import product
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import pytest
 
-from tests.cli.runs import Ragbench, calls, cases_of, lines, own_rag, report, schema
+from tests.cli.runs import Done, Ragbench, calls, cases_of, lines, own_rag, report, schema
 
 LOGGED = """with open("calls.log", "a") as log:
     print(query, file=log)
@@ -41,93 +39,171 @@ def dataset() -> str:
     return lines("questions.jsonl", CASES)
 
 
-def evaluated(ragbench: Ragbench, dataset: str, *options: str) -> Any:
+def evaluated(ragbench: Ragbench, dataset: str, *options: str) -> Done:
     rag = ("--rag", "own.py:Own", "-m", "answer_rate,retrieval_latency")
-    return ragbench("eval", dataset, *rag, *options)
+    return ragbench("eval", dataset, *rag, "-o", "run", *options).ok()
 
 
-def test_verdicts_and_the_matrix_are_in_every_form_of_the_report(
+VALIDATE = ("--validate", "lexical")
+
+
+# --- the verdicts
+
+
+def test_each_case_has_its_verdict(ragbench: Ragbench, dataset: str) -> None:
+    evaluated(ragbench, dataset, *VALIDATE)
+
+    validator = jsonschema.Draft202012Validator(schema("validation"))
+    *judged_cases, failed_case = cases_of()
+    for case in judged_cases:
+        verdict = case["validation"]
+        validator.validate(verdict)
+        assert verdict["query_id"] == case["id"]
+        assert verdict["answer_present"] is case["id"].startswith("present")
+        assert case["stages"]["validate"] == "measured"
+    assert "validation" not in failed_case
+    assert failed_case["stages"]["validate"] == "failed"
+
+
+def test_the_matrix_of_present_and_answered_is_in_the_report_in_json(
     ragbench: Ragbench, dataset: str
 ) -> None:
-    done = evaluated(ragbench, dataset, "--validate", "lexical", "-o", "run").ok()
-    made = report()
-    jsonschema.Draft202012Validator(schema("report")).validate(made)
-    table = made["validation"]
-    cells = table["matrix"]
-    found = {(cell["answer_present"], cell["answered"]) for cell in cells}
-    assert found == set(product((True, False), repeat=2))
-    assert [(cell["rate"]["count"], cell["rate"]["total"]) for cell in cells] == [(1, 2)] * 4
-    assert (table["validator"], table["verdicts"], table["unmatched"]) == ("lexical", 4, 0)
-    assert table["answer_present"]["count"] == 2
-    for case in cases_of()[:4]:
-        jsonschema.Draft202012Validator(schema("validation")).validate(case["validation"])
-        assert case["validation"]["query_id"] == case["id"]
-        assert case["validation"]["answer_present"] is case["id"].startswith("present")
-        assert case["stages"]["validate"] == "measured"
-    failed = cases_of()[4]
-    assert "validation" not in failed
-    assert failed["stages"]["validate"] == "failed"
-    row = "| yes | abstained | 1 of 2 | 0.500 | 0.013 .. 0.987 | declined though it was there |"
-    assert row in Path("run/report.md").read_text("utf-8").partition("## Validation")[2]
-    rows = [line.split() for line in done.out.splitlines()]
-    assert ["not", "shown", "answered", "1", "of", "2", "0.500", "0.013", "..", "0.987"] in rows
-    assert any(line.startswith("validate  4 done, 1 failed") for line in done.out.splitlines())
+    evaluated(ragbench, dataset, *VALIDATE)
+
+    run_report = report()
+    jsonschema.Draft202012Validator(schema("report")).validate(run_report)
+    validation = run_report["validation"]
+    assert validation["validator"] == "lexical"
+    assert validation["verdicts"] == 4
+    assert validation["unmatched"] == 0
+    assert validation["answer_present"]["count"] == 2
+    cells: set[tuple[bool, bool]] = set()
+    for cell in validation["matrix"]:
+        cells.add((cell["answer_present"], cell["answered"]))
+        assert cell["rate"]["count"] == 1
+        assert cell["rate"]["total"] == 2
+    assert cells == {(True, True), (True, False), (False, True), (False, False)}
 
 
-def test_the_same_command_again_judges_and_calls_nothing(
-    ragbench: Ragbench, dataset: str, monkeypatch: pytest.MonkeyPatch
+def test_the_matrix_is_printed_and_in_the_report_for_people(
+    ragbench: Ragbench, dataset: str
 ) -> None:
-    assert evaluated(ragbench, dataset, "-o", "run").code == 0
-    before = calls()
+    done = evaluated(ragbench, dataset, *VALIDATE)
+
+    section = Path("run/report.md").read_text("utf-8").partition("## Validation")[2]
+    row = "| yes | abstained | 1 of 2 | 0.500 | 0.013 .. 0.987 | declined though it was there |"
+    assert row in section
+    assert "not shown answered 1 of 2 0.500 0.013 .. 0.987" in done.flat
+    assert "validate 4 done, 1 failed" in done.flat
+
+
+# --- the same command again
+
+
+def test_without_a_validator_a_run_has_no_verdicts(ragbench: Ragbench, dataset: str) -> None:
+    evaluated(ragbench, dataset)
+
     assert report()["validation"] is None
     assert "verdict_" not in Path("run/cases.csv").read_text("utf-8").splitlines()[0]
-    # A validator is added to a run that is there: three are asked for again, to compare them.
-    assert evaluated(ragbench, dataset, "-o", "run", "--validate", "lexical").code == 0
-    assert calls() == before + 2
-    first, table = report(), Path("run/cases.csv").read_bytes()
+
+
+def test_a_validator_that_is_added_to_a_run_calls_the_system_for_a_comparison_alone(
+    ragbench: Ragbench, dataset: str
+) -> None:
+    """A system that may have changed is asked for some outcomes again, to compare them."""
+    evaluated(ragbench, dataset)
+    calls_of_first_run = calls()
+
+    evaluated(ragbench, dataset, *VALIDATE)
+
+    assert calls() == calls_of_first_run + 2
+    assert report()["validation"]["verdicts"] == 4
+
+
+def test_the_same_command_again_judges_nothing(
+    ragbench: Ragbench, dataset: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluated(ragbench, dataset, *VALIDATE)
+    first_report = report()
+    first_table = Path("run/cases.csv").read_bytes()
+    # Whoever judged again would fail.
     judge = "ragbench.validators.lexical.LexicalValidator.validate"
-    monkeypatch.setattr(judge, lambda *_: 1 / 0)  # whoever judged again would fail
-    assert evaluated(ragbench, dataset, "-o", "run", "--validate", "lexical").code == 0
-    assert ragbench("report", "run").code == 0
-    assert Path("run/cases.csv").read_bytes() == table
-    again = report()
-    verdicts = next(stage for stage in again["stages"] if stage["stage"] == "validate")
-    assert verdicts["reused"] == verdicts["measured"]
-    assert (again["summaries"], again["validation"]) == (first["summaries"], first["validation"])
+    monkeypatch.setattr(judge, lambda *_: 1 / 0)
+
+    evaluated(ragbench, dataset, *VALIDATE)
+    ragbench("report", "run").ok()
+
+    second_report = report()
+    (validating,) = [stage for stage in second_report["stages"] if stage["stage"] == "validate"]
+    assert validating["reused"] == validating["measured"]
+    assert second_report["summaries"] == first_report["summaries"]
+    assert second_report["validation"] == first_report["validation"]
+    assert Path("run/cases.csv").read_bytes() == first_table
 
 
-def test_what_post_retrieval_leaves_is_judged(ragbench: Ragbench, dataset: str) -> None:
+def test_the_chunks_that_post_retrieval_leaves_are_judged(ragbench: Ragbench, dataset: str) -> None:
     stage = "operators:\n  - {action: filter, type: top_k, k: 1}\n"
     Path("top.yaml").write_text(stage, encoding="utf-8")
-    options = ("-o", "run", "--validate", "lexical")
-    assert evaluated(ragbench, dataset, *options, "--post-retrieval", "top.yaml").code == 0
-    assert len(cases_of()[0]["validation"]["relevance"]) == 1
+
+    evaluated(ragbench, dataset, *VALIDATE, "--post-retrieval", "top.yaml")
+    relevance_of_one = cases_of()[0]["validation"]["relevance"]
     # Other chunks, other verdicts: those from before are not taken.
-    assert evaluated(ragbench, dataset, *options).code == 0
-    assert len(cases_of()[0]["validation"]["relevance"]) == 2
+    evaluated(ragbench, dataset, *VALIDATE)
+    relevance_of_all = cases_of()[0]["validation"]["relevance"]
+
+    assert len(relevance_of_one) == 1
+    assert len(relevance_of_all) == 2
 
 
-def test_cases_csv_says_of_each_query_what_was_judged_and_why(ragbench: Ragbench) -> None:
+# --- cases.csv
+
+
+@pytest.fixture
+def row_of(ragbench: Ragbench) -> dict[str, dict[str, str]]:
+    """The rows of cases.csv by the id of their case."""
     dates = ["The mill was built in 1901.", "The mill was built in 1905."]
-    rows = [
+    answers = [
         {"id": "two dates", "query": "When was the mill built?", "retrieved_contexts": dates},
         {"id": "none", "query": "Who painted the harbour?", "retrieved_contexts": ["It rains."]},
         {"id": "formula", "query": "=1+1", "retrieved_contexts": ["It rains."]},
         {"id": "not retrieved", "query": "When was it sold?", "response": "In 1990."},
     ]
-    ragbench("eval", lines("answers.jsonl", rows), "--validate", "lexical", "-o", "run", "-q").ok()
+    ragbench("eval", lines("answers.jsonl", answers), *VALIDATE, "-o", "run", "-q").ok()
     with Path("run/cases.csv").open(encoding="utf-8", newline="") as file:
-        found = {row["id"]: row for row in csv.DictReader(file)}
-    columns = [name for name in found["none"] if name.startswith("verdict_")]
-    twice, none = found["two dates"], found["none"]
-    assert twice["query"] == "When was the mill built?"
-    assert (twice["verdict_answer_present"], twice["verdict_quality"]) == ("yes", "Good")
-    assert "1901" in twice["verdict_conflicts"] and "1905" in twice["verdict_conflicts"]
-    assert "reaches" in twice["verdict_reasons"]
-    assert (none["verdict_answer_present"], none["verdict_quality"]) == ("no", "Poor")
-    assert none["verdict_message"] == "No relevant information found in retrieved data."
-    assert "stays below" in none["verdict_reasons"]
-    assert none["verdict_conflicts"] == ""
-    # Nothing that a spreadsheet runs, and nothing of what was not judged.
-    assert found["formula"]["query"] == "'=1+1"
-    assert [found["not retrieved"][name] for name in columns] == [""] * len(columns)
+        return {row["id"]: row for row in csv.DictReader(file)}
+
+
+def test_a_query_whose_chunks_contradict_each_other_lists_both(
+    row_of: dict[str, dict[str, str]],
+) -> None:
+    row = row_of["two dates"]
+
+    assert row["query"] == "When was the mill built?"
+    assert row["verdict_answer_present"] == "yes"
+    assert row["verdict_quality"] == "Good"
+    assert "1901" in row["verdict_conflicts"]
+    assert "1905" in row["verdict_conflicts"]
+    assert "reaches" in row["verdict_reasons"]
+
+
+def test_a_query_without_an_answer_in_its_chunks_says_why(
+    row_of: dict[str, dict[str, str]],
+) -> None:
+    row = row_of["none"]
+
+    assert row["verdict_answer_present"] == "no"
+    assert row["verdict_quality"] == "Poor"
+    assert row["verdict_message"] == "No relevant information found in retrieved data."
+    assert "stays below" in row["verdict_reasons"]
+    assert row["verdict_conflicts"] == ""
+
+
+def test_a_query_that_a_spreadsheet_would_run_is_quoted(row_of: dict[str, dict[str, str]]) -> None:
+    assert row_of["formula"]["query"] == "'=1+1"
+
+
+def test_a_query_without_chunks_has_no_verdict(row_of: dict[str, dict[str, str]]) -> None:
+    verdict = {name: value for name, value in row_of["not retrieved"].items() if "verdict_" in name}
+
+    assert len(verdict) > 0
+    assert set(verdict.values()) == {""}

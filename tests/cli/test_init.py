@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -13,56 +14,89 @@ from tests.cli.runs import Ragbench
 EVAL = ("eval", "data", "--rag", "my_rag.py:MyRAG", "--out", "reports/ragbench", "-q")
 
 
-def test_its_gate_fails_when_the_rag_is_broken(
-    ragbench: Ragbench, workplace: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def replace_in(path: Path, text: str, replacement: str) -> None:
+    content = path.read_text("utf-8")
+    assert text in content
+    path.write_text(content.replace(text, replacement), "utf-8")
+
+
+def gate_checks(ragbench: Ragbench, kind: str) -> list[dict[str, Any]]:
+    """The checks of this kind in the verdict on a run that passes."""
+    verdict = ragbench("gate", "reports/ragbench", "--json").ok().json
+    return [check for check in verdict["checks"] if check["kind"] == kind]
+
+
+def test_its_gate_fails_when_the_rag_is_broken(ragbench: Ragbench, workplace: Path) -> None:
     ragbench("init")
-    path = workplace / "my_rag.py"
-    path.write_text(path.read_text("utf-8").replace("(-scores[id_], id_)", "scores[id_]"), "utf-8")
-    assert ragbench(*EVAL, "--top-k", "1").code == 0
+    # The worst document comes first.
+    replace_in(workplace / "my_rag.py", "(-scores[id_], id_)", "scores[id_]")
+    ragbench(*EVAL, "--top-k", "1").ok()
+
     ragbench("gate", "reports/ragbench").ends(1, "recall@5")
 
 
 def test_the_baseline_that_it_explains_works(ragbench: Ragbench, workplace: Path) -> None:
     ragbench("init")
-    assert ragbench(*EVAL).code == 0
-    assert ragbench("baseline", "set", "reports/ragbench").code == 0
+    ragbench(*EVAL).ok()
+    ragbench("baseline", "set", "reports/ragbench").ok()
     path = workplace / "ragbench.yaml"
-    text = path.read_text("utf-8")
-    assert "recall@5: {min: 0.25, max_drop: 0.05}" in text
-    text = text.replace("recall@5: {min: 0.25}\n", "recall@5: {min: 0.25, max_drop: 0.05}\n")
-    path.write_text(text.replace("# baseline:", "baseline:"), "utf-8")
-    checks = ragbench("gate", "reports/ragbench", "--json").ok().json["checks"]
-    held = [one for one in checks if one["kind"] == "drop" and one["outcome"] != "not judged"]
-    assert [(one["subject"], one["limit"]) for one in held] == [
+    # As the comments of the file say.
+    with_limit = "recall@5: {min: 0.25, max_drop: 0.05}"
+    assert with_limit in path.read_text("utf-8")
+    replace_in(path, "recall@5: {min: 0.25}\n", f"{with_limit}\n")
+    replace_in(path, "# baseline:", "baseline:")
+
+    drops = gate_checks(ragbench, "drop")
+
+    judged = [check for check in drops if check["outcome"] != "not judged"]
+    assert [(check["subject"], check["limit"]) for check in judged] == [
         ("recall@5", 0.05),
         ("right", 0.02),
         ("answered", 0.02),
     ]
 
 
-def test_its_floors_lie_below_the_interval_that_the_example_measures(
-    ragbench: Ragbench, workplace: Path
-) -> None:
+def test_its_floors_lie_below_the_interval_that_the_example_measures(ragbench: Ragbench) -> None:
     ragbench("init")
-    assert ragbench(*EVAL).code == 0
-    checks = ragbench("gate", "reports/ragbench", "--json").ok().json["checks"]
-    floors = [one for one in checks if one["kind"] == "floor"]
-    assert [one["subject"] for one in floors] == ["recall@5", "answer_correct"]
-    recall, correct = floors
+    ragbench(*EVAL).ok()
+
+    recall, correct = gate_checks(ragbench, "floor")
+
+    assert recall["subject"] == "recall@5"
     assert 0.0 < recall["limit"] < recall["interval"]["low"]
+    assert correct["subject"] == "answer_correct"
     assert 0.0 < correct["limit"] < correct["observed"]
 
 
-def test_what_is_there_is_left_as_it_is_and_listed(ragbench: Ragbench, workplace: Path) -> None:
+def test_a_file_that_exists_is_left_as_it_is_and_listed(
+    ragbench: Ragbench, workplace: Path
+) -> None:
     (workplace / "ragbench.yaml").write_text("mine", "utf-8")
+
     done = ragbench("init").ok()
+
     assert (workplace / "ragbench.yaml").read_text("utf-8") == "mine"
-    assert "exists, left as it is: ragbench.yaml" in done.err
+    done.told("exists, left as it is: ragbench.yaml")
     assert "ragbench.yaml" not in done.out.splitlines()
-    files = [*FILES, "schemas/ragbench.schema.json"]
-    assert ragbench("init", "--json").json == {"folder": ".", "written": [], "left": files}
-    assert ragbench("init", "--force").out.splitlines() == files
+
+
+ALL_FILES = [*FILES, "schemas/ragbench.schema.json"]
+
+
+def test_a_second_time_nothing_is_written(ragbench: Ragbench) -> None:
+    ragbench("init").ok()
+
+    done = ragbench("init", "--json").ok()
+
+    assert done.json == {"folder": ".", "written": [], "left": ALL_FILES}
+
+
+def test_files_are_overwritten_when_it_is_forced(ragbench: Ragbench, workplace: Path) -> None:
+    (workplace / "ragbench.yaml").write_text("mine", "utf-8")
+
+    done = ragbench("init", "--force").ok()
+
+    assert done.out.splitlines() == ALL_FILES
     assert (workplace / "ragbench.yaml").read_text("utf-8") != "mine"
 
 

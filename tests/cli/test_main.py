@@ -23,30 +23,87 @@ def every_command() -> Iterator[list[str]]:
     yield []
     for name, command in program.commands.items():
         yield [name]
-        yield from ([name, inner] for inner in getattr(command.loaded(), "commands", ()))
+        for subcommand in getattr(command.loaded(), "commands", ()):
+            yield [name, subcommand]
 
 
-SPELLED = list(every_command())
-GROUPS = [command for command in SPELLED if any(c[:-1] == command for c in SPELLED if c)]
+ALL_COMMANDS = list(every_command())
+# The program itself, whose path is empty, is the group of all.
+GROUPS = [path[:-1] for path in ALL_COMMANDS if path]
+NAMED_GROUPS = [path for path in ALL_COMMANDS if path and path in GROUPS]
+PROGRAM_AND_COMMANDS = [path for path in ALL_COMMANDS if path not in NAMED_GROUPS]
+
+EVERY_COMMAND = pytest.mark.parametrize("command", ALL_COMMANDS, ids=" ".join)
+TERMINALS = pytest.mark.parametrize("columns", ["60", "80"])
 
 
-@pytest.mark.parametrize("command", SPELLED, ids=" ".join)
-@pytest.mark.parametrize("columns", ["60", "80"])
-def test_help_has_an_example_a_text_for_every_option_and_keeps_its_lines(
+def loaded_command(path: list[str]) -> Any:
+    """The command with its options, whose module is imported when it is called."""
+    command: Any = typer.main.get_command(app)
+    for name in path:
+        command = command.commands[name]
+        if hasattr(command, "loaded"):
+            command = command.loaded()
+    return command
+
+
+def count_of_arguments(command: Any) -> int:
+    return sum(parameter.param_type_name == "argument" for parameter in command.params)
+
+
+# --- help
+
+
+@EVERY_COMMAND
+@TERMINALS
+def test_help_is_printed_by_both_of_its_options(
     ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch, command: list[str], columns: str
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
+
     done = ragbench(*command, "--help")
-    assert (done.code, done.err) == (0, "")
+
+    assert done.code == 0
+    assert done.err == ""
     assert done.out == ragbench(*command, "-h").out
     assert "env var" not in done.out
-    if command not in GROUPS or not command:
-        assert re.search(r"^  Examples?:\n(    ragbench .*\n)+", done.out, re.MULTILINE) is not None
-    for line in ragbench(*command, "--help-all").out.splitlines():
-        assert not line.startswith("  -") or re.match(r"  -.+?(  +\S|$)", line), line
-    if command in GROUPS and columns == "80":  # what each command is for is not cut
-        commands = re.split(r"^(?:Start|Commands):\n", done.out, flags=re.MULTILINE)[1]
-        assert "..." not in commands
+
+
+@pytest.mark.parametrize("command", PROGRAM_AND_COMMANDS, ids=" ".join)
+@TERMINALS
+def test_help_has_an_example_on_lines_of_its_own(
+    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch, command: list[str], columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+
+    text = ragbench(*command, "--help").out
+
+    assert re.search(r"^  Examples?:\n(    ragbench .*\n)+", text, re.MULTILINE) is not None
+
+
+@EVERY_COMMAND
+@TERMINALS
+def test_help_has_a_text_for_every_option(
+    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch, command: list[str], columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+
+    text = ragbench(*command, "--help-all").out
+
+    options = re.findall(r"^  -.*", text, re.MULTILINE)
+    # An option that is longer than its column has its text on the next line.
+    without_text = [line for line in options if not re.match(r"  -.+?(  +\S|$)", line)]
+    assert without_text == []
+
+
+@pytest.mark.parametrize("group", [[], *NAMED_GROUPS], ids=" ".join)
+def test_the_help_of_a_group_cuts_no_summary_of_its_commands(
+    ragbench: Ragbench, group: list[str]
+) -> None:
+    text = ragbench(*group, "--help").out
+
+    listed = re.split(r"^(?:Start|Commands):\n", text, flags=re.MULTILINE)[1]
+    assert "..." not in listed
 
 
 def listed_by_panel(text: str) -> dict[str, list[str]]:
@@ -75,52 +132,72 @@ def test_the_help_lists_commands_in_panels_by_what_a_user_is_about_to_do(
 
 def test_every_command_that_is_not_hidden_has_a_panel(ragbench: Ragbench) -> None:
     program: Any = typer.main.get_command(app)
-    visible = {name for name, command in program.commands.items() if not command.hidden}
+    visible = [name for name, command in program.commands.items() if not command.hidden]
+
     panels = listed_by_panel(ragbench("--help").out)
+
     assert list(panels) == [str(panel) for panel in CommandPanel]
-    listed = [name for names in panels.values() for name in names]
+    listed: list[str] = []
+    for names in panels.values():
+        listed += names
     assert sorted(listed) == sorted(visible)
 
 
 def test_the_summaries_of_all_panels_begin_in_one_column(ragbench: Ragbench) -> None:
     text = ragbench("--help").out
-    columns = {
-        line.index(command.summary)
-        for line in text.splitlines()
-        for command in COMMANDS.values()
-        if command.summary in line
-    }
+
+    columns: set[int] = set()
+    for command in COMMANDS.values():
+        (line,) = [line for line in text.splitlines() if command.summary in line]
+        columns.add(line.index(command.summary))
     assert len(columns) == 1
 
 
+def options_in(text: str) -> set[str]:
+    return set(re.findall(r"(?<=[ ,])--[\w-]+", text))
+
+
 def test_the_help_of_eval_shows_what_is_common_by_what_it_is_for(ragbench: Ragbench) -> None:
-    common, all_of_it = (ragbench("eval", flag).out for flag in ("--help", "--help-all"))
-    assert len(common.split()) < 600
-    panels = re.findall(r"^(\w[\w ]+):$", common, re.M)
-    wanted = "What is evaluated, What is measured, How it is asked, Judging, Output"
-    assert ["Arguments", *wanted.split(", ")] == panels
-    shown, known = (set(re.findall(r"(?<=[ ,])--[\w-]+", text)) for text in (common, all_of_it))
-    assert "--seed" in known - shown
-    assert common.endswith(f"\n{len(known - shown)} more: ragbench eval --help-all\n")
+    text = ragbench("eval", "--help").out
+
+    assert len(text.split()) < 600
+    assert re.findall(r"^(\w[\w ]+):$", text, re.MULTILINE) == [
+        "Arguments",
+        "What is evaluated",
+        "What is measured",
+        "How it is asked",
+        "Judging",
+        "Output",
+    ]
+
+
+def test_the_help_of_eval_counts_the_options_that_it_hides(ragbench: Ragbench) -> None:
+    common = ragbench("eval", "--help").out
+    complete = ragbench("eval", "--help-all").out
+
+    hidden = options_in(complete) - options_in(common)
+    assert "--seed" in hidden
+    assert common.endswith(f"\n{len(hidden)} more: ragbench eval --help-all\n")
 
 
 MOST_OPTIONS = 16
 
 
-@pytest.mark.parametrize("command", SPELLED, ids=" ".join)
+@EVERY_COMMAND
 def test_the_first_screen_of_each_command_shows_what_most_users_need(
     ragbench: Ragbench, command: list[str]
 ) -> None:
-    common, all_of_it = (ragbench(*command, flag).ok().out for flag in ("--help", "--help-all"))
+    common = ragbench(*command, "--help").ok().out
+    complete = ragbench(*command, "--help-all").ok().out
 
     shown = re.findall(r"^  -.*", common, re.MULTILINE)
-    known = re.findall(r"^  -.*", all_of_it, re.MULTILINE)
+    options = re.findall(r"^  -.*", complete, re.MULTILINE)
     assert len(shown) <= MOST_OPTIONS
-    hidden = len(known) - len(shown)
+    hidden = len(options) - len(shown)
     path = " ".join(["ragbench", *command])
     last_line = common.splitlines()[-1]
     assert (last_line == f"{hidden} more: {path} --help-all") == bool(hidden)
-    assert "more: ragbench" not in all_of_it
+    assert "more: ragbench" not in complete
 
 
 @pytest.mark.parametrize("name", ["fidelity", "tune-search", "ablate", "calibrate", "judge-card"])
@@ -128,6 +205,9 @@ def test_the_list_says_when_one_needs_a_command_that_few_need_at_first(name: str
     listed = COMMANDS[name]
     assert listed.panel in (CommandPanel.IMPROVE, CommandPanel.TRUST)
     assert listed.summary.startswith(("When ", "Before "))
+
+
+# --- errors of usage
 
 
 @pytest.mark.parametrize(
@@ -152,9 +232,9 @@ def test_an_error_of_usage_names_the_nearest_option_and_an_example(
 ) -> None:
     done = ragbench(*command.split()).refused(problem)
 
-    error, *others = done.err.splitlines()
-    assert error.startswith("Error: ")
-    (shown,) = [line for line in others if line.startswith("Example: ragbench ")]
+    lines_of_error = done.err.splitlines()
+    assert lines_of_error[0].startswith("Error: ")
+    (shown,) = [line for line in lines_of_error if line.startswith("Example: ragbench ")]
     assert example in shown
 
 
@@ -168,47 +248,87 @@ def test_where_no_name_is_near_the_error_says_where_all_are(
     assert re.search(r"^All (options|commands): ragbench.* --help", error, re.MULTILINE)
 
 
-@pytest.mark.parametrize("command", [c for c in SPELLED if c not in GROUPS or not c], ids=" ".join)
-def test_an_option_that_is_given_twice_is_joined_or_refused(
+@pytest.mark.parametrize("command", PROGRAM_AND_COMMANDS, ids=" ".join)
+def test_a_list_that_is_given_in_two_options_is_joined(command: list[str]) -> None:
+    loaded = loaded_command(command)
+    arguments = ["x"] * count_of_arguments(loaded)
+
+    for option in single_options(loaded):
+        if option.metavar == "LIST":
+            twice = [option.opts[-1], "1", option.opts[-1], "2"]
+            context = loaded.make_context("", [*arguments, *twice], resilient_parsing=True)
+            assert context.params[option.name] == "1,2"
+
+
+@pytest.mark.parametrize("command", PROGRAM_AND_COMMANDS, ids=" ".join)
+def test_an_option_of_one_value_that_is_given_twice_is_refused(
     ragbench: Ragbench, command: list[str]
 ) -> None:
-    program: Any = typer.main.get_command(app)
-    for name in command:
-        program = (program.loaded() if hasattr(program, "loaded") else program).commands[name]
-    asked = program.loaded() if hasattr(program, "loaded") else program
-    options = [each for each in asked.params if each.param_type_name == "option"]
-    for option in options:
-        if option.is_flag or option.multiple:
-            continue
-        given = [word for value in ("1", "2") for word in (option.opts[-1], value)]
-        if option.metavar == "LIST":
-            needed = ["x"] * sum(each.param_type_name == "argument" for each in asked.params)
-            context = asked.make_context("", [*needed, *given], resilient_parsing=True)
-            assert context.params[option.name] == "1,2"
-        else:
-            ragbench(*command, *given).refused(
-                f"{max(option.opts, key=len)} takes one", "'1' and '2'"
-            )
+    for option in single_options(loaded_command(command)):
+        if option.metavar != "LIST":
+            done = ragbench(*command, option.opts[-1], "1", option.opts[-1], "2")
+            done.refused(f"{max(option.opts, key=len)} takes one", "'1' and '2'")
 
 
-def test_metrics_of_two_options_are_all_measured(ragbench: Ragbench) -> None:
+def single_options(command: Any) -> list[Any]:
+    """The command's options that take a value and are no list of typer's."""
+    return [
+        parameter
+        for parameter in command.params
+        if parameter.param_type_name == "option"
+        and not parameter.is_flag
+        and not parameter.multiple
+    ]
+
+
+@pytest.fixture
+def one_case() -> tuple[str, ...]:
+    """The command that evaluates a case with an answer and a reference."""
     lines("cases.jsonl", [{"query": "a", "response": "b", "reference": "b"}])
-    asked = ("eval", "cases.jsonl", "--out", "run", "-m", "exact_match")
-    ragbench(*asked, "-m", "token_f1", "--limit", "1", "--limit", "1").ok("exact_match", "token_f1")
-    found = ragbench(*asked, "-m", "+rouge", "--json").json["summaries"]  # after the usual ones
-    assert (found[0]["metric"], found[-1]["metric"]) == ("answer_correct", "rougeL")
+    return ("eval", "cases.jsonl", "--out", "run")
 
 
-def test_the_list_of_commands_says_what_each_says_of_itself() -> None:
-    program: Any = typer.main.get_command(app)
-    listed = {name: command.summary for name, command in COMMANDS.items()}
-    own = {name: program.commands[name].loaded().help for name in COMMANDS}
-    assert {name: text.splitlines()[0] for name, text in own.items()} == listed
+def test_metrics_of_two_options_are_all_measured(
+    ragbench: Ragbench, one_case: tuple[str, ...]
+) -> None:
+    done = ragbench(*one_case, "-m", "exact_match", "-m", "token_f1")
+
+    done.ok("exact_match", "token_f1")
 
 
-def test_without_arguments_the_help_is_shown_and_the_version_when_asked(ragbench: Ragbench) -> None:
+def test_an_option_that_is_given_twice_with_the_same_value_counts_once(
+    ragbench: Ragbench, one_case: tuple[str, ...]
+) -> None:
+    ragbench(*one_case, "-m", "exact_match", "--limit", "1", "--limit", "1").ok("exact_match")
+
+
+def test_metrics_with_a_plus_come_after_the_usual_ones(
+    ragbench: Ragbench, one_case: tuple[str, ...]
+) -> None:
+    done = ragbench(*one_case, "-m", "exact_match", "-m", "+rouge", "--json")
+
+    metrics = [summary["metric"] for summary in done.json["summaries"]]
+    assert metrics[0] == "answer_correct"
+    assert metrics[-1] == "rougeL"
+
+
+# --- the program itself
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_says_what_each_says_of_itself(name: str) -> None:
+    summary = loaded_command([name]).help.splitlines()[0]
+
+    assert summary == COMMANDS[name].summary
+
+
+def test_without_arguments_the_help_is_shown(ragbench: Ragbench) -> None:
     done = ragbench().refused()
+
     assert "Usage: ragbench" in done.out + done.err
+
+
+def test_the_version_is_shown(ragbench: Ragbench) -> None:
     assert ragbench("--version").ok().out.startswith("ragbench ")
 
 
@@ -234,27 +354,60 @@ def test_an_exit_code_of_1_is_left_for_failed_judgements(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("importlib.metadata.version", mock.Mock(side_effect=raised))
-    done = ragbench("--version").ends(code).told(error)
-    assert ("Traceback" in done.err) == isinstance(raised, RuntimeError)
+
+    done = ragbench("--version")
+
+    done.ends(code).told(error)
+    is_bug = isinstance(raised, RuntimeError)
+    assert ("Traceback" in done.err) == is_bug
 
 
 def test_a_command_runs_where_the_standard_streams_are_closed() -> None:
-    closed = "sys.stdin = sys.stdout = sys.stderr = None"
-    in_python(f"import sys; {closed}; from ragbench_cli.main import run; run()", "show", "metrics")
+    code = """
+import sys
+sys.stdin = sys.stdout = sys.stderr = None
+from ragbench_cli.main import run
+run()
+"""
+
+    done = in_python(code, "show", "metrics")
+
+    assert done.returncode == 0
 
 
-def test_what_is_too_large_names_the_option_that_allows_it(
-    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def case_of_two_kilobytes() -> tuple[str, ...]:
+    """The command that evaluates it."""
     lines("cases.jsonl", [{"query": "a" * 2000, "response": "b", "reference": "b"}])
-    arguments = ("eval", "cases.jsonl", "--out", "run", "--metrics", "exact_match")
-    ragbench("--max-record", "1KB", *arguments).refused(
-        "cases.jsonl:1: the line is longer than 1 KB", "--max-record SIZE"
-    )
-    assert ragbench("--max-record", "1MB", *arguments).code == 0
+    return ("eval", "cases.jsonl", "--out", "run", "--metrics", "exact_match")
+
+
+def test_a_record_that_is_too_large_names_the_option_that_allows_it(
+    ragbench: Ragbench, case_of_two_kilobytes: tuple[str, ...]
+) -> None:
+    done = ragbench("--max-record", "1KB", *case_of_two_kilobytes)
+
+    done.refused("cases.jsonl:1: the line is longer than 1 KB", "--max-record SIZE")
+
+
+def test_a_record_within_the_allowed_size_is_read(
+    ragbench: Ragbench, case_of_two_kilobytes: tuple[str, ...]
+) -> None:
+    ragbench("--max-record", "1MB", *case_of_two_kilobytes).ok()
+
+
+def test_the_allowed_size_may_come_from_the_environment(
+    ragbench: Ragbench, case_of_two_kilobytes: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RAGBENCH_MAX_RECORD", "1KB")
-    assert ragbench(*arguments, "--fresh").code == 2
-    ragbench("--max-file", "much", *arguments).refused("'much' is not a size")
+
+    ragbench(*case_of_two_kilobytes).refused("the line is longer than 1 KB")
+
+
+def test_a_size_that_is_none_is_refused(
+    ragbench: Ragbench, case_of_two_kilobytes: tuple[str, ...]
+) -> None:
+    ragbench("--max-file", "much", *case_of_two_kilobytes).refused("'much' is not a size")
 
 
 @pytest.mark.parametrize(
@@ -275,43 +428,104 @@ def test_a_shell_completes(
     monkeypatch.setenv("_RAGBENCH_COMPLETE", "complete_bash")
     monkeypatch.setenv("COMP_WORDS", typed)
     monkeypatch.setenv("COMP_CWORD", str(len(typed.split()) - 1))
+
     done = ragbench()
-    assert (done.code, done.out.split(), done.err) == (0, offered, "")
+
+    assert done.code == 0
+    assert done.out.split() == offered
+    assert done.err == ""
+
+
+# --- names before 0.1.0
+
+
+def renamed_options() -> list[tuple[str, str, str]]:
+    """Each command with the old and the new name of one of its options."""
+    names: list[tuple[str, str, str]] = []
+    for command, new_names in renamed.OPTIONS.items():
+        for old, new in new_names.items():
+            names.append((command, old, new))
+    return names
+
+
+FLAGS = ("--strict", "--self-test", "--settle")
+RENAMED = pytest.mark.parametrize(("command", "old", "new"), renamed_options())
+
+
+def words_that_set(option: str, *, is_flag: bool, value: str) -> list[str]:
+    return [option] if is_flag else [option, value]
+
+
+def value_of(command: str, option: str, words: list[str]) -> object:
+    """What the command takes for the option after these words of the command line."""
+    loaded = loaded_command([command])
+    (parameter,) = [parameter for parameter in loaded.params if option in parameter.opts]
+    arguments = ["1"] * count_of_arguments(loaded)
+    context = loaded.make_context(
+        command,
+        [*arguments, *words],
+        auto_envvar_prefix=f"RAGBENCH_{command.upper().replace('-', '_')}",
+        resilient_parsing=True,
+    )
+    return context.params[parameter.name]
+
+
+def valid_value(new: str) -> str:
+    return "distance" if new == "--score-kind" else "2"
+
+
+@RENAMED
+def test_an_old_name_sets_the_new_option(command: str, old: str, new: str) -> None:
+    is_flag = old in FLAGS
+    value = valid_value(new)
+    by_new_name = value_of(command, new, words_that_set(new, is_flag=is_flag, value=value))
+
+    by_old_name = value_of(command, new, words_that_set(old, is_flag=is_flag, value=value))
+
+    assert by_old_name == by_new_name
+    assert by_old_name != value_of(command, new, [])
 
 
 @pytest.mark.parametrize(
-    ("command", "old", "new"),
-    [(command, *names) for command, known in renamed.OPTIONS.items() for names in known.items()],
+    ("command", "old", "new"), [names for names in renamed_options() if names[1] not in FLAGS]
 )
-def test_an_old_name_sets_the_new_option(
+def test_an_old_name_takes_its_value_after_an_equals_sign(command: str, old: str, new: str) -> None:
+    value = valid_value(new)
+
+    assert value_of(command, new, [f"{old}={value}"]) == value_of(command, new, [new, value])
+
+
+@RENAMED
+def test_an_old_name_in_the_environment_sets_the_new_option(
     command: str, old: str, new: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program: Any = typer.main.get_command(app)
+    is_flag = old in FLAGS
+    value = valid_value(new)
+    by_new_name = value_of(command, new, words_that_set(new, is_flag=is_flag, value=value))
+
     variable = f"RAGBENCH_{command}_{old[2:]}".upper().replace("-", "_")
+    monkeypatch.setenv(variable, "1" if is_flag else value)
 
-    def value(*arguments: str) -> object:
-        loaded = program.commands[command].loaded()
-        (parameter,) = (each for each in loaded.params if new in each.opts)
-        assert not any(old in each.opts for each in loaded.params)
-        given = ["1"] * sum(each.param_type_name == "argument" for each in loaded.params)
-        prefix = f"RAGBENCH_{command.upper().replace('-', '_')}"
-        context = loaded.make_context(
-            command, [*given, *arguments], auto_envvar_prefix=prefix, resilient_parsing=True
-        )
-        return context.params[parameter.name]
-
-    is_flag = old in ("--strict", "--self-test", "--settle")
-    some = "distance" if new == "--score-kind" else "2"
-    today = value(new) if is_flag else value(new, some)
-    assert value(old) if is_flag else value(f"{old}={some}") == value(old, some) == today != value()
-    monkeypatch.setenv(variable, "1" if is_flag else some)
-    assert value() == today
+    assert value_of(command, new, []) == by_new_name
 
 
-def test_an_old_command_is_there_and_hidden(ragbench: Ragbench) -> None:
+@RENAMED
+def test_an_old_name_is_no_option_of_its_own(command: str, old: str, new: str) -> None:
+    options: list[str] = []
+    for parameter in loaded_command([command]).params:
+        options += parameter.opts
+
+    assert new in options
+    assert old not in options
+
+
+@pytest.mark.parametrize(("old", "new"), renamed.COMMANDS.items())
+def test_an_old_command_works_and_is_hidden(ragbench: Ragbench, old: str, new: str) -> None:
     listed = ragbench("-h").ok().out
-    for old, new in renamed.COMMANDS.items():
-        assert f"  {new} " in listed and f"  {old} " not in listed
-        helps = [ragbench(name, "--help-all").ok().out for name in (old, new)]
-        texts = [text.partition("\n\n")[2] for text in helps]
-        assert texts[0] == texts[1]
+    help_of_old = ragbench(old, "--help-all").ok().out
+    help_of_new = ragbench(new, "--help-all").ok().out
+
+    assert f"  {new} " in listed
+    assert f"  {old} " not in listed
+    # The usage before the first empty line has the name that was typed.
+    assert help_of_old.partition("\n\n")[2] == help_of_new.partition("\n\n")[2]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from tests.cli.runs import Ragbench, cases_of, report, schema
+from tests.cli.runs import Ragbench, cases_of, read_lines, report, schema
 from tests.llm_server import FaultServer
 
 RUN = ("eval", "office", "-m", "recall@3,token_f1", "-q")
@@ -21,107 +22,166 @@ def save(text: str, name: str = "rag.yaml") -> None:
 
 def test_a_pipeline_over_the_datasets_own_corpus_is_the_baseline(ragbench: Ragbench) -> None:
     save("retrieval: bm25")
-    assert ragbench(*RUN, "--pipeline", "rag.yaml", "--out", "a").code == 0
-    assert ragbench(*RUN, "--rag", "baseline", "--out", "b").code == 0
-    assert cases_of("a") == cases_of("b")
-    assert report("a")["summaries"] == report("b")["summaries"]
+
+    ragbench(*RUN, "--pipeline", "rag.yaml", "--out", "by-pipeline").ok()
+    ragbench(*RUN, "--rag", "baseline", "--out", "by-baseline").ok()
+
+    assert cases_of("by-pipeline") == cases_of("by-baseline")
+    assert report("by-pipeline")["summaries"] == report("by-baseline")["summaries"]
 
 
 def test_post_retrieval_of_a_pipeline_is_a_stage_of_the_run(ragbench: Ragbench) -> None:
     save("name: mine\npost_retrieval: [{action: filter, type: top_k, k: 1}]")
-    ragbench("eval", "office", "--pipeline", "rag.yaml", "--out", "run").ok(
-        "mine on office: 3 cases", "post_retrieve  3 done"
-    )
 
+    done = ragbench("eval", "office", "--pipeline", "rag.yaml", "--out", "run")
 
-ASKED = ("eval", "office", "--pipeline", "rag.yaml", "--out", "run", "-m", "token_f1")
+    done.ok("mine on office: 3 cases", "post_retrieve  3 done")
 
 
 @pytest.mark.extra("llm")
-def test_what_a_pipelines_model_took_is_capped_reported_and_kept(ragbench: Ragbench) -> None:
+def test_what_a_pipelines_model_took_is_capped_reported_and_stored(ragbench: Ragbench) -> None:
+    """An answer of 500 words takes most of the cap of 0.6: of three cases not all are answered."""
+    evaluate = ("eval", "office", "--pipeline", "rag.yaml", "--out", "run", "-m", "token_f1")
     with FaultServer(say=lambda payload: "word " * 500) as server:
-        priced = "max_tokens: 1000, price_input: 0, price_output: 1000"
-        save(f"llm: {{model: m, base_url: '{server.url}', {priced}}}\ngeneration: chat")
-        # One answer takes most of it.
-        ragbench(*ASKED, "--max-cost", "0.6").refused("the cost is capped at 0.6")
-        first = len(server.calls)
-        ragbench(*ASKED, "--max-cost", "1000").ok()
-        asked = len(server.calls)
-        ragbench(*ASKED, "--fresh").ok()
-        assert 0 < first < asked == len(server.calls)  # kept answers are not paid again
-    receipts = map(json.loads, Path("run/receipts.jsonl").read_text("utf-8").splitlines())
-    entries = [receipt["lines"][0] for receipt in receipts]
-    assert {(one["purpose"], one["model"]) for one in entries} == {("generation", "m")}
-    assert (entries[1]["calls"], entries[2]["cached"]) == (asked - first, asked)
-    assert float(entries[1]["cost"]) > 0
-    assert all(case["stages"]["generate"] == "measured" for case in cases_of())
+        price = "max_tokens: 1000, price_input: 0, price_output: 1000"
+        save(f"llm: {{model: m, base_url: '{server.url}', {price}}}\ngeneration: chat")
+
+        ragbench(*evaluate, "--max-cost", "0.6").refused("the cost is capped at 0.6")
+        calls_until_the_cap = len(server.calls)
+        ragbench(*evaluate, "--max-cost", "1000").ok()
+        calls_in_all = len(server.calls)
+        ragbench(*evaluate, "--fresh").ok()
+        calls_after_a_fresh_run = len(server.calls)
+
+    assert 0 < calls_until_the_cap < calls_in_all
+    # Stored answers are not paid again.
+    assert calls_after_a_fresh_run == calls_in_all
+    capped, continued, fresh = (receipt["lines"][0] for receipt in read_lines("run/receipts.jsonl"))
+    for line in (capped, continued, fresh):
+        assert line["purpose"] == "generation"
+        assert line["model"] == "m"
+    assert continued["calls"] == calls_in_all - calls_until_the_cap
+    assert float(continued["cost"]) > 0
+    assert fresh["cached"] == calls_in_all
+    assert [case["stages"]["generate"] for case in cases_of()] == ["measured"] * 3
+
+
+# --- doctor, init and show
+
+
+def test_a_pipeline_that_chats_needs_a_model(ragbench: Ragbench) -> None:
+    save("generation: chat")
+
+    done = ragbench("doctor", "--pipeline", "rag.yaml").refused()
+
+    assert "chat needs a language model" in done.flat
 
 
 def test_the_model_of_ragbench_yaml_serves_a_pipeline(ragbench: Ragbench) -> None:
     save("generation: chat")
-    doctor = ("doctor", "--pipeline", "rag.yaml")
-    assert "chat needs a language model" in ragbench(*doctor).refused().flat
     save("llm: {model: m, base_url: 'http://localhost:1/v1'}", "ragbench.yaml")
-    assert "not asked: it names no corpus" in ragbench(*doctor).ok("rag.yaml is in order").flat
+
+    done = ragbench("doctor", "--pipeline", "rag.yaml").ok("rag.yaml is in order")
+
+    assert "not asked: it names no corpus" in done.flat
 
 
 def test_doctor_asks_a_pipeline_that_names_its_corpus(ragbench: Ragbench) -> None:
-    (corpus,) = Path("office").glob("corpus.*")
-    save(f"indexing: {{corpus: {corpus}}}")
-    arguments = ("--pipeline", "rag.yaml", "--question", "How many days of paid leave are there?")
-    assert "rag generates 27" in ragbench("doctor", *arguments).ok().flat
+    save("indexing: {corpus: office/corpus.jsonl}")
+    question = "How many days of paid leave are there?"
+
+    done = ragbench("doctor", "--pipeline", "rag.yaml", "--question", question).ok()
+
+    assert "rag generates 27" in done.flat
+
+
+def test_doctor_names_the_line_of_each_fault_of_a_pipeline(ragbench: Ragbench) -> None:
     save("indexing: {corpus: nothing}\nname: [x]")
+
     done = ragbench("doctor", "--pipeline", "rag.yaml", "--json").refused()
-    failed = [check["detail"] for check in done.json if check["state"] == "failed"]
-    assert [detail.partition(":")[2][:1] for detail in failed] == ["1", "2"]
+
+    faults = [check["detail"] for check in done.json if check["state"] == "failed"]
+    # Each begins with the file and the line: rag.yaml:1.
+    assert [fault.split(":")[1][0] for fault in faults] == ["1", "2"]
 
 
 def test_init_writes_a_pipeline_that_runs(ragbench: Ragbench) -> None:
-    assert ragbench("init", "project", "--with", "nothing").code == 2
     done = ragbench("init", "project", "--with", "pipeline").ok("project/pipeline.yaml")
-    assert "ragbench eval data --pipeline pipeline.yaml" in done.err
-    ragbench("eval", "project/data", "--pipeline", "project/pipeline.yaml", "--out", "run").ok(
-        "my pipeline on data"
-    )
+    done.told("ragbench eval data --pipeline pipeline.yaml")
+
+    run = ragbench("eval", "project/data", "--pipeline", "project/pipeline.yaml", "--out", "run")
+
+    run.ok("my pipeline on data")
 
 
-def test_show_lists_the_stages_and_prints_the_schema(ragbench: Ragbench) -> None:
-    done = ragbench("show", "pipeline").ok()
-    names = "normalise hyde bm25 hybrid chat sequential corpus"
-    assert all(f"  {name} " in done.out for name in names.split())
-    validator = Draft202012Validator(ragbench("show", "pipeline", "--json").json)
-    assert not list(validator.iter_errors({"retrieval": {"type": "bm25", "top_k": 3}}))
-    for wrong in ({"retreival": "bm25"}, {"retrieval": {"type": "bm25", "top_k": "many"}}):
-        assert list(validator.iter_errors(wrong)), wrong
-    ragbench("init", "project", "--with", "pipeline")
+def test_init_writes_no_project_with_an_unknown_part(ragbench: Ragbench) -> None:
+    ragbench("init", "project", "--with", "nothing").refused()
+
+
+@pytest.mark.parametrize(
+    "name", ["normalise", "hyde", "bm25", "hybrid", "chat", "sequential", "corpus"]
+)
+def test_show_lists_the_stages_of_a_pipeline(ragbench: Ragbench, name: str) -> None:
+    ragbench("show", "pipeline").ok(f"  {name} ")
+
+
+@pytest.fixture
+def validator(ragbench: Ragbench) -> Draft202012Validator:
+    """By the schema of a pipeline that is printed."""
+    return Draft202012Validator(ragbench("show", "pipeline", "--json").json)
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "is_valid"),
+    [
+        ({"retrieval": {"type": "bm25", "top_k": 3}}, True),
+        ({"retreival": "bm25"}, False),
+        ({"retrieval": {"type": "bm25", "top_k": "many"}}, False),
+    ],
+    ids=["in order", "a key misspelt", "a word for a number"],
+)
+def test_the_printed_schema_tells_a_pipeline_from_what_is_none(
+    validator: Draft202012Validator, pipeline: Any, is_valid: bool
+) -> None:
+    assert validator.is_valid(pipeline) is is_valid
+
+
+def test_the_pipeline_that_init_writes_fits_the_printed_schema(
+    ragbench: Ragbench, validator: Draft202012Validator
+) -> None:
+    ragbench("init", "project", "--with", "pipeline").ok()
+
     written = yaml.safe_load(Path("project/pipeline.yaml").read_text("utf-8"))
-    assert not list(validator.iter_errors(written))
+    assert list(validator.iter_errors(written)) == []
 
 
-def test_a_report_says_where_the_gold_was_and_asks_once(ragbench: Ragbench) -> None:
+# --- where the gold was
+
+
+def test_a_report_says_where_the_gold_was_and_looks_for_it_once(ragbench: Ragbench) -> None:
     save("indexing: {embedder: 'hashing:64', chunker: whole}\nretrieval: {type: sparse, top_k: 1}")
-    assert ragbench(*RUN, "--pipeline", "rag.yaml", "--out", "run").code == 0
-    first = report("run")
-    assert sum(first["gold"].values()) == sum("gold" in case for case in cases_of())
-    assert first["gold"]["retrieved"] > 0
-    Draft202012Validator(schema("report")).validate(first)
+    evaluate = (*RUN, "--pipeline", "rag.yaml", "--out", "run")
+
+    ragbench(*evaluate).ok()
+    first_report = report("run")
+    ragbench(*evaluate).ok()
+    second_report = report("run")
+
+    Draft202012Validator(schema("report")).validate(first_report)
+    assert first_report["gold"]["retrieved"] > 0
+    cases_with_gold = [case for case in cases_of() if "gold" in case]
+    assert sum(first_report["gold"].values()) == len(cases_with_gold)
     assert "## Where the gold was" in Path("run/report.md").read_text("utf-8")
-    ragbench(*RUN[:-1], "--pipeline", "rag.yaml", "--out", "run").ok()
-    assert report("run")["gold"] == first["gold"]
-    (located,) = [stage for stage in report("run")["stages"] if stage["stage"] == "locate"]
-    assert located["reused"] == located["measured"] > 0
+    assert second_report["gold"] == first_report["gold"]
+    (locating,) = [stage for stage in second_report["stages"] if stage["stage"] == "locate"]
+    assert locating["measured"] > 0
+    assert locating["reused"] == locating["measured"]
 
 
-# --- --post-retrieval and ablate
+# --- --post-retrieval
 
 STAGE = "operators:\n  - {action: filter, type: top_k, k: 1}\n"
-VARIANTS = """variants:
-  - name: as retrieved
-    operators: [{action: filter, type: top_k, k: 3}]
-  - name: first [bold]one[/nothing]
-    operators: [{action: rerank, type: lexical, top_k: 1}]
-"""
-STORED = (
+TOP_THREE = (
     "eval",
     "office",
     "--rag",
@@ -137,33 +197,36 @@ STORED = (
 
 def test_a_run_with_a_stage_reports_it(ragbench: Ragbench) -> None:
     save(STAGE, "stage.yaml")
-    ragbench(*STORED, "--post-retrieval", "stage.yaml").ok("post_retrieve  3 done")
+
+    ragbench(*TOP_THREE, "--post-retrieval", "stage.yaml").ok("post_retrieve  3 done")
+
     manifest = json.loads(Path("run/manifest.json").read_text("utf-8"))
     assert manifest["settings"]["post_retrieve"]["operators"][0]["k"] == 1
     assert "post_retrieve" in manifest["rag"]["stages"]
     assert r"- post\_retrieve: 3 done" in Path("run/report.md").read_text("utf-8")
 
 
-def test_the_default_folder_is_one_of_its_own(ragbench: Ragbench) -> None:
+def test_a_run_with_a_stage_has_a_folder_of_its_own_by_default(ragbench: Ragbench) -> None:
     save(STAGE, "stage.yaml")
-    for arguments in ((), ("--post-retrieval", "stage.yaml"), ("--post-retrieval", "stage.yaml")):
-        assert ragbench("eval", "office", "--rag", "baseline", "-q", *arguments).code == 0
-    assert len([path for path in Path("reports").iterdir() if path.is_dir()]) == 2
+    without_stage = ("eval", "office", "--rag", "baseline", "-q")
+    with_stage = (*without_stage, "--post-retrieval", "stage.yaml")
+
+    ragbench(*without_stage).ok()
+    ragbench(*with_stage).ok()
+    ragbench(*with_stage).ok()
+
+    folders = [path for path in Path("reports").iterdir() if path.is_dir()]
+    assert len(folders) == 2
 
 
-def test_an_ablation_prints_each_metric_and_what_it_costs(ragbench: Ragbench) -> None:
-    save(VARIANTS, "variants.yaml")
-    assert ragbench(*STORED).code == 0
-    wanted = ("ablate", "run", "--variants", "variants.yaml")
-    shown = ("recall@3", "precision@3", "as retrieved", "first [bold]one[/nothing]")
-    ragbench(*wanted).ok(*shown, "cost per case", "tokens p95", "office: 3 of 3 cases replayed")
-    found = ragbench(*wanted, "-m", "recall@3", "--json").json
-    assert found["compared_with"] == "as retrieved"
-    first, second = (variant["metrics"]["recall@3"] for variant in found["variants"])
-    assert (first["score"], second["score"], second["difference"]) == (1.0, 1.0, 0.0)
-    assert found["variants"][1]["chunks"] <= 1
+# --- ablate
 
-
+VARIANTS = """variants:
+  - name: as retrieved
+    operators: [{action: filter, type: top_k, k: 3}]
+  - name: first [bold]one[/nothing]
+    operators: [{action: rerank, type: lexical, top_k: 1}]
+"""
 READER = """from ragbench import GenerationResult, RAGInterface
 
 
@@ -177,26 +240,74 @@ class Dead(Reader):
     def generate_with_metadata(self, query, contexts):
         raise ValueError("dead")
 """
+ABLATE = ("ablate", "run", "--variants", "variants.yaml")
 
 
-def test_an_ablation_with_somebody_who_answers(ragbench: Ragbench) -> None:
+@pytest.fixture
+def _run_with_variants(ragbench: Ragbench) -> None:
+    """A run of three cases, two variants of what it retrieved, and somebody who can answer."""
     save(VARIANTS, "variants.yaml")
     save(READER, "reader.py")
     save("generation: extractive\n", "rag.yaml")
-    assert ragbench(*STORED).code == 0
-    asked = ("ablate", "run", "--variants", "variants.yaml")
-    priced = ("--rag", "reader.py:Reader", "--price", "2,0", "--md", "ablation.md")
-    ragbench(*asked, *priced).ok("end_to_end_f1", "answers of Reader", "USD / 1,000")
+    ragbench(*TOP_THREE).ok()
+
+
+@pytest.mark.usefixtures("_run_with_variants")
+def test_an_ablation_prints_each_metric_and_what_it_costs(ragbench: Ragbench) -> None:
+    done = ragbench(*ABLATE)
+
+    done.ok("recall@3", "precision@3", "cost per case", "tokens p95")
+    done.ok("as retrieved", "first [bold]one[/nothing]")
+    done.ok("office: 3 of 3 cases replayed")
+
+
+@pytest.mark.usefixtures("_run_with_variants")
+def test_an_ablation_compares_each_variant_with_the_first(ragbench: Ragbench) -> None:
+    ablation = ragbench(*ABLATE, "-m", "recall@3", "--json").json
+
+    assert ablation["compared_with"] == "as retrieved"
+    as_retrieved, best_chunk = ablation["variants"]
+    assert as_retrieved["metrics"]["recall@3"]["score"] == 1.0
+    assert best_chunk["metrics"]["recall@3"]["score"] == 1.0
+    assert best_chunk["metrics"]["recall@3"]["difference"] == 0.0
+    assert best_chunk["chunks"] <= 1
+
+
+@pytest.mark.usefixtures("_run_with_variants")
+def test_an_ablation_with_a_rag_that_answers_has_scores_and_costs_of_answers(
+    ragbench: Ragbench,
+) -> None:
+    done = ragbench(*ABLATE, "--rag", "reader.py:Reader", "--price", "2,0", "--md", "ablation.md")
+
+    done.ok("end_to_end_f1", "answers of Reader", "USD / 1,000")
     assert "## answers of Reader" in Path("ablation.md").read_text("utf-8")
-    assert ragbench(*asked, "--pipeline", "rag.yaml", "--json").json["generator"] == "rag"
-    for wrong, said in (
-        (("--rag", "reader.py:Dead"), "nothing was measured"),
-        (("-m", "token_f1"), "needs an answer, and no RAG is called"),
-        (("--counter", "words"), "unknown token counter 'words'"),
-        (("--price", "1"), "--price needs --rag or --pipeline"),
-        (("--rag", "reader.py:Reader", "--pipeline", "rag.yaml"), "give one of them"),
-        (("--rag", "reader.py:Reader", "--price", "dear"), "--price must be a number"),
-        (("--json", "--md", "-"), "both want standard output"),
-    ):
-        ragbench(*asked, *wrong).refused(said)
-    ragbench("ablate", "nowhere", *asked[2:]).refused("not a run folder")
+
+
+@pytest.mark.usefixtures("_run_with_variants")
+def test_a_pipeline_may_answer_in_an_ablation(ragbench: Ragbench) -> None:
+    done = ragbench(*ABLATE, "--pipeline", "rag.yaml", "--json").ok()
+
+    assert done.json["generator"] == "rag"
+
+
+@pytest.mark.usefixtures("_run_with_variants")
+def test_an_ablation_that_cannot_be_made_is_refused(ragbench: Ragbench) -> None:
+    """In one test, as they all refuse the same run."""
+    ragbench(*ABLATE, "--rag", "reader.py:Dead").refused("nothing was measured")
+    ragbench(*ABLATE, "-m", "token_f1").refused("needs an answer, and no RAG is called")
+    ragbench(*ABLATE, "--counter", "words").refused("unknown token counter 'words'")
+    ragbench(*ABLATE, "--price", "1").refused("--price needs --rag or --pipeline")
+    both_answer = ("--rag", "reader.py:Reader", "--pipeline", "rag.yaml")
+    ragbench(*ABLATE, *both_answer).refused("give one of them")
+    ragbench(*ABLATE, "--rag", "reader.py:Reader", "--price", "dear").refused(
+        "--price must be a number"
+    )
+    ragbench(*ABLATE, "--json", "--md", "-").refused("both want standard output")
+
+
+def test_an_ablation_of_no_run_is_refused(ragbench: Ragbench) -> None:
+    save(VARIANTS, "variants.yaml")
+
+    done = ragbench("ablate", "nowhere", "--variants", "variants.yaml")
+
+    done.refused("not a run folder")

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import orjson
 import pytest
 
 from ragbench import GateConfig
 from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome
-from ragbench.core.history import FittedLimit
+from ragbench.core.history import Drift, FittedLimit, MetricDrift
 from ragbench.core.metric import Direction
-from ragbench.core.run_scores import RunScores
+from ragbench.core.run_scores import MetricColumn, RunScores
 from ragbench.gate.baseline_file import Baseline, baseline_bytes, baseline_from
 from ragbench.gate.config import read_gate_config
 from ragbench.gate.gate import gate
@@ -25,192 +27,294 @@ from tests.unit.gate.builders import SYSTEM, column, config, main_run, run, with
 ANY = GateConfig()
 CASES = 264
 CHANCE = np.random.default_rng(0).uniform(0.9, 1.0, CASES)
+FALL = 0.02
+"""What each merge takes where main falls: too little for any one of them to show."""
 
 
 def of_main(number: int, fallen: float = 0.0, *, flipped: bool = False) -> RunScores:
-    """A run of a system that is mostly right, less what it has fallen."""
+    """A run of a system that is right in 95 % of the cases, less what it has fallen.
+
+    Flipped, the metric counts what is wrong: a lower value is better.
+    """
     right = np.random.default_rng([1, number]).random(CASES) < CHANCE - fallen
     scores = (right != flipped).astype(float)
-    metric = column("m", direction=Direction.LOWER if flipped else Direction.HIGHER)
-    facts = {"date": f"2026-03-{number + 1:02}T10:00:00+00:00", "commit": f"c{number}"}
-    return run({"m": scores.tolist()}, metric, fingerprints={"dataset": "d", "rag": "r"}, **facts)
+    direction = Direction.LOWER if flipped else Direction.HIGHER
+    return run(
+        {"m": scores.tolist()},
+        column("m", direction=direction),
+        fingerprints={"dataset": "d", "rag": "r"},
+        date=f"2026-03-{number + 1:02}T10:00:00+00:00",
+        commit=f"c{number}",
+    )
 
 
-def drift_of(now: RunScores, baseline: Baseline, wanted: GateConfig = ANY) -> GateCheck:
-    found = gate(now, baseline, wanted).checks
-    (check,) = [check for check in found if check.kind is CheckKind.DRIFT]
+def baselines_after_merges(
+    fall: float, merges: int, *, flipped: bool = False
+) -> Sequence[Baseline]:
+    """The baseline before all merges and after each, where each takes so much."""
+    baselines = [baseline_of([of_main(0, flipped=flipped)])]
+    for number in range(1, merges + 1):
+        now = of_main(number, fall * number, flipped=flipped)
+        baselines.append(with_run(baselines[-1], now).baseline)
+    return baselines
+
+
+@pytest.fixture(scope="module")
+def falling() -> Sequence[Baseline]:
+    return baselines_after_merges(FALL, 10)
+
+
+@pytest.fixture(scope="module")
+def unchanged() -> Sequence[Baseline]:
+    return baselines_after_merges(0.0, 15)
+
+
+def drift_check(now: RunScores, baseline: Baseline, limits: GateConfig = ANY) -> GateCheck:
+    """What the gate of a run says of main's drift."""
+    checks = gate(now, baseline, limits).checks
+    (check,) = [check for check in checks if check.kind is CheckKind.DRIFT]
     return check
 
 
-def merged(fall: float, merges: int, *, flipped: bool = False) -> list[Baseline]:
-    """The baseline after each merge, each of which takes a little."""
-    found = [baseline_of([of_main(0, flipped=flipped)])]
-    for number in range(1, merges + 1):
-        now = of_main(number, fall * number, flipped=flipped)
-        found.append(with_run(found[-1], now).baseline)
-    return found
+def drift_of(baseline: Baseline) -> Drift:
+    assert baseline.drift is not None
+    return baseline.drift
 
 
-@pytest.mark.parametrize("flipped", [False, True])
-def test_small_losses_that_no_merge_shows_are_red_by_the_eighth(flipped: bool) -> None:
-    """Of a metric where lower is better the same rise is the loss."""
-    checks = [
-        drift_of(of_main(20, 0.02 * merge, flipped=flipped), baseline)
-        for merge, baseline in enumerate(merged(0.02, 8, flipped=flipped))
-        if merge >= LEAST - 1
-    ]
-    red = [check.outcome is GateOutcome.FAILED for check in checks]
-    assert any(red)
-    merge = LEAST - 1 + red.index(True)
-    check = checks[red.index(True)]
+def metric_of(baseline: Baseline) -> MetricDrift:
+    (metric,) = drift_of(baseline).metrics
+    return metric
+
+
+# --- what the gate says
+
+
+def assert_red_by_the_eighth_merge(
+    baselines: Sequence[Baseline], *, flipped: bool, start: float, end: float
+) -> None:
+    """The first red check, which tells the whole way from the start to this run."""
+    for merge in range(LEAST - 1, 9):
+        now = of_main(20, FALL * merge, flipped=flipped)
+        check = drift_check(now, baselines[merge])
+        if check.outcome is GateOutcome.FAILED:
+            break
+
+    assert check.outcome is GateOutcome.FAILED
     assert check.trend is not None
-    ends = (0.05, 0.2) if flipped else (0.95, 0.8)
-    assert (check.trend.start, check.trend.end) == pytest.approx(ends, abs=0.04)
-    assert len(check.trend.levels) == check.trend.runs == merge + 1
+    assert check.trend.start == pytest.approx(start, abs=0.04)
+    assert check.trend.end == pytest.approx(end, abs=0.04)
+    assert check.trend.runs == merge + 1
+    assert len(check.trend.levels) == merge + 1
     assert check.trend.p_value <= 0.05
     assert "since 2026-03-01" in check.reason
     assert check.reason.endswith("Accept the lower level with: ragbench baseline add RUN --accept")
 
 
-def test_what_brings_main_back_passes_and_what_does_not_fails() -> None:
-    baseline = merged(0.02, 10)[-1]
-    assert gate(of_main(20), baseline, GateConfig()).outcome is GateOutcome.PASSED
-    assert "and this run is back at 0.9" in drift_of(of_main(20), baseline).reason
-    assert drift_of(of_main(20, 0.1), baseline).outcome is GateOutcome.FAILED
-    # Whoever tolerates more is not bothered, nor who asks about other metrics.
-    wide, floor = config(m={"max_drop": 0.5}), config(m={"minimum": 0.1})
-    assert drift_of(of_main(20, 0.2), baseline, wide).outcome is GateOutcome.PASSED
-    kinds = {c.kind for c in gate(of_main(20, 0.2), baseline, floor).checks}
-    assert CheckKind.DRIFT not in kinds
+def test_small_losses_that_no_merge_shows_are_red_by_the_eighth(
+    falling: Sequence[Baseline],
+) -> None:
+    assert_red_by_the_eighth_merge(falling, flipped=False, start=0.95, end=0.8)
 
 
-def test_an_unchanged_system_is_not_marked_and_a_lower_level_that_is_accepted_begins_anew() -> None:
-    assert drift_of(of_main(20), merged(0.0, 15)[-1]).outcome is GateOutcome.PASSED
-    baseline = merged(0.02, 10)[-1]
-    accepted = with_run(baseline, of_main(11, 0.22), accept=True).baseline
-    assert accepted.drift is not None
-    (metric,) = accepted.drift.metrics
-    assert (metric.since, metric.commit, metric.looks) == (of_main(11).date, "c11", 0)
-    assert gate(of_main(20, 0.22), accepted, GateConfig()).outcome.exit_code == 0
+def test_small_rises_of_a_metric_where_lower_is_better_are_red_by_the_eighth() -> None:
+    rising = baselines_after_merges(FALL, 8, flipped=True)
+
+    assert_red_by_the_eighth_merge(rising, flipped=True, start=0.05, end=0.2)
 
 
-def test_cases_that_come_go_or_are_edited_leave_the_others_as_they_were() -> None:
-    baseline = merged(0.0, 8)[-1]
+def test_a_run_that_brings_main_back_passes(falling: Sequence[Baseline]) -> None:
+    back = of_main(20)
+
+    assert gate(back, falling[10], ANY).outcome is GateOutcome.PASSED
+    assert "and this run is back at 0.9" in drift_check(back, falling[10]).reason
+
+
+def test_a_run_that_brings_main_back_by_half_fails(falling: Sequence[Baseline]) -> None:
+    half_way = of_main(20, FALL * 5)
+
+    assert drift_check(half_way, falling[10]).outcome is GateOutcome.FAILED
+
+
+def test_a_drift_within_the_tolerated_drop_passes(falling: Sequence[Baseline]) -> None:
+    tolerant = config(m={"max_drop": 0.5})
+
+    check = drift_check(of_main(20, FALL * 10), falling[10], tolerant)
+
+    assert check.outcome is GateOutcome.PASSED
+
+
+def test_a_gate_that_asks_for_no_drop_is_told_nothing_of_drift(
+    falling: Sequence[Baseline],
+) -> None:
+    floor_alone = config(m={"minimum": 0.1})
+
+    verdict = gate(of_main(20, FALL * 10), falling[10], floor_alone)
+
+    assert CheckKind.DRIFT not in [check.kind for check in verdict.checks]
+
+
+def test_an_unchanged_system_passes(unchanged: Sequence[Baseline]) -> None:
+    assert drift_check(of_main(20), unchanged[15]).outcome is GateOutcome.PASSED
+
+
+def test_a_lower_level_that_is_accepted_begins_anew(falling: Sequence[Baseline]) -> None:
+    accepted = with_run(falling[10], of_main(11, FALL * 11), accept=True).baseline
+
+    metric = metric_of(accepted)
+    assert metric.since == of_main(11).date
+    assert metric.commit == "c11"
+    assert metric.looks == 0
+    verdict = gate(of_main(20, FALL * 11), accepted, ANY)
+    assert verdict.outcome.exit_code == 0
+
+
+# --- what a baseline keeps of each case: since when, its sums, its last score
+
+
+def test_an_edited_and_a_new_case_begin_anew_and_the_others_stay_as_they_were(
+    unchanged: Sequence[Baseline],
+) -> None:
+    """q1 was edited, q2 is gone, and one is new."""
     now = of_main(9)
     edited = replace(now.cases[0], fingerprint="edited")
     new = replace(now.cases[1], id="new", fingerprint="new")
-    added = with_run(baseline, with_cases(now, (edited, *[*now.cases][2:], new))).baseline
-    assert added.drift is not None
-    first = {id_: known["m"][0] for id_, known in added.drift.cases.items()}
-    assert {id_ for id_, number in first.items() if number} == {"q1", "new"}
-    assert "q2" not in first and len(first) == CASES
+    changed = with_cases(now, [edited, *list(now.cases)[2:], new])
+
+    drift = drift_of(with_run(unchanged[8], changed).baseline)
+
+    first_run_of = {id: sums["m"][0] for id, sums in drift.cases.items()}
+    assert len(first_run_of) == CASES
+    assert "q2" not in first_run_of
+    begun_anew = [id for id, first_run in first_run_of.items() if first_run > 0]
+    assert sorted(begun_anew) == ["new", "q1"]
 
 
-def test_a_run_that_is_held_keeps_the_cases_and_one_that_rose_begins_anew() -> None:
-    baseline = merged(0.0, 6)[-1]
-    now = of_main(7, 0.3)
-    added = with_run(baseline, with_cases(now, [*now.cases][1:]))
+def test_a_run_that_is_held_is_looked_at_and_drops_no_case(unchanged: Sequence[Baseline]) -> None:
+    worse = of_main(7, 0.3)
+    without_q1 = with_cases(worse, list(worse.cases)[1:])
+
+    added = with_run(unchanged[6], without_q1)
+
     assert added.is_held
-    before, after = baseline.drift, added.baseline.drift
-    assert before is not None and after is not None
-    assert before.cases.keys() == after.cases.keys()
-    assert (before.metrics[0].looks, after.metrics[0].looks) == (2, 3)
-    better = replace(run({"m": [1.0] * CASES}), fingerprints=now.fingerprints)
-    first = with_run(baseline, better)
-    assert first.is_first and first.baseline.drift is not None
-    assert len(first.baseline.drift.metrics[0].steps) == 7  # one may be luck
-    risen = with_run(first.baseline, better)
-    assert [change.is_loss for change in risen.changes] == [False]
-    drift = risen.baseline.drift
-    assert drift is not None and (drift.metrics[0].steps, drift.metrics[0].looks) == ((), 3)
-    assert {known["m"] for known in drift.cases.values()} == {(8, 1.0, 0.0, 1.0)}
+    assert drift_of(added.baseline).cases.keys() == drift_of(unchanged[6]).cases.keys()
+    assert metric_of(unchanged[6]).looks == 2
+    assert metric_of(added.baseline).looks == 3
+
+
+def test_the_line_begins_anew_with_the_second_run_that_is_shown_to_be_better(
+    unchanged: Sequence[Baseline],
+) -> None:
+    """The first one may be luck."""
+    perfect = replace(run({"m": [1.0] * CASES}), fingerprints=of_main(7).fingerprints)
+
+    once = with_run(unchanged[6], perfect)
+    twice = with_run(once.baseline, perfect)
+
+    assert once.is_first
+    assert len(metric_of(once.baseline).steps) == 7
+    assert [change.is_loss for change in twice.changes] == [False]
+    assert metric_of(twice.baseline).steps == ()
+    assert metric_of(twice.baseline).looks == 3
+    sums_of_cases = [sums["m"] for sums in drift_of(twice.baseline).cases.values()]
+    assert sums_of_cases == [(8, 1.0, 0.0, 1.0)] * CASES
 
 
 def test_a_declined_answer_is_the_worst_one_and_a_failed_one_is_as_before() -> None:
     before = baseline_of([run({"m": [1.0, 1.0, 1.0]}, date="2026-03-01")])
     now = run({"m": ["abstained", "failed", 0.5]}, date="2026-03-02")
-    drift = with_run(before, now).baseline.drift
-    assert drift is not None
-    sums = [(0, 1.0, 0.0, 0.0), (0, 2.0, 1.0, 1.0), (0, 1.5, 0.5, 0.5)]
-    assert [drift.cases[id_]["m"] for id_ in ("q1", "q2", "q3")] == sums
+
+    drift = drift_of(with_run(before, now).baseline)
+
+    assert drift.cases == {
+        "q1": {"m": (0, 1.0, 0.0, 0.0)},
+        "q2": {"m": (0, 2.0, 1.0, 1.0)},
+        "q3": {"m": (0, 1.5, 0.5, 0.5)},
+    }
 
 
-def test_a_file_with_and_without_it_is_read_and_a_damaged_one_is_refused() -> None:
-    import orjson
+# --- in the file
 
-    baseline = merged(0.02, 3)[-1]
-    content = orjson.loads(baseline_bytes(baseline))
-    assert baseline_bytes(baseline_from(content)) == baseline_bytes(baseline)
-    older = {k: v for k, v in content.items() if k not in ("drift", "sums", "followed")}
-    old = baseline_from(older)
-    assert old.drift is None
-    assert with_run(old, of_main(4)).baseline.drift is not None
-    for sums in ([1], [9, 1.0, 1.0, 1.0], [-1, 1.0, 1.0, 1.0]):
-        with pytest.raises(ValueError, match="its record of main's drift"):
-            baseline_from({**content, "sums": {"q1": {"m": sums}}})
 
+def test_the_drift_is_read_as_it_was_written(falling: Sequence[Baseline]) -> None:
+    content = orjson.loads(baseline_bytes(falling[3]))
+
+    assert baseline_bytes(baseline_from(content)) == baseline_bytes(falling[3])
+
+
+def test_a_file_of_a_release_without_drift_begins_one(falling: Sequence[Baseline]) -> None:
+    content = orjson.loads(baseline_bytes(falling[3]))
+    for key in ("drift", "sums", "followed"):
+        content.pop(key, None)
+
+    older = baseline_from(content)
+
+    assert older.drift is None
+    assert with_run(older, of_main(4)).baseline.drift is not None
+
+
+@pytest.mark.parametrize(
+    "sums",
+    [[1], [9, 1.0, 1.0, 1.0], [-1, 1.0, 1.0, 1.0]],
+    ids=["too few", "after the last run", "before the first run"],
+)
+def test_damaged_sums_of_a_case_are_refused(falling: Sequence[Baseline], sums: list[float]) -> None:
+    content = orjson.loads(baseline_bytes(falling[3]))
+
+    with pytest.raises(ValueError, match="its record of main's drift"):
+        baseline_from({**content, "sums": {"q1": {"m": sums}}})
+
+
+# --- limits that are fitted to the noise of main's runs
 
 SIZE = 200
 
 
-def days(*rows: list[float]) -> list[RunScores]:
-    """Runs of one system, a day apart."""
-    return [main_run(row, day=day) for day, row in enumerate(rows, start=1)]
-
-
-def drawn(rng: np.random.Generator, chance: np.ndarray, day: int, loss: float = 0.0) -> RunScores:
-    right = (rng.random(SIZE) < chance) & (rng.random(SIZE) >= loss)
+def drawn(rng: np.random.Generator, day: int, loss: float = 0.0) -> RunScores:
+    """A run that is right in 60 % of its cases, less a share of these."""
+    right = (rng.random(SIZE) < 0.6) & (rng.random(SIZE) >= loss)
     return main_run(right.astype(float).tolist(), day=day)
+
+
+def three_days(rng: np.random.Generator) -> list[RunScores]:
+    return [drawn(rng, day=1), drawn(rng, day=2), drawn(rng, day=3)]
 
 
 @pytest.mark.nightly
 def test_the_drop_that_is_said_to_be_seen_is_seen_in_about_four_of_five() -> None:
     rng = np.random.default_rng(2)
-    chance = np.full(SIZE, 0.6)
-    runs = [drawn(rng, chance, day) for day in range(1, 4)]
-    (limit,) = fitted_limits(runs)
+    (limit,) = fitted_limits(three_days(rng))
     assert limit.seen is not None
-    wanted = config(m={"max_drop": limit.tolerance})
-    found = {0.0: 0, limit.seen: 0}
+    limits = config(m={"max_drop": limit.tolerance})
+
+    false_alarms = 0
+    seen = 0
     for _ in range(40):
-        baseline = baseline_of([drawn(rng, chance, day) for day in range(1, 4)])
-        for drop in found:
-            verdict = gate(drawn(rng, chance, 9, drop / 0.6), baseline, wanted)
-            found[drop] += verdict.outcome is GateOutcome.FAILED
-    assert found[0.0] <= 2
-    assert 24 <= found[limit.seen] <= 40
+        baseline = baseline_of(three_days(rng))
+        alike = gate(drawn(rng, day=9), baseline, limits)
+        lower = gate(drawn(rng, day=9, loss=limit.seen / 0.6), baseline, limits)
+        false_alarms += alike.outcome is GateOutcome.FAILED
+        seen += lower.outcome is GateOutcome.FAILED
+
+    assert false_alarms <= 2
+    assert 24 <= seen <= 40
 
 
-def test_metrics_without_a_better_side_or_a_scale_have_no_limit() -> None:
-    columns = [
-        column("n", direction=Direction.NEITHER),
-        column("u", high=None),
-        column("a", aggregate="s"),
+@pytest.mark.parametrize(
+    "metric",
+    [
+        column("m", direction=Direction.NEITHER),
+        column("m", high=None),
+        column("m", aggregate="s"),
+    ],
+    ids=["without a better side", "without a scale", "without a mean"],
+)
+def test_some_metrics_have_no_limit(metric: MetricColumn) -> None:
+    runs = [
+        run({"m": [1.0, 0.0]}, metric, fingerprints=SYSTEM, date="2026-05-01"),
+        run({"m": [1.0, 0.0]}, metric, fingerprints=SYSTEM, date="2026-05-02"),
     ]
-    scores = {name: [1.0, 0.0] for name in "nua"}
-    runs = [run(scores, *columns, fingerprints=SYSTEM, date=f"2026-05-0{d}") for d in (1, 2)]
+
     assert fitted_limits(runs) == ()
-
-
-def test_the_file_is_a_configuration_with_its_command_and_figures(tmp_path: Path) -> None:
-    limits = [
-        FittedLimit(
-            metric="recall@5", cases=300, clusters=120, noise=0.0123, tolerance=0.015, seen=0.061
-        ),
-        FittedLimit(
-            metric="my: own, metric", cases=4, clusters=4, noise=0.2, tolerance=0.2, seen=None
-        ),
-    ]
-    text = limits_yaml(limits, [run({"m": [0.0] * 300})] * 3, ["x\nrm: y"], "b.json")
-    path = tmp_path / "ragbench.yaml"
-    path.write_text(text, "utf-8")
-    found = read_gate_config(path)
-    assert found.baseline == str(tmp_path / "b.json")
-    drops = {name: metric.limits.max_drop for name, metric in found.metrics.items()}
-    assert drops == {"recall@5": 0.015, "my: own, metric": 0.2}
-    assert text.splitlines()[0].startswith("# Written by: ragbench 'x rm: y'")
-    assert "300 cases in 120 clusters, noise 0.012; a true drop of 0.061 is shown" in text
-    assert "4 cases, noise 0.200; too few to show any drop" in text
 
 
 def test_a_run_that_equals_the_mean_of_the_others_counts_as_one_without_noise() -> None:
@@ -219,17 +323,61 @@ def test_a_run_that_equals_the_mean_of_the_others_counts_as_one_without_noise() 
     The variances of a cluster are 0, 9/8 and 9/8, 3/4 in the mean; from two runs in the baseline
     to three it is 3/4 * (4/3) / (3/2) = 2/3, and of two clusters half of that.
     """
-    (limit,) = fitted_limits(days([0.5, 0.5], [1.0, 0.0], [0.0, 1.0]))
+    runs = [main_run([0.5, 0.5], day=1), main_run([1.0, 0.0], day=2), main_run([0.0, 1.0], day=3)]
+
+    (limit,) = fitted_limits(runs)
+
     assert limit.noise == pytest.approx((1 / 3) ** 0.5)
-    assert limit.seen is None  # of two clusters no signs are rarer than 1/4
+    # Of two clusters no signs are rarer than 1/4: no drop is ever shown.
+    assert limit.seen is None
 
 
-@pytest.mark.parametrize(("away", "tolerance"), [(0.1, 0.1), (0.1001, 0.105), (0.0999, 0.1)])
+@pytest.mark.parametrize(
+    ("noise", "tolerance"),
+    [(0.1, 0.1), (0.1001, 0.105), (0.0999, 0.1)],
+)
 def test_the_tolerance_is_the_noise_rounded_up_to_half_percents(
-    away: float, tolerance: float
+    noise: float, tolerance: float
 ) -> None:
     """Two cases differ by d, one each way: a noise of d * sqrt(3/4)."""
-    d = away / 0.75**0.5
-    (limit,) = fitted_limits(days([0.5, 0.5], [0.5 + d, 0.5 - d]))
-    assert limit.noise == pytest.approx(away)
+    d = noise / 0.75**0.5
+    runs = [main_run([0.5, 0.5], day=1), main_run([0.5 + d, 0.5 - d], day=2)]
+
+    (limit,) = fitted_limits(runs)
+
+    assert limit.noise == pytest.approx(noise)
     assert limit.tolerance == pytest.approx(tolerance)
+
+
+LIMITS = [
+    FittedLimit(
+        metric="recall@5", cases=300, clusters=120, noise=0.0123, tolerance=0.015, seen=0.061
+    ),
+    FittedLimit(metric="my: own, metric", cases=4, clusters=4, noise=0.2, tolerance=0.2, seen=None),
+]
+
+
+def fitted_file() -> str:
+    """The file for three runs, one of which is named to break out of its comment."""
+    runs = [run({"m": [0.0] * 300})] * 3
+    return limits_yaml(LIMITS, runs, ["x\nrm: y"], "b.json")
+
+
+def test_the_file_of_fitted_limits_is_a_configuration_of_the_gate(tmp_path: Path) -> None:
+    path = tmp_path / "ragbench.yaml"
+    path.write_text(fitted_file(), "utf-8")
+
+    gate_config = read_gate_config(path)
+
+    assert gate_config.baseline == str(tmp_path / "b.json")
+    assert sorted(gate_config.metrics) == ["my: own, metric", "recall@5"]
+    assert gate_config.metrics["recall@5"].limits.max_drop == 0.015
+    assert gate_config.metrics["my: own, metric"].limits.max_drop == 0.2
+
+
+def test_the_file_of_fitted_limits_says_its_command_and_its_figures() -> None:
+    text = fitted_file()
+
+    assert text.startswith("# Written by: ragbench 'x rm: y'")
+    assert "300 cases in 120 clusters, noise 0.012; a true drop of 0.061 is shown" in text
+    assert "4 cases, noise 0.200; too few to show any drop" in text

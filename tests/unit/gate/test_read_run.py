@@ -36,15 +36,20 @@ from ragbench.verbs.gate import find_baseline, gate_run
 from ragbench.views.write import write_reports
 from tests.unit.gate.builders import column, config, run, run_of, with_cases, with_texts
 
-FINITE = st.floats(allow_nan=False, allow_infinity=False)
-OTHERS = [Cell(status=status) for status in (Status.SKIPPED, Status.ABSTAINED, Status.FAILED)]
-cells = FINITE.map(Cell.measured) | st.sampled_from(OTHERS)
+WITHOUT_SCORE = [
+    Cell(status=Status.SKIPPED),
+    Cell(status=Status.ABSTAINED),
+    Cell(status=Status.FAILED),
+]
+cells = st.floats(allow_nan=False, allow_infinity=False).map(Cell.measured) | st.sampled_from(
+    WITHOUT_SCORE
+)
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 
 
 @st.composite
 def runs(draw: st.DrawFn) -> RunScores:
-    texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
-    ids = draw(st.lists(texts, unique=True, max_size=6))
+    """Runs of up to six cases with two metrics."""
     case = st.builds(
         ScoredCase,
         id=st.just(""),
@@ -54,33 +59,87 @@ def runs(draw: st.DrawFn) -> RunScores:
         language=st.none() | texts,
         tags=st.lists(texts, unique=True, max_size=3).map(sorted).map(tuple),
     )
-    cases = (replace(draw(case), id=id_) for id_ in sorted(ids))
+    ids = draw(st.lists(texts, unique=True, max_size=6))
+    cases = [replace(draw(case), id=id) for id in sorted(ids)]
     return run_of(cases, column("m"), column("n"))
 
 
+# --- baseline files
+
+
 @given(runs())
-def test_a_baseline_file_reads_back_whatever_the_order_of_the_cases(run: RunScores) -> None:
-    baseline = baseline_of([run])
-    turned = with_cases(run, tuple(run.cases)[::-1])
-    assert baseline_bytes(baseline_of([turned])) == baseline_bytes(baseline)
-    back = baseline_from(json.loads(baseline_bytes(baseline)))
-    assert baseline_bytes(back) == baseline_bytes(baseline)
-    assert (back.cases, back.metrics, back.date) == (run.cases, run.metrics, run.date)
+def test_a_baseline_file_reads_back(run: RunScores) -> None:
+    content = baseline_bytes(baseline_of([run]))
+
+    baseline = baseline_from(json.loads(content))
+
+    assert baseline_bytes(baseline) == content
+    assert baseline.cases == run.cases
+    assert baseline.metrics == run.metrics
+    assert baseline.date == run.date
 
 
-def test_a_baseline_file_holds_no_text(tmp_path: Path) -> None:
+@given(runs())
+def test_a_baseline_file_is_the_same_whatever_the_order_of_the_cases(run: RunScores) -> None:
+    reversed_run = with_cases(run, tuple(run.cases)[::-1])
+
+    assert baseline_bytes(baseline_of([reversed_run])) == baseline_bytes(baseline_of([run]))
+
+
+def test_a_baseline_file_holds_scores_and_no_text(tmp_path: Path) -> None:
     case = ScoredCase(
         id="q1",
         fingerprint="f",
         scores={"a": Cell.measured(1 / 3), "b": Cell.skipped("why"), "c": Cell.abstained("why")},
     )
+    texts_of_case = CaseTexts("the query", "the response", ("secret-chunk",))
+    run = run_of([case], column("a"), column("b"), column("c"))
     path = tmp_path / "base.json"
-    texts = {"q1": CaseTexts("the query", "the response", ("secret-chunk",))}
-    now = with_texts(run_of([case], column("a"), column("b"), column("c")), texts)
-    write_baseline(baseline_of([now]), path)
-    text = path.read_text("utf-8")
-    assert not any(part in text for part in ("the query", "response", "secret-chunk", "why"))
+
+    write_baseline(baseline_of([with_texts(run, {"q1": texts_of_case})]), path)
+
+    written = path.read_text("utf-8")
+    for text in ("the query", "response", "secret-chunk", "why"):
+        assert text not in written
     assert read_run(path).values("a") == {"q1": 1 / 3}
+
+
+@pytest.fixture
+def older_file(tmp_path: Path) -> Path:
+    """A baseline file of the version before: one run of three cases with other fingerprints."""
+    run = run_of_three_cases("2026-03-01")
+    cases = [replace(case, fingerprint=f"of {case.id}") for case in run.cases]
+    path = tmp_path / "old.json"
+    write_baseline(baseline_of([with_cases(run, cases)]), path)
+    text = path.read_text("utf-8")
+    path.write_text(text.replace('baseline": 3', 'baseline": 2'), "utf-8")
+    return path
+
+
+def run_of_three_cases(date: str) -> RunScores:
+    return run({"m": [1, 1, 1]}, date=date)
+
+
+def test_a_baseline_of_the_version_before_is_refused_with_the_way_on(older_file: Path) -> None:
+    now = run_of_three_cases("2026-03-02")
+
+    (refusal,) = gate(now, read_run(older_file), GateConfig()).refusals
+
+    assert "an earlier version of ragbench wrote it" in refusal.reason
+    assert "ragbench baseline add RUN" in refusal.remedy
+
+
+def test_a_run_that_is_added_to_a_baseline_of_the_version_before_has_its_history(
+    older_file: Path,
+) -> None:
+    added = with_run(read_baseline(older_file), run_of_three_cases("2026-03-02"))
+
+    assert len(added.baseline.runs) == 2
+    assert added.baseline.kept == 1
+    assert b'"ragbench_baseline": 3' in baseline_bytes(added.baseline)
+
+
+# --- what is no run
 
 
 @pytest.mark.parametrize(
@@ -107,18 +166,32 @@ def test_a_file_that_is_no_run_is_refused(
         read_run(path)
 
 
-def test_a_folder_without_a_finished_run_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RunMismatchError, match="is not a run folder"):
         read_run(tmp_path)
-    evaluated(tmp_path, "a")
-    for statement, reason in (
-        ("DELETE FROM report", "did not get to its end"),  # as the next command when it begins
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        # The next command does so when it begins.
+        ("DELETE FROM report", "did not get to its end"),
         ("PRAGMA user_version = 1", "another version of ragbench"),
-    ):
-        with closing(sqlite3.connect(tmp_path / "journal.sqlite")) as db, db:
-            db.execute(statement)
-        with pytest.raises(RunMismatchError, match=reason):
-            read_run(tmp_path)
+    ],
+    ids=["unfinished", "another version"],
+)
+def test_a_folder_without_a_finished_run_is_refused(
+    tmp_path: Path, statement: str, message: str
+) -> None:
+    evaluated(tmp_path, "a")
+    with closing(sqlite3.connect(tmp_path / "journal.sqlite")) as database, database:
+        database.execute(statement)
+
+    with pytest.raises(RunMismatchError, match=message):
+        read_run(tmp_path)
+
+
+# --- the folder of a run
 
 
 class Answering(RAGInterface):
@@ -141,167 +214,263 @@ class Answering(RAGInterface):
 
 
 def evaluated(path: Path, answer: str) -> Report:
-    cases = [
-        Case(id=f"c{n}", query=f"q{n}", reference="a", tags=("t",), reference_context_ids=("g",))
-        for n in range(9)
-    ]
+    """The run of nine cases of which one fails, answered always alike; "a" is right."""
+    cases: list[Case] = []
+    for number in range(9):
+        case = Case(
+            id=f"c{number}",
+            query=f"q{number}",
+            reference="a",
+            tags=("t",),
+            reference_context_ids=("g",),
+        )
+        cases.append(case)
     metrics = "exact_match,recall@5,generation_latency"
     return evaluate(cases, Answering(answer), out=path, metrics=metrics)
 
 
-def test_a_run_is_what_its_journal_holds(tmp_path: Path) -> None:
-    report = evaluated(tmp_path, "a")
-    found = read_run(tmp_path)
-    assert [column.name for column in found.metrics] == [m.name for m in report.metrics]
-    assert [c.score for c in found.metrics] == [one.score for one in report.summaries]
-    assert [column.has_cells for column in found.metrics] == [True, True, False]
-    assert (found.stages, found.latencies) == (report.stages, report.latencies)
-    assert found.table.texts is not None
-    texts = found.table.texts.of(range(9))
-    for case, text, row in zip(found.cases, texts, report.rows(), strict=True):
-        for name in ("id", "tags", "language", "stages"):
-            assert getattr(case, name) == getattr(row, name)
-        texts_of_row = (row.query, row.response, row.retrieved_ids)
-        assert (text.query, text.response, text.retrieved_ids) == texts_of_row
-        assert case.cause is row.attribution.cause
-        assert [cell.value for cell in case.scores.values()] == [c.value for c in row.cells[:2]]
-    assert found.cases[4].scores["exact_match"].reason == "generate: ValueError: no answer"
-    assert read_run(tmp_path / "manifest.json").cases == found.cases
+@pytest.fixture(scope="module")
+def right_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Report]:
+    """The folder of a run that is right, which no test changes, and its report."""
+    folder = tmp_path_factory.mktemp("right")
+    return folder, evaluated(folder, "a")
 
+
+def test_a_run_has_the_metrics_of_its_report(right_run: tuple[Path, Report]) -> None:
+    folder, report = right_run
+
+    scores = read_run(folder)
+
+    assert [column.name for column in scores.metrics] == [m.name for m in report.metrics]
+    assert [column.score for column in scores.metrics] == [s.score for s in report.summaries]
+    # A latency has no cells.
+    assert [column.has_cells for column in scores.metrics] == [True, True, False]
+    assert scores.stages == report.stages
+    assert scores.latencies == report.latencies
+
+
+def test_a_run_has_the_cases_of_its_report(right_run: tuple[Path, Report]) -> None:
+    folder, report = right_run
+
+    scores = read_run(folder)
+
+    for case, row in zip(scores.cases, report.rows(), strict=True):
+        assert case.id == row.id
+        assert case.tags == row.tags
+        assert case.language == row.language
+        assert case.stages == row.stages
+        assert case.cause is row.attribution.cause
+        exact_match, recall, _ = row.cells
+        values = [cell.value for cell in case.scores.values()]
+        assert values == [exact_match.value, recall.value]
+    assert scores.cases[4].scores["exact_match"].reason == "generate: ValueError: no answer"
+
+
+def test_a_run_has_the_texts_of_its_report(right_run: tuple[Path, Report]) -> None:
+    folder, report = right_run
+
+    texts_of_cases = read_run(folder).table.texts
+
+    assert texts_of_cases is not None
+    for texts_of_case, row in zip(texts_of_cases.of(range(9)), report.rows(), strict=True):
+        assert texts_of_case.query == row.query
+        assert texts_of_case.response == row.response
+        assert texts_of_case.retrieved_ids == row.retrieved_ids
+
+
+def test_a_run_can_be_named_by_its_manifest(right_run: tuple[Path, Report]) -> None:
+    folder, _ = right_run
+
+    assert read_run(folder / "manifest.json").cases == read_run(folder).cases
+
+
+# --- clusters
 
 PASSAGE = "passage {} of the handbook, about holidays".format
+# Of the four questions about each of five passages so many find it.
+HITS = (4, 0, 4, 3, 4)
+
+
+def questions_of_passages(gold: Callable[[int], dict[str, Any]]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for passage, hits in enumerate(HITS):
+        for question in range(4):
+            retrieved = passage if question < hits else 7
+            row = {
+                "query": f"q{passage} {question}",
+                "reference": "red",
+                "response": "blue",
+                "retrieved_contexts": [PASSAGE(retrieved)],
+                "retrieved_context_ids": [f"p{retrieved}"],
+            }
+            rows.append(row | gold(passage))
+    return rows
 
 
 @pytest.mark.parametrize(
     "gold",
     [
-        lambda of: {"reference_context_ids": [f"p{of}"]},
-        lambda of: {"grades": {f"p{of}": 2, "p9": 0}},
-        lambda of: {"evidence": [{"document_id": "handbook", "text": PASSAGE(of)}]},
-        lambda of: {"reference_contexts": [PASSAGE(of)]},
-        lambda of: {"reference_context_ids": [f"p{of}"], "cluster": f"c{of}"},
+        lambda passage: {"reference_context_ids": [f"p{passage}"]},
+        lambda passage: {"grades": {f"p{passage}": 2, "p9": 0}},
+        lambda passage: {"evidence": [{"document_id": "handbook", "text": PASSAGE(passage)}]},
+        lambda passage: {"reference_contexts": [PASSAGE(passage)]},
+        lambda passage: {"reference_context_ids": [f"p{passage}"], "cluster": f"c{passage}"},
     ],
+    ids=["ids", "grades", "evidence", "contexts", "clusters"],
 )
 def test_questions_of_one_passage_are_one_observation_wherever_an_interval_is_printed(
     tmp_path: Path, gold: Callable[[int], dict[str, Any]]
 ) -> None:
-    # Of the four questions of each passage so many find it.
-    cases = [
-        {
-            "query": f"q{of} {at}",
-            "reference": "red",
-            "response": "blue",
-            **gold(of),
-            "retrieved_contexts": [PASSAGE(place)],
-            "retrieved_context_ids": [f"p{place}"],
-        }
-        for of, count in enumerate((4, 0, 4, 3, 4))
-        for at in range(4)
-        for place in [of if at < count else 7]
-    ]
-    report = evaluate(cases, out=tmp_path, metrics="recall@5,token_f1")
+    report = evaluate(questions_of_passages(gold), out=tmp_path, metrics="recall@5,token_f1")
+
     recall, overlap = report.summaries
-    assert recall.interval is not None and overlap.interval is not None
+    assert recall.interval is not None
+    assert overlap.interval is not None
     # Residuals of the passages 1, -3, 1, 0, 1; t(0.975; 4) = 2.776445.
-    assert recall.interval.low == pytest.approx(0.75 - 2.776445 * math.sqrt(5 / 4 * 12) / 20)
-    assert (recall.interval.high, recall.clusters, overlap.clusters) == (1.0, 5, 5)
-    known = {one.metric.name: one.interval for one in report.summaries}
-    wanted = config(**{name: {"minimum": 0.5} for name in known})
-    checks = gate_run(tmp_path, wanted).checks
-    assert known.items() <= {one.subject: one.interval for one in checks}.items()
-    assert known == {m.name: m.figures[1].interval for m in compare([tmp_path] * 2).metrics}
+    half_width = 2.776445 * math.sqrt(5 / 4 * 12) / 20
+    assert recall.interval.low == pytest.approx(0.75 - half_width)
+    assert recall.interval.high == 1.0
+    assert recall.clusters == 5
+    assert overlap.clusters == 5
+
+    limits = config(**{"recall@5": {"minimum": 0.5}, "token_f1": {"minimum": 0.5}})
+    interval_of_check = {
+        check.subject: check.interval for check in gate_run(tmp_path, limits).checks
+    }
+    assert interval_of_check["recall@5"] == recall.interval
+    assert interval_of_check["token_f1"] == overlap.interval
+
+    of_recall, of_overlap = compare([tmp_path, tmp_path]).metrics
+    assert of_recall.figures[1].interval == recall.interval
+    assert of_overlap.figures[1].interval == overlap.interval
+
     write_reports(report, tmp_path)
     for name in ("report.md", "report.html", "report.json"):
-        note = "count as one observation: 20 cases, 5 clusters."
-        assert note in (tmp_path / name).read_text("utf-8")
+        text = (tmp_path / name).read_text("utf-8")
+        assert "count as one observation: 20 cases, 5 clusters." in text
 
 
-def test_a_report_says_nothing_to_a_gate(tmp_path: Path) -> None:
-    """A copied report.json once made a failing run pass."""
-    write_reports(evaluated(tmp_path / "good", "a"), tmp_path / "good")
-    evaluated(tmp_path / "bad", "b")
-    shutil.copy(tmp_path / "good" / "report.json", tmp_path / "bad" / "report.json")
-    assert read_run(tmp_path / "bad" / "report.json").values("exact_match")["c1"] == 0.0
-    for path in (tmp_path / "good").glob("*.json"):
+# --- a report says nothing to a gate: a copied report.json once made a failing run pass
+
+FLOOR = {"exact_match": {"minimum": 0.5}}
+
+
+@pytest.fixture
+def good_and_bad(tmp_path: Path) -> tuple[Path, Path]:
+    """A run that is right and one that is wrong, which has the report of the right one."""
+    good = tmp_path / "good"
+    bad = tmp_path / "bad"
+    write_reports(evaluated(good, "a"), good)
+    evaluated(bad, "b")
+    shutil.copy(good / "report.json", bad / "report.json")
+    return good, bad
+
+
+def test_a_run_that_is_named_by_its_report_is_read_from_its_journal(
+    good_and_bad: tuple[Path, Path],
+) -> None:
+    _, bad = good_and_bad
+
+    assert read_run(bad / "report.json").values("exact_match")["c1"] == 0.0
+
+
+def test_a_run_with_the_report_of_another_one_fails(good_and_bad: tuple[Path, Path]) -> None:
+    good, bad = good_and_bad
+    limits = config({"baseline": str(good), "max_error_rate": 0.2}, **FLOOR)
+
+    assert gate_run(bad, limits).outcome is GateOutcome.FAILED
+
+
+def test_a_run_without_its_reports_passes(good_and_bad: tuple[Path, Path]) -> None:
+    good, _ = good_and_bad
+    for path in good.glob("*.json"):
         if path.name != "manifest.json":
             path.unlink()
-    facts = {"baseline": str(tmp_path / "good"), "max_error_rate": 0.2}
-    wanted = config(facts, exact_match={"minimum": 0.5})
-    assert gate_run(tmp_path / "bad", wanted).outcome is GateOutcome.FAILED
-    assert gate_run(tmp_path / "good", replace(wanted, baseline=None)).outcome == "passed"
+    limits = config({"max_error_rate": 0.2}, **FLOOR)
+
+    assert gate_run(good, limits).outcome is GateOutcome.PASSED
 
 
-def test_a_baseline_of_the_version_before_says_so_and_keeps_its_history(tmp_path: Path) -> None:
-    path, now = tmp_path / "old.json", run({"m": [1] * 3}, date="2026-03-02")
-    old = [replace(case, fingerprint=f"of {case.id} {case.fingerprint}") for case in now.cases]
-    before = with_cases(now, tuple(old), date="2026-03-01")
-    write_baseline(baseline_of([before]), path)
-    path.write_text(path.read_text("utf-8").replace('baseline": 3', 'baseline": 2'), "utf-8")
-    (refusal,) = gate(now, read_run(path), GateConfig()).refusals
-    assert "an earlier version of ragbench wrote it" in refusal.reason
-    assert "ragbench baseline add RUN" in refusal.remedy
-    added = with_run(read_baseline(path), now)
-    assert (len(added.baseline.runs), added.baseline.kept) == (2, 1)
-    assert b'"ragbench_baseline": 3' in baseline_bytes(added.baseline)
-
+# --- the baseline that is found where none is named
 
 METRIC = MetricInfo.of(parse_metrics("MRR")[0])
 
 
-def store(folder: Path, name: str, time: int, **changes: str) -> Path:
+def write_run_folder(
+    folder: Path,
+    time: int,
+    *,
+    dataset: str = "d1",
+    metric: str = "m",
+    rag: str = "rag",
+    is_finished: bool = True,
+) -> Path:
     """A run folder as far as the search looks at it."""
-    place = folder / name
-    place.mkdir(parents=True)
-    facts: dict[str, Any] = {"dataset": "d1", "metric": "m", "rag": "rag", "is_finished": True}
-    facts |= changes
+    folder.mkdir(parents=True)
     manifest = Manifest(
-        dataset=DatasetInfo(name="quiz", source="quiz", fingerprint=facts["dataset"], cases=1),
-        rag=RagInfo(name=facts["rag"], description={}, stages={}),
+        dataset=DatasetInfo(name="quiz", source="quiz", fingerprint=dataset, cases=1),
+        rag=RagInfo(name=rag, description={}, stages={}),
         settings={},
         packages={},
-        metrics=(replace(METRIC, name=facts["metric"], version=1),),
+        metrics=(replace(METRIC, name=metric, version=1),),
         git=None,
     )
-    write_manifest(manifest, place / "manifest.json")
-    with Journal(place / "journal.sqlite") as journal:
+    write_manifest(manifest, folder / "manifest.json")
+    with Journal(folder / "journal.sqlite") as journal:
         journal.runs.begin(b"setting")
-        if facts["is_finished"]:
+        if is_finished:
             journal.runs.complete(b"{}")
-    os.utime(place / "manifest.json", (time, time))
-    return place
+    os.utime(folder / "manifest.json", (time, time))
+    return folder
 
 
-def found(mine: Path, *folders: Path) -> Path | None:
-    return find_baseline(mine, run({"m": [1]}), folders)
+def baseline_for(run_path: Path, *folders: Path) -> Path | None:
+    """The run that the search finds in these folders."""
+    return find_baseline(run_path, run({"m": [1]}), folders)
 
 
-def test_the_last_earlier_run_is_taken(tmp_path: Path) -> None:
-    store(tmp_path, "first", 100)
-    last = store(tmp_path, "last", 200)
-    mine = store(tmp_path, "mine", 300)
-    store(tmp_path, "later", 400)
-    assert found(mine, tmp_path) == last
-    assert found(mine / "manifest.json", tmp_path, tmp_path) == last
-    (tmp_path / "report.json").write_text("{}", "utf-8")
-    assert found(tmp_path / "report.json", tmp_path) is None
+def test_the_last_earlier_run_is_the_baseline(tmp_path: Path) -> None:
+    write_run_folder(tmp_path / "first", 100)
+    last = write_run_folder(tmp_path / "last", 200)
+    mine = write_run_folder(tmp_path / "mine", 300)
+    write_run_folder(tmp_path / "later", 400)
+
+    assert baseline_for(mine, tmp_path) == last
+    # Named by its manifest, and in a folder that is named twice.
+    assert baseline_for(mine / "manifest.json", tmp_path, tmp_path) == last
+
+
+def test_a_file_that_is_no_run_has_no_baseline(tmp_path: Path) -> None:
+    write_run_folder(tmp_path / "first", 100)
+    path = tmp_path / "report.json"
+    path.write_text("{}", "utf-8")
+
+    assert baseline_for(path, tmp_path) is None
+
+
+def test_a_run_of_the_dataset_before_it_grew_is_the_baseline(tmp_path: Path) -> None:
+    earlier = write_run_folder(tmp_path / "earlier", 100, dataset="d2")
+    mine = write_run_folder(tmp_path / "mine", 200)
+
+    assert baseline_for(mine, tmp_path) == earlier
 
 
 @pytest.mark.parametrize(
-    ("other", "is_taken"),
-    [
-        ({"dataset": "d2"}, True),  # one that has grown is the same one
-        ({"metric": "n"}, False),
-        ({"rag": "another"}, False),
-        ({"is_finished": False}, False),
-        (None, False),
-    ],
+    "facts",
+    [{"metric": "n"}, {"rag": "another"}, {"is_finished": False}],
+    ids=["another metric", "another system", "unfinished"],
 )
-def test_another_unfinished_or_damaged_run_is_not_taken(
-    tmp_path: Path, other: dict[str, Any] | None, is_taken: bool
-) -> None:
+def test_a_run_that_does_not_compare_is_no_baseline(tmp_path: Path, facts: dict[str, Any]) -> None:
+    write_run_folder(tmp_path / "earlier", 100, **facts)
+    mine = write_run_folder(tmp_path / "mine", 200)
+
+    assert baseline_for(mine, tmp_path) is None
+
+
+def test_what_is_damaged_or_no_run_is_no_baseline(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    place = store(tmp_path, "other", 100, **(other or {}))
-    if other is None:
-        (place / "manifest.json").write_text("{}", "utf-8")
-    mine = store(tmp_path, "mine", 200)
-    assert found(mine, tmp_path, tmp_path / "none") == (place if is_taken else None)
+    damaged = write_run_folder(tmp_path / "damaged", 100)
+    (damaged / "manifest.json").write_text("{}", "utf-8")
+    mine = write_run_folder(tmp_path / "mine", 200)
+
+    assert baseline_for(mine, tmp_path, tmp_path / "no-such-folder") is None

@@ -25,9 +25,12 @@ ADDRESS = OriginPart("address", "api.example.com", "open", 0, "it asks api.examp
 
 
 def system(*parts: OriginPart, stages: tuple[str, ...] = ("generate", "retrieve")) -> RunScores:
-    reach: Reach = "open" if any(part.digest == "open" for part in parts) else "closed"
-    origins = tuple(Origin(stage, parts, reach) for stage in stages)
-    return replace(run({"x": [1.0]}), origins=origins)
+    """A run of a system whose stages all come from these parts."""
+    has_open_part = any(part.digest == "open" for part in parts)
+    reach: Reach = "open" if has_open_part else "closed"
+    return replace(
+        run({"x": [1.0]}), origins=tuple(Origin(stage, parts, reach) for stage in stages)
+    )
 
 
 def changes(before: RunScores, now: RunScores) -> tuple[str, ...]:
@@ -35,6 +38,7 @@ def changes(before: RunScores, now: RunScores) -> tuple[str, ...]:
 
 
 def setting(name: str, value: str) -> OriginPart:
+    """A setting by the digest of its value; "state" is what stands for what a system counts."""
     digest = value if value == "state" else sha256(value.encode()).hexdigest()
     return OriginPart("setting", name, digest, len(value), value)
 
@@ -141,92 +145,165 @@ STATE = OriginPart("setting", "settings.calls", "state")
 def test_what_differs_is_named(
     before: list[OriginPart], now: list[OriginPart], expected: list[str]
 ) -> None:
-    found = system_change(system(*before), system(*now))
-    assert (found.changes, found.is_ruled_out) == (tuple(expected), not expected)
+    change = system_change(system(*before), system(*now))
+
+    assert change.changes == tuple(expected)
+    assert change.is_ruled_out is (not expected)
 
 
 def test_a_stage_is_named_where_only_it_differs() -> None:
     before = system(CODE)
-    origins = (Origin("generate", (CODE,), "closed"), Origin("retrieve", (CODE, TOP_K), "closed"))
-    now = replace(before, origins=origins)
+    generation = Origin("generate", (CODE,), "closed")
+    retrieval = Origin("retrieve", (CODE, TOP_K), "closed")
+    now = replace(before, origins=(generation, retrieval))
+
     assert changes(before, now) == ("top_k: nothing -> 5 (retrieve)",)
-    # Stages that came or went are named, too.
+
+
+def test_a_stage_that_came_is_named() -> None:
+    before = system(CODE, stages=("generate", "retrieve"))
     now = system(CODE, stages=("generate", "post_retrieve", "retrieve"))
+
     assert changes(before, now) == ("post_retrieve is asked now",)
-    assert changes(now, before) == ("post_retrieve is not asked any more",)
+
+
+def test_a_stage_that_went_is_named() -> None:
+    before = system(CODE, stages=("generate", "post_retrieve", "retrieve"))
+    now = system(CODE, stages=("generate", "retrieve"))
+
+    assert changes(before, now) == ("post_retrieve is not asked any more",)
+
+
+def test_changes_of_retrieval_come_first_then_of_validation_then_of_generation() -> None:
+    """In whatever order the stages stand: what one gives is what the next gets."""
+
+    def system_with(value: str) -> RunScores:
+        origins: list[Origin] = []
+        for stage in ("generate", "validate", "retrieve"):
+            part = OriginPart("setting", f"of_{stage}", value, 1, value)
+            origins.append(Origin(stage, (part,), "closed"))
+        return replace(run({"x": [1.0]}), origins=tuple(origins))
+
+    assert changes(system_with("1"), system_with("2")) == (
+        "of_retrieve: 1 -> 2 (retrieve)",
+        "of_validate: 1 -> 2 (validate)",
+        "of_generate: 1 -> 2 (generate)",
+    )
+
+
+# --- what cannot be seen
 
 
 def test_what_cannot_be_seen_keeps_equal_parts_from_proving_anything() -> None:
-    found = system_change(system(CODE, ADDRESS), system(CODE, ADDRESS))
-    assert (found.is_none, found.is_ruled_out) == (True, False)
-    assert list(change_lines(found)) == [
+    change = system_change(system(CODE, ADDRESS), system(CODE, ADDRESS))
+
+    assert change.is_none
+    assert not change.is_ruled_out
+    assert list(change_lines(change)) == [
         "nothing that ragbench can see; it cannot see into all: it asks api.example.com"
     ]
 
 
 def test_a_stage_that_was_recorded_cannot_be_seen_into() -> None:
     counts = StageCount(stage="retrieve", measured=1, abstained=0, skipped=0, failed=0, recorded=1)
-    before = replace(system(CODE, stages=("generate",)), stages=(counts,))
-    found = system_change(before, before)
-    assert found.unseen == ("retrieve is recorded",)
+    recorded_retrieval = replace(system(CODE, stages=("generate",)), stages=(counts,))
+
+    change = system_change(recorded_retrieval, recorded_retrieval)
+
+    assert change.unseen == ("retrieve is recorded",)
 
 
-def test_runs_that_do_not_say_are_neither_alike_nor_different() -> None:
-    bare = replace(system(), origins=None, source="report.json")
-    recorded = replace(system(), origins=(), source="logs")
-    assert "report.json does not say" in system_change(bare, system(CODE)).unknown
-    assert "logs are recorded" in system_change(system(CODE), recorded).unknown
-    for found in (system_change(bare, recorded), system_change(recorded, recorded)):
-        assert not found.is_none
-        assert next(change_lines(found)).startswith("unknown: ")
+WITHOUT_ORIGINS = replace(system(), origins=None, source="report.json")
+RECORDED = replace(system(), origins=(), source="logs")
 
 
-def test_a_baseline_file_knows_what_its_newest_run_came_from(tmp_path: Path) -> None:
-    parts = [
-        PROMPT._replace(name="/home/me/own/prompt.txt", detail="stamp AAAA"),
-        TOP_K,
-        OriginPart("package", "openai", "p1", 1795624206, "version 1.2"),
-        setting("settings.prompt", '"The password is hunter2"'),
-        setting("settings.texts.d17", '"A lost badge"'),
-        setting("settings.texts.d18", '""'),
-        OriginPart("unseen", "/home/me/big", "open", 0, "/home/me/big has more"),
-    ]
-    write_baseline(baseline_of([system(*parts)]), tmp_path / "b.json")
-    written = (tmp_path / "b.json").read_text("utf-8")
-    for hidden in ("AAAA", "/home", "17956", "hunter2", "badge", "d17"):
-        assert hidden not in written
-    kept = read_baseline(tmp_path / "b.json")
-    same = system_change(kept, system(*parts))
-    short = sha256(b"/home/me/big").hexdigest()[:8]
-    assert (same.is_none, same.unseen) == (True, (f"big#{short} has more",))
-    parts[2] = OriginPart("package", "openai", "p2", 1795624999, "version 1.3")
-    parts[4] = setting("settings.texts.d17", '"A found badge"')
-    assert changes(kept, system(*parts)) == (
+def test_a_run_that_does_not_say_what_it_came_from_is_named() -> None:
+    assert "report.json does not say" in system_change(WITHOUT_ORIGINS, system(CODE)).unknown
+
+
+def test_a_run_of_recorded_answers_is_named() -> None:
+    assert "logs are recorded" in system_change(system(CODE), RECORDED).unknown
+
+
+@pytest.mark.parametrize("before", [WITHOUT_ORIGINS, RECORDED], ids=["without origins", "recorded"])
+def test_runs_that_do_not_say_are_neither_alike_nor_different(before: RunScores) -> None:
+    change = system_change(before, RECORDED)
+
+    assert not change.is_none
+    assert next(change_lines(change)).startswith("unknown: ")
+
+
+# --- in a baseline file
+
+PRIVATE_PARTS = [
+    PROMPT._replace(name="/home/me/own/prompt.txt", detail="stamp AAAA"),
+    TOP_K,
+    OriginPart("package", "openai", "p1", 1795624206, "version 1.2"),
+    setting("settings.prompt", '"The password is hunter2"'),
+    setting("settings.texts.d17", '"A lost badge"'),
+    setting("settings.texts.d18", '""'),
+    OriginPart("unseen", "/home/me/big", "open", 0, "/home/me/big has more"),
+]
+
+
+@pytest.fixture
+def baseline_path(tmp_path: Path) -> Path:
+    """The baseline file of a run of the private parts."""
+    path = tmp_path / "b.json"
+    write_baseline(baseline_of([system(*PRIVATE_PARTS)]), path)
+    return path
+
+
+@pytest.mark.parametrize("private", ["AAAA", "/home", "17956", "hunter2", "badge", "d17"])
+def test_a_baseline_file_holds_no_private_text(baseline_path: Path, private: str) -> None:
+    assert private not in baseline_path.read_text("utf-8")
+
+
+def test_a_baseline_file_knows_the_system_that_it_came_from(baseline_path: Path) -> None:
+    change = system_change(read_baseline(baseline_path), system(*PRIVATE_PARTS))
+
+    assert change.is_none
+    # Of a path outside of the project its last part is named, and a digest of the whole.
+    digest = sha256(b"/home/me/big").hexdigest()[:8]
+    assert change.unseen == (f"big#{digest} has more",)
+
+
+def test_a_baseline_file_knows_what_differs_from_the_system_that_it_came_from(
+    baseline_path: Path,
+) -> None:
+    now = list(PRIVATE_PARTS)
+    now[2] = OriginPart("package", "openai", "p2", 1795624999, "version 1.3")
+    now[4] = setting("settings.texts.d17", '"A found badge"')
+
+    assert changes(read_baseline(baseline_path), system(*now)) == (
         "package openai: 1.2 -> 1.3",
         "settings.texts changed (16 -> 17 bytes)",
     )
 
 
-def test_changes_of_retrieval_come_first_then_of_validation_then_of_generation() -> None:
-    """In whatever order the stages stand: what one gives is what the next is given."""
-
-    def settled(digest: str) -> RunScores:
-        origins = tuple(
-            Origin(stage, (OriginPart("setting", f"of_{stage}", digest, 1, digest),), "closed")
-            for stage in ("generate", "validate", "retrieve")
-        )
-        return replace(run({"x": [1.0]}), origins=origins)
-
-    stages = ("retrieve", "validate", "generate")
-    expected = tuple(f"of_{stage}: 1 -> 2 ({stage})" for stage in stages)
-    assert changes(settled("1"), settled("2")) == expected
+# --- runs of several systems make no baseline
 
 
 def test_a_baseline_is_made_of_runs_of_one_system() -> None:
+    other_top_k = TOP_K._replace(digest="s2", detail="10")
+
     with pytest.raises(RunMismatchError, match="one unchanged system: top_k: 5 -> 10"):
-        baseline_of([system(TOP_K), system(TOP_K._replace(digest="s2", detail="10"))])
-    other = replace(system(TOP_K), fingerprints={"rag": "another", "settings": "s"})
+        baseline_of([system(TOP_K), system(other_top_k)])
+
+
+ANOTHER_SYSTEM = {"rag": "another", "settings": "s"}
+
+
+def test_a_baseline_is_not_made_of_systems_of_different_fingerprints() -> None:
+    another = replace(system(TOP_K), fingerprints=ANOTHER_SYSTEM)
+
     with pytest.raises(RunMismatchError, match=r"their rag differ.*ragbench compare"):
-        baseline_of([system(TOP_K), other])
+        baseline_of([system(TOP_K), another])
+
+
+def test_recorded_runs_of_different_fingerprints_are_added_one_by_one() -> None:
+    recorded = replace(system(TOP_K), origins=())
+    another = replace(recorded, fingerprints=ANOTHER_SYSTEM)
+
     with pytest.raises(RunMismatchError, match="added one by one"):
-        baseline_of([replace(one, origins=()) for one in (system(TOP_K), other)])
+        baseline_of([recorded, another])

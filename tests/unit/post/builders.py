@@ -26,46 +26,69 @@ def query(text: str = "question", embedding: Vector | None = None, **stored: Vec
     return Query(text=text, embedding=embedding, chunk_embeddings=stored or None)
 
 
-def scored(
-    given: str | Mapping[str, Any] | Reranker, asked: Query, chunks: Sequence[Chunk]
-) -> NotedScores:
-    scores = build_reranker(given).score(asked, chunks)
-    return scores if isinstance(scores, NotedScores) else NotedScores(tuple(scores))
+Settings = str | Mapping[str, Any]
+"""A reranker as a document names it: its name, or its name and its settings."""
 
 
-def order(
-    given: str | Mapping[str, Any] | Reranker, asked: Query, chunks: Sequence[Chunk]
-) -> list[str]:
-    done = rerank(asked, chunks, build_reranker(given), on_error="raise")
-    return [one.chunk.id for one in done.chunks]
+def scored(reranker: Settings | Reranker, question: Query, chunks: Sequence[Chunk]) -> NotedScores:
+    """The scores that a reranker gives the chunks, with its notes."""
+    scores = build_reranker(reranker).score(question, chunks)
+    if isinstance(scores, NotedScores):
+        return scores
+    return NotedScores(tuple(scores))
+
+
+def order(reranker: Settings | Reranker, question: Query, chunks: Sequence[Chunk]) -> list[str]:
+    """The ids of the chunks as a reranker orders them."""
+    done = rerank(question, chunks, build_reranker(reranker), on_error="raise")
+    return [entry.chunk.id for entry in done.chunks]
 
 
 def applied(
-    given: object,
+    operator: object,
     *chunks: Chunk,
     question: str | Query = "Which?",
     service: Any = None,
     answers: Sequence[str] = (),
 ) -> PostRetrieved:
-    if isinstance(given, Mapping):
-        action, kind = next(iter(given.items()))
-        rest = {key: value for key, value in given.items() if key != action}
-        given = {"action": action, **({"type": kind} if kind else {}), **rest}
-    operator = build_operator(given, Resources(service=service, chat=Scripted(*answers)))
-    return PostRetrieval(operators=(operator,), on_error="raise").run(question, chunks)
+    """What an operator makes of the chunks.
+
+    Args:
+        operator: built, or as a mapping whose first key is its action, with its type for a value:
+            {"filter": "top_k", "k": 3}.
+        service: where it finds further chunks.
+        answers: what its language model says, in turn.
+    """
+    if isinstance(operator, Mapping):
+        operator = _with_action_and_type(operator)
+    built = build_operator(operator, Resources(service=service, chat=Scripted(*answers)))
+    return PostRetrieval(operators=(built,), on_error="raise").run(question, chunks)
 
 
-def ids(found: PostRetrieved | Sequence[RankedChunk]) -> list[str]:
-    entries = found.chunks if isinstance(found, PostRetrieved) else found
+def _with_action_and_type(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The mapping of an operators document; an action of one type alone names none."""
+    action, kind = next(iter(settings.items()))
+    document: dict[str, Any] = {"action": action}
+    if kind:
+        document["type"] = kind
+    for key, value in settings.items():
+        if key != action:
+            document[key] = value
+    return document
+
+
+def ids(done: PostRetrieved | Sequence[RankedChunk]) -> list[str]:
+    entries = done.chunks if isinstance(done, PostRetrieved) else done
     return [entry.chunk.id for entry in entries]
 
 
-def texts(found: PostRetrieved) -> list[str]:
-    return [entry.chunk.text for entry in found.chunks]
+def texts(done: PostRetrieved) -> list[str]:
+    return [entry.chunk.text for entry in done.chunks]
 
 
-def notes(found: PostRetrieved) -> tuple[str, ...]:
-    return found.steps[0].notes
+def notes(done: PostRetrieved) -> tuple[str, ...]:
+    """Of its first step."""
+    return done.steps[0].notes
 
 
 @dataclass(frozen=True, slots=True)

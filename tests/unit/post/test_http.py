@@ -1,8 +1,9 @@
-"""Reranking services: what is sent, what is understood, what is told when it fails."""
+"""Reranking services: what is sent, what is understood, what is said when it fails."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -17,114 +18,183 @@ from tests.unit.post.rerank_server import Answer, serving
 pytestmark = pytest.mark.extra("http")
 
 TEXTS = ["xx", "xxxx", "xxx"]
-CHUNKS = [chunk(name, text) for name, text in zip("abc", TEXTS, strict=True)]
+CHUNKS = [chunk("a", TEXTS[0]), chunk("b", TEXTS[1]), chunk("c", TEXTS[2])]
 ASKED = {"model": "m", "query": "q"}
-SCORES = ((1, 0.9), (2, 0.5), (0, 0.1))
 
 
-def results(key: str, **more: Any) -> list[dict[str, Any]]:
-    return [{"index": at, key: score, **more} for at, score in SCORES]
+def results(key: str, **facts: Any) -> list[dict[str, Any]]:
+    """What a service answers: the scores .1, .9 and .5 of the three texts, the best one first."""
+    return [
+        {"index": 1, key: 0.9, **facts},
+        {"index": 2, key: 0.5, **facts},
+        {"index": 0, key: 0.1, **facts},
+    ]
 
 
-ANSWERS: dict[str, tuple[dict[str, Any], dict[str, Any] | list[Any]]] = {
-    "cohere": (
-        {**ASKED, "documents": TEXTS, "top_n": 3},
-        {"id": "1", "results": results("relevance_score"), "meta": {"api_version": {}}},
+@dataclass(frozen=True, kw_only=True)
+class Exchange:
+    """What a service documents."""
+
+    request: dict[str, Any]
+    answer: dict[str, Any] | list[Any]
+
+
+EXCHANGES = {
+    "cohere": Exchange(
+        request={**ASKED, "documents": TEXTS, "top_n": 3},
+        answer={"id": "1", "results": results("relevance_score"), "meta": {"api_version": {}}},
     ),
-    "jina": (
-        {**ASKED, "documents": TEXTS, "top_n": 3, "return_documents": False},
-        {"results": results("relevance_score")},
+    "jina": Exchange(
+        request={**ASKED, "documents": TEXTS, "top_n": 3, "return_documents": False},
+        answer={"results": results("relevance_score")},
     ),
-    "voyage": (
-        {**ASKED, "documents": TEXTS, "top_k": 3, "return_documents": False, "truncation": True},
-        {"object": "list", "data": results("relevance_score"), "usage": {"total_tokens": 26}},
+    "voyage": Exchange(
+        request={
+            **ASKED,
+            "documents": TEXTS,
+            "top_k": 3,
+            "return_documents": False,
+            "truncation": True,
+        },
+        answer={
+            "object": "list",
+            "data": results("relevance_score"),
+            "usage": {"total_tokens": 26},
+        },
     ),
-    "nim": (
-        {
+    "nim": Exchange(
+        request={
             "model": "m",
             "query": {"text": "q"},
             "passages": [{"text": text} for text in TEXTS],
             "truncate": "END",
         },
-        {"rankings": results("logit")},
+        answer={"rankings": results("logit")},
     ),
-    "mixedbread": (
-        {**ASKED, "input": TEXTS, "top_k": 3, "return_input": False},
-        {"usage": {"total_tokens": 1}, "data": results("score", object="rank_result")},
+    "mixedbread": Exchange(
+        request={**ASKED, "input": TEXTS, "top_k": 3, "return_input": False},
+        answer={"usage": {"total_tokens": 1}, "data": results("score", object="rank_result")},
     ),
-    "pinecone": (
-        {
+    "pinecone": Exchange(
+        request={
             **ASKED,
             "documents": [{"text": text} for text in TEXTS],
             "top_n": 3,
             "return_documents": False,
             "parameters": {"truncate": "END"},
         },
-        {"model": "m", "data": results("score"), "usage": {"rerank_units": 1}},
+        answer={"model": "m", "data": results("score"), "usage": {"rerank_units": 1}},
     ),
-    "tei": ({**ASKED, "texts": TEXTS, "truncate": True, "return_text": False}, results("score")),
+    "tei": Exchange(
+        request={**ASKED, "texts": TEXTS, "truncate": True, "return_text": False},
+        answer=results("score"),
+    ),
 }
-"""What each service documents: a request and its answer."""
 
 
-@pytest.mark.parametrize("shape", ANSWERS)
+@pytest.mark.parametrize("shape", EXCHANGES)
 def test_each_service_gets_its_form_and_nothing_else(shape: Any) -> None:
-    wanted, answer = ANSWERS[shape]
+    exchange = EXCHANGES[shape]
 
     def strict(payload: dict[str, Any]) -> Answer:
-        return (200, json.dumps(answer).encode()) if payload == wanted else (422, b"unknown field")
+        if payload != exchange.request:
+            return 422, b"unknown field"
+        return 200, json.dumps(exchange.answer).encode()
 
-    with serving(strict) as served:
-        reranker = HttpReranker(url=served.url, shape=shape, model="m")
-        assert list(reranker.score(query("q"), CHUNKS)) == [0.1, 0.9, 0.5]
-
-
-def test_fields_of_the_request_are_free_and_long_chunks_can_be_cut() -> None:
-    with serving() as served:
-        free = {"raw_scores": True, "return_text": None}
-        given: dict[str, Any] = {"shape": "tei", "truncate": False, "request": free}
-        reranker = HttpReranker(url=served.url, max_characters=3, **given)
+    with serving(strict) as server:
+        reranker = HttpReranker(url=server.url, shape=shape, model="m")
         scores = reranker.score(query("q"), CHUNKS)
-    asked = {"query": "q", "texts": ["xx", "xxx", "xxx"], "truncate": False}
-    assert served.requests[0] == {**asked, **free}
+
+    assert list(scores) == [0.1, 0.9, 0.5]
+
+
+def test_fields_of_the_request_can_be_set() -> None:
+    """To null, too."""
+    with serving() as server:
+        reranker = HttpReranker(
+            url=server.url,
+            shape="tei",
+            truncate=False,
+            request={"raw_scores": True, "return_text": None},
+        )
+        reranker.score(query("q"), CHUNKS)
+
+    assert server.requests[0] == {
+        "query": "q",
+        "texts": TEXTS,
+        "truncate": False,
+        "raw_scores": True,
+        "return_text": None,
+    }
+
+
+def test_long_chunks_are_cut_and_that_is_noted() -> None:
+    with serving() as server:
+        reranker = HttpReranker(url=server.url, shape="tei", max_characters=3)
+        scores = reranker.score(query("q"), CHUNKS)
+
+    assert server.requests[0]["texts"] == ["xx", "xxx", "xxx"]
     assert scores.notes == ("1 of 3 chunks were cut to 3 characters",)
-    with serving() as served:  # batches are put together again
-        reranker = HttpReranker(url=served.url, shape="tei", batch_size=2)
-        assert list(reranker.score(query("q"), CHUNKS)) == [0.002, 0.004, 0.003]
-    assert [request["texts"] for request in served.requests] == [["xx", "xxxx"], ["xxx"]]
+
+
+def test_batches_are_put_together_again() -> None:
+    """The server scores a text by its length."""
+    with serving() as server:
+        reranker = HttpReranker(url=server.url, shape="tei", batch_size=2)
+        scores = reranker.score(query("q"), CHUNKS)
+
+    assert list(scores) == [0.002, 0.004, 0.003]
+    assert [request["texts"] for request in server.requests] == [["xx", "xxxx"], ["xxx"]]
 
 
 @pytest.mark.parametrize(
-    ("shape", "header", "sent"),
-    [("cohere", "authorization", "Bearer secret-key"), ("pinecone", "api-key", "secret-key")],
+    ("shape", "header", "value", "absent_header"),
+    [
+        ("cohere", "authorization", "Bearer secret-key", "api-key"),
+        ("pinecone", "api-key", "secret-key", "authorization"),
+    ],
 )
 def test_the_key_comes_from_the_environment(
-    monkeypatch: pytest.MonkeyPatch, shape: Any, header: str, sent: str
+    monkeypatch: pytest.MonkeyPatch, shape: Any, header: str, value: str, absent_header: str
 ) -> None:
     monkeypatch.setenv("MY_KEY", "secret-key")
-    given: dict[str, Any] = {"shape": shape, "model": "m", "api_key_env": "MY_KEY"}
-    answer = json.dumps(ANSWERS[shape][1]).encode()
-    with serving(lambda _: (200, answer)) as served:
-        reranker = HttpReranker(url=served.url, headers={"x-team": "search"}, **given)
+    answer = json.dumps(EXCHANGES[shape].answer).encode()
+
+    with serving(lambda _: (200, answer)) as server:
+        reranker = HttpReranker(
+            url=server.url,
+            shape=shape,
+            model="m",
+            api_key_env="MY_KEY",
+            headers={"x-team": "search"},
+        )
         reranker.score(query("q"), CHUNKS)
-    keys = {name: served.headers[0].get(name) for name in ("authorization", "api-key", "x-team")}
-    assert {name: key for name, key in keys.items() if key} == {header: sent, "x-team": "search"}
+
+    (headers,) = server.headers
+    assert headers[header] == value
+    assert headers["x-team"] == "search"
+    assert absent_header not in headers
     assert "secret-key" not in repr(reranker)
-    monkeypatch.delenv("MY_KEY")
+
+
+def test_a_key_that_is_not_in_the_environment_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MY_KEY", raising=False)
+
     with pytest.raises(ConfigError, match="the environment variable MY_KEY is not set"):
-        HttpReranker(url=served.url, **given)
+        HttpReranker(url="http://localhost:1", shape="cohere", model="m", api_key_env="MY_KEY")
 
 
 def test_no_secret_in_errors_and_representations() -> None:
     def echo(payload: dict[str, Any]) -> Answer:
         return 401, b"the key secret-key is wrong"
 
-    with serving(echo) as served:
-        url = served.url.replace("http://", "http://me:hidden-word@")
+    with serving(echo) as server:
+        url = server.url.replace("http://", "http://me:hidden-word@")
         reranker = HttpReranker(url=url, headers={"Authorization": "Bearer secret-key"})
-        done = rerank(query("q"), ranked(CHUNKS), reranker)
-        assert done.failure is not None
-        shown = f"{done.failure} {done.failure.traceback} {reranker!r}"
+        reranking = rerank(query("q"), ranked(CHUNKS), reranker)
+
+    assert reranking.failure is not None
+    shown = f"{reranking.failure} {reranking.failure.traceback} {reranker!r}"
     assert "401" in shown
     assert "secret-key" not in shown
     assert "hidden-word" not in shown
@@ -144,8 +214,8 @@ def test_no_secret_in_errors_and_representations() -> None:
     ],
 )
 def test_an_answer_that_is_none_is_refused(answer: object, message: str) -> None:
-    with (
-        serving(lambda payload: (200, answer)) as served,
-        pytest.raises(InterfaceError, match=message),
-    ):
-        HttpReranker(url=served.url).score(query("q"), CHUNKS)
+    with serving(lambda payload: (200, answer)) as server:
+        reranker = HttpReranker(url=server.url)
+
+        with pytest.raises(InterfaceError, match=message):
+            reranker.score(query("q"), CHUNKS)

@@ -10,11 +10,20 @@ import pytest
 from ragbench import AsyncRAGInterface, GenerationResult, RAGInterface, RetrievalResult
 from ragbench.errors import InterfaceError
 
-FORMS = ("{}", "{}_with_metadata", "batch_{}", "batch_{}_with_metadata")
-RETRIEVE = tuple(form.format("retrieve") for form in FORMS)
-GENERATE = tuple(form.format("generate") for form in FORMS)
+RETRIEVE = (
+    "retrieve",
+    "retrieve_with_metadata",
+    "batch_retrieve",
+    "batch_retrieve_with_metadata",
+)
+GENERATE = (
+    "generate",
+    "generate_with_metadata",
+    "batch_generate",
+    "batch_generate_with_metadata",
+)
 
-# Written out by hand, apart from the implementation: the order in which others stand in.
+# Written out by hand, apart from the implementation: the order in which other forms stand in.
 STAND_INS = {
     "{}": ("{}_with_metadata", "batch_{}", "batch_{}_with_metadata"),
     "{}_with_metadata": ("batch_{}_with_metadata", "{}", "batch_{}"),
@@ -25,97 +34,143 @@ STAND_INS = {
 QUERIES = ["first?", "second?", "third?"]
 CONTEXTS = [["a"], ["b", "c"], []]
 
+Row = tuple[Any, ...]
+"""The arguments of one query."""
 
-def serving(name: str, implemented: frozenset[str]) -> str | None:
-    """The method that must be called when `name` is."""
+
+def serving_method(name: str, implemented: frozenset[str]) -> str | None:
+    """The method that must be called when ``name`` is; None where there is none."""
     family = "retrieve" if "retrieve" in name else "generate"
-    order = [form.format(family) for form in STAND_INS[name.replace(family, "{}")]]
-    return next((one for one in (name, *order) if one in implemented), None)
+    form = name.replace(family, "{}")
+    if name in implemented:
+        return name
+    for stand_in in STAND_INS[form]:
+        method = stand_in.format(family)
+        if method in implemented:
+            return method
+    return None
 
 
 def subsets(names: tuple[str, ...]) -> list[frozenset[str]]:
-    return [frozenset(c) for size in range(1, 5) for c in combinations(names, size)]
+    """The fifteen ways to implement at least one form of a family."""
+    ways: list[frozenset[str]] = []
+    for size in (1, 2, 3, 4):
+        for chosen in combinations(names, size):
+            ways.append(frozenset(chosen))
+    return ways
 
 
-ALONE = [*subsets(RETRIEVE), *subsets(GENERATE)]
-WRITTEN = [*ALONE, *(one | other for one, other in zip(ALONE[:15], ALONE[:14:-1], strict=True))]
-"""Each family alone, and each way to write the one beside a way to write the other."""
+def combined_families() -> list[frozenset[str]]:
+    """Each family alone, and each way to write the one beside a way to write the other."""
+    ways_to_retrieve = subsets(RETRIEVE)
+    ways_to_generate = subsets(GENERATE)
+    beside: list[frozenset[str]] = []
+    # Opposite ways go together, as few forms of the one with many of the other.
+    for retrieve, generate in zip(ways_to_retrieve, reversed(ways_to_generate), strict=True):
+        beside.append(retrieve | generate)
+    return [*ways_to_retrieve, *ways_to_generate, *beside]
 
 
-def one(name: str, arguments: tuple[Any, ...]) -> Any:
+# --- a RAG that records its calls
+
+
+def result_of_query(name: str, row: Row) -> Any:
     """What the recorded implementation of a form returns for one query."""
-    rich = name.endswith("_with_metadata")
+    has_metadata = name.endswith("_with_metadata")
     if "retrieve" in name:
-        contexts = [f"{arguments[0]} 1", f"{arguments[0]} 2"]
-        return RetrievalResult(contexts, metadata={"by": name}) if rich else contexts
-    response = f"{arguments[0]} {'+'.join(arguments[1])}"
-    return GenerationResult(response, metadata={"by": name}) if rich else response
+        contexts = [f"{row[0]} 1", f"{row[0]} 2"]
+        return RetrievalResult(contexts, metadata={"by": name}) if has_metadata else contexts
+    response = f"{row[0]} {'+'.join(row[1])}"
+    return GenerationResult(response, metadata={"by": name}) if has_metadata else response
 
 
-def recording(name: str, awaited: bool) -> Callable[..., Any]:
+def recording_method(name: str, *, is_async: bool) -> Callable[..., Any]:
     def answer(self: Any, *arguments: Any) -> Any:
-        if name.startswith("batch_"):
-            value: Any = [one(name, row) for row in zip(*arguments, strict=True)]
-        else:
-            value = one(name, arguments)
         self.calls.append((name, arguments))
-        return value
+        if not name.startswith("batch_"):
+            return result_of_query(name, arguments)
+        rows = zip(*arguments, strict=True)
+        return [result_of_query(name, row) for row in rows]
 
     async def answer_later(self: Any, *arguments: Any) -> Any:
         await asyncio.sleep(0)
         return answer(self, *arguments)
 
-    return answer_later if awaited else answer
+    return answer_later if is_async else answer
 
 
-def build(implemented: frozenset[str], awaited: bool) -> Any:
-    families = {"retrieval" if "retrieve" in name else "generation" for name in implemented}
-    namespace = {name: recording(name, awaited) for name in implemented}
-    base: Any = AsyncRAGInterface if awaited else RAGInterface
-    rag: Any = type("Recording", (base,), namespace, families=families)()
+def recording_rag(implemented: frozenset[str], *, is_async: bool) -> Any:
+    families: set[str] = set()
+    methods: dict[str, Callable[..., Any]] = {}
+    for name in implemented:
+        families.add("retrieval" if "retrieve" in name else "generation")
+        methods[name] = recording_method(name, is_async=is_async)
+    base: Any = AsyncRAGInterface if is_async else RAGInterface
+    rag: Any = type("Recording", (base,), methods, families=families)()
     rag.calls = []
     return rag
 
 
-def call(rag: Any, name: str, arguments: tuple[Any, ...]) -> Any:
-    rag.calls.clear()
+def called(rag: Any, name: str, arguments: Row) -> Any:
     value = getattr(rag, name)(*arguments)
     return asyncio.run(value) if rag.is_async else value
 
 
-def check(rag: Any, name: str, implemented: frozenset[str]) -> None:
-    batch = name.startswith("batch_")
-    columns = (QUERIES,) if "retrieve" in name else (QUERIES, CONTEXTS)
-    rows = list(zip(*columns, strict=True)) if batch else [tuple(c[1] for c in columns)]
-    source = serving(name, implemented)
-    if source is None:
-        with pytest.raises(InterfaceError, match=name):
-            call(rag, name, columns if batch else rows[0])
-        return
-    value = call(rag, name, columns if batch else rows[0])
-    if source.startswith("batch_"):
-        assert rag.calls == [(source, tuple(list(column) for column in zip(*rows, strict=True)))]
-    else:
-        assert rag.calls == [(source, row) for row in rows]
-    assert (value if batch else [value]) == [expected(name, source, row) for row in rows]
+# --- what the caller of a method gets
 
 
-def expected(name: str, source: str, row: tuple[Any, ...]) -> Any:
-    """What the caller of one form is given where another one served it."""
-    plain = one(name.removesuffix("_with_metadata"), row)
+def expected_result(name: str, server: str, row: Row) -> Any:
+    """What the caller of one form gets where another one served it."""
+    plain = result_of_query(name.removesuffix("_with_metadata"), row)
     if not name.endswith("_with_metadata"):
         return plain
-    by = {"by": source} if source.endswith("_with_metadata") else None
+    metadata = {"by": server} if server.endswith("_with_metadata") else None
     result: Any = RetrievalResult if "retrieve" in name else GenerationResult
-    return result(plain, metadata=by)
+    return result(plain, metadata=metadata)
 
 
-@pytest.mark.parametrize("awaited", [False, True], ids=["plain", "async"])
-@pytest.mark.parametrize("implemented", WRITTEN, ids=lambda names: "+".join(sorted(names)))
+def assert_served(rag: Any, name: str, server: str) -> None:
+    """All rows come back in their order, by one call of a batch form or by a call for each row."""
+    columns = [QUERIES] if "retrieve" in name else [QUERIES, CONTEXTS]
+    rows: list[Row] = list(zip(*columns, strict=True))
+    rag.calls.clear()
+
+    if name.startswith("batch_"):
+        results = called(rag, name, tuple(columns))
+    else:
+        rows = rows[1:2]
+        results = [called(rag, name, rows[0])]
+
+    assert results == [expected_result(name, server, row) for row in rows]
+    if server.startswith("batch_"):
+        columns_of_rows = tuple(list(column) for column in zip(*rows, strict=True))
+        assert rag.calls == [(server, columns_of_rows)]
+    else:
+        assert rag.calls == [(server, row) for row in rows]
+
+
+def assert_refused(rag: Any, name: str) -> None:
+    arguments: Row = (QUERIES,) if "retrieve" in name else (QUERIES, CONTEXTS)
+    if not name.startswith("batch_"):
+        arguments = tuple(column[1] for column in arguments)
+
+    with pytest.raises(InterfaceError, match=name):
+        called(rag, name, arguments)
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["plain", "async"])
+@pytest.mark.parametrize(
+    "implemented", combined_families(), ids=lambda names: "+".join(sorted(names))
+)
 def test_every_method_works_in_every_combination(
-    implemented: frozenset[str], awaited: bool
+    implemented: frozenset[str], is_async: bool
 ) -> None:
-    rag = build(implemented, awaited)
+    rag = recording_rag(implemented, is_async=is_async)
+
     assert rag.implemented == implemented
     for name in (*RETRIEVE, *GENERATE):
-        check(rag, name, implemented)
+        server = serving_method(name, implemented)
+        if server is None:
+            assert_refused(rag, name)
+        else:
+            assert_served(rag, name, server)

@@ -30,45 +30,72 @@ from tests.unit.rag.http_server import Answer, Request, Server
 
 pytestmark = pytest.mark.extra("http")
 
-Make = Callable[..., Any]
-
-
-def closed_after(kind: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
-    with ExitStack() as opened:
-        yield lambda url, **options: opened.enter_context(closing(kind(url, **options)))
+MakeRag = Callable[..., Any]
+MakeEndpoint = Callable[..., JsonEndpoint]
 
 
 @pytest.fixture
-def make() -> Iterator[Make]:
-    yield from closed_after(http_rag)
+def rag_of() -> Iterator[MakeRag]:
+    """Makes a RAG of a URL, which is closed after the test."""
+    with ExitStack() as rags:
+
+        def make(url: str, **options: Any) -> Any:
+            rag: Any = http_rag(url, **options)
+            return rags.enter_context(closing(rag))
+
+        yield make
 
 
 @pytest.fixture
-def endpoint() -> Iterator[Callable[..., JsonEndpoint]]:
-    yield from closed_after(JsonEndpoint)
+def endpoint_of() -> Iterator[MakeEndpoint]:
+    """Makes an endpoint of a URL, which is closed after the test."""
+    with ExitStack() as endpoints:
+        yield lambda url, **options: endpoints.enter_context(closing(JsonEndpoint(url, **options)))
 
 
-def test_one_connection_serves_many_requests_with_headers(server: Server, make: Make) -> None:
+# --- requests and answers
+
+
+def test_one_connection_serves_many_requests_with_headers(server: Server, rag_of: MakeRag) -> None:
     server.then(Answer({"results": [{"contexts": ["a"]}]}))
-    rag = make(server.url, headers={"Authorization": "Bearer abc"})
+    rag = rag_of(server.url, headers={"Authorization": "Bearer abc"})
+
     for _ in range(5):
         rag.retrieve("q")
+
+    assert len(server.requests) == 5
     assert len({request.connection for request in server.requests}) == 1
     assert {request.headers["authorization"] for request in server.requests} == {"Bearer abc"}
 
 
-def test_one_bad_query_fails_alone(server: Server, make: Make) -> None:
-    error = {"error": {"type": "ValueError", "message": "too long"}}
-    server.then(Answer({"results": [{"contexts": ["a"]}, error, {"contexts": "b"}]}))
+def test_queries_and_top_k_are_posted_to_the_path_of_the_stage(
+    server: Server, rag_of: MakeRag
+) -> None:
+    server.then(Answer({"results": [{"contexts": ["a"]}, {"contexts": ["b"]}]}))
+
+    rag_of(f"{server.url}/api/").batch_retrieve_with_metadata(["q", "r"], top_k=2)
+
+    (request,) = server.requests
+    assert request.path == "/api/retrieve"
+    assert request.body == {"queries": ["q", "r"], "top_k": 2}
+
+
+def test_one_bad_query_fails_alone(server: Server, rag_of: MakeRag) -> None:
+    good_item = {"contexts": ["a"]}
+    error_item = {"error": {"type": "ValueError", "message": "too long"}}
+    malformed_item = {"contexts": "b"}
+    server.then(Answer({"results": [good_item, error_item, malformed_item]}))
+
     with pytest.raises(PartialBatchError, match="2 of 3 queries failed") as raised:
-        make(f"{server.url}/api/").batch_retrieve_with_metadata(["q", "r", "s"], top_k=2)
+        rag_of(server.url).batch_retrieve_with_metadata(["q", "r", "s"])
+
     good, remote, malformed = raised.value.outcomes
     assert good == RetrievalResult(["a"])
-    assert isinstance(remote, RemoteQueryError) and isinstance(malformed, InterfaceError)
+    assert isinstance(remote, RemoteQueryError)
     assert str(remote).endswith("/retrieve: ValueError: too long")
+    assert isinstance(malformed, InterfaceError)
     assert "contexts must be a list, not a str" in str(malformed)
-    [request] = server.requests
-    assert (request.path, request.body["top_k"]) == ("/api/retrieve", 2)
+    # The error goes from a worker's process to that of the run.
     assert pickle.loads(pickle.dumps(raised.value)).outcomes[0] == good
 
 
@@ -84,184 +111,320 @@ def test_one_bad_query_fails_alone(server: Server, make: Make) -> None:
         ({"results": [{"contexts": [1]}]}, r"contexts\[0\] must be a string, not a int"),
     ],
 )
-def test_a_malformed_answer_is_refused(server: Server, make: Make, body: Any, message: str) -> None:
+def test_a_malformed_answer_is_refused(
+    server: Server, rag_of: MakeRag, body: Any, message: str
+) -> None:
     server.then(Answer(body))
+
     with pytest.raises(InterfaceError, match=message):
-        make(server.url).retrieve("q")
+        rag_of(server.url).retrieve("q")
 
 
-def test_an_error_shows_status_url_and_the_head_of_the_body(server: Server, make: Make) -> None:
+def test_an_error_shows_status_url_and_the_head_of_the_body(
+    server: Server, rag_of: MakeRag
+) -> None:
     server.then(Answer(status=500, text="Traceback:\n  index\tmissing " + "x" * 1000))
+
     with pytest.raises(HTTPRagError) as raised:
-        make(server.url).retrieve("q")
+        rag_of(server.url).retrieve("q")
+
     assert raised.value.status == 500
     message = str(raised.value)
     assert message.startswith(f"{server.url}/retrieve answered 500: Traceback: index missing xxx")
     assert len(message) < 400
-    assert len(server.requests) == 1  # the server may have done the work: not repeated
 
 
-TOMORROW = format_datetime(datetime.now(UTC) + timedelta(days=1), usegmt=True)
+def test_a_server_that_failed_is_not_asked_again(server: Server, rag_of: MakeRag) -> None:
+    """It may have done the work."""
+    server.then(Answer(status=500))
+
+    with pytest.raises(HTTPRagError):
+        rag_of(server.url).retrieve("q")
+
+    assert len(server.requests) == 1
+
+
+# --- waiting for a server
+
+
+def busy(status: int, retry_after: str = "") -> Answer:
+    """A server that asks to be asked later."""
+    return Answer(status=status, headers={"retry-after": retry_after} if retry_after else {})
 
 
 @pytest.mark.parametrize(
     ("answers", "waits"),
     [
-        ([(502, ""), (503, "")], [0.5, 1.0]),
-        ([(504, ""), (503, "7"), (503, "soon")], [0.5, 7.0, 2.0]),
-        ([(503, TOMORROW)], None),
-        ([(503, "3600")], None),
-        ([(429, ""), (429, "7"), (429, "")], [1.0, 7.0, 4.0]),
-        ([(503, "")] * 4, [0.5, 1.0, 2.0]),
+        pytest.param([busy(502), busy(503)], [0.5, 1.0], id="each time twice as long"),
+        pytest.param(
+            [busy(504), busy(503, "7"), busy(503, "soon")],
+            [0.5, 7.0, 2.0],
+            id="as long as the server says",
+        ),
+        pytest.param(
+            [busy(429), busy(429, "7"), busy(429)],
+            [1.0, 7.0, 4.0],
+            id="longer for a limit of requests",
+        ),
     ],
 )
-def test_a_trouble_is_waited_out_within_reason(
-    server: Server, endpoint: Any, answers: list[tuple[int, str]], waits: Any
+def test_a_busy_server_is_waited_for(
+    server: Server, endpoint_of: MakeEndpoint, answers: list[Answer], waits: list[float]
 ) -> None:
-    raised = [Answer(status=s, headers={"retry-after": w} if w else {}) for s, w in answers]
-    server.then(*raised, Answer({"ok": 1}))
+    server.then(*answers, Answer({"ok": 1}))
     waited: list[float] = []
-    asking = endpoint(server.url, sleep=waited.append)
-    if waits is None:
-        with pytest.raises(HTTPRagError, match="answered 503 and asks to wait"):
-            asking.post("/x", {})
-    elif len(answers) > 3:
-        with pytest.raises(HTTPRagError, match="answered 503 after 4 attempts"):
-            asking.post("/x", {})
-    else:
-        assert asking.post("/x", {}) == {"ok": 1}
-    assert waited == (waits or [])
+    endpoint = endpoint_of(server.url, sleep=waited.append)
+
+    assert endpoint.post("/x", {}) == {"ok": 1}
+
+    assert waited == waits
+
+
+def test_a_server_that_stays_busy_is_an_error_after_four_attempts(
+    server: Server, endpoint_of: MakeEndpoint
+) -> None:
+    server.then(busy(503))
+    waited: list[float] = []
+    endpoint = endpoint_of(server.url, sleep=waited.append)
+
+    with pytest.raises(HTTPRagError, match="answered 503 after 4 attempts"):
+        endpoint.post("/x", {})
+
+    assert waited == [0.5, 1.0, 2.0]
+
+
+TOMORROW = format_datetime(datetime.now(UTC) + timedelta(days=1), usegmt=True)
+
+
+@pytest.mark.parametrize("retry_after", [TOMORROW, "3600"], ids=["tomorrow", "an hour"])
+def test_a_server_that_asks_for_a_long_wait_is_not_waited_for(
+    server: Server, endpoint_of: MakeEndpoint, retry_after: str
+) -> None:
+    server.then(busy(503, retry_after), Answer({"ok": 1}))
+    waited: list[float] = []
+    endpoint = endpoint_of(server.url, sleep=waited.append)
+
+    with pytest.raises(HTTPRagError, match="answered 503 and asks to wait"):
+        endpoint.post("/x", {})
+
+    assert waited == []
 
 
 def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
-def test_no_server_is_reported_after_the_retries(endpoint: Any) -> None:
-    waits: list[float] = []
+def test_no_server_is_reported_after_the_retries(endpoint_of: MakeEndpoint) -> None:
+    waited: list[float] = []
     url = f"http://bob:s3cret@127.0.0.1:{free_port()}"
+
     with pytest.raises(UnreachableError, match="cannot be reached after 4 attempts") as raised:
-        endpoint(url, sleep=waits.append).post("/x", {})
-    assert waits == [0.5, 1.0, 2.0]
+        endpoint_of(url, sleep=waited.append).post("/x", {})
+
+    assert waited == [0.5, 1.0, 2.0]
     assert "s3cret" not in str(raised.value)
     assert not raised.value.answered_before
 
 
-def test_a_server_that_has_gone_is_waited_for_once(server: Server, endpoint: Any) -> None:
-    waits: list[float] = []
-    server.answers.append(Answer({"ok": 1}))
-    asking = endpoint(server.url, sleep=waits.append)
-    assert asking.post("/x", {}) == {"ok": 1}
-    asking._base = f"http://127.0.0.1:{free_port()}"
+def test_a_server_that_has_gone_is_waited_for_once(
+    server: Server, endpoint_of: MakeEndpoint
+) -> None:
+    server.then(Answer({"ok": 1}))
+    waited: list[float] = []
+    endpoint = endpoint_of(server.url, sleep=waited.append)
+    endpoint.post("/x", {})
+    # As if the server had stopped: nobody listens there.
+    endpoint._base = f"http://127.0.0.1:{free_port()}"
+
     for _ in range(3):
         with pytest.raises(UnreachableError) as raised:
-            asking.post("/x", {})
+            endpoint.post("/x", {})
         assert raised.value.answered_before
-    assert len(waits) == 3
+
+    # Three retries of the first request, and none of those after it.
+    assert len(waited) == 3
 
 
-def test_a_slow_server_is_a_timeout_and_not_asked_again(server: Server, endpoint: Any) -> None:
-    with socket.socket() as silent:  # accepts, and never answers
+def test_a_slow_server_is_a_timeout(endpoint_of: MakeEndpoint) -> None:
+    # It accepts connections, and never answers.
+    with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+
         with pytest.raises(StageTimeoutError, match="did not answer in time"):
-            endpoint(url, timeout=0.05).post("/x", {})
+            endpoint_of(url, timeout=0.05).post("/x", {})
 
 
-def test_a_broken_answer_is_reported_and_not_asked_again(server: Server, endpoint: Any) -> None:
+def test_a_broken_answer_is_reported_and_not_asked_for_again(
+    server: Server, endpoint_of: MakeEndpoint
+) -> None:
     server.then(Answer({"ok": 1}, headers={"content-encoding": "gzip"}))
+
     with pytest.raises(HTTPRagError, match="/x failed: the answer cannot be unpacked as gzip"):
-        endpoint(server.url).post("/x", {})
+        endpoint_of(server.url).post("/x", {})
+
     assert len(server.requests) == 1
 
 
+# --- redirects and secrets
+
+
 def test_credentials_of_the_url_go_along_a_redirect_on_the_same_host(
-    server: Server, endpoint: Any
+    server: Server, endpoint_of: MakeEndpoint
 ) -> None:
     server.then(Answer(status=308, headers={"location": "/y"}), Answer({"ok": 1}))
-    endpoint(server.url.replace("http://", "http://bob:s3cret@")).post("/x", {"a": 1})
-    assert server.requests[1].headers["authorization"].startswith("Basic ")
-    assert [(r.path, r.body) for r in server.requests] == [("/x", {"a": 1}), ("/y", {"a": 1})]
+    url_with_credentials = server.url.replace("http://", "http://bob:s3cret@")
+
+    endpoint_of(url_with_credentials).post("/x", {"a": 1})
+
+    before, after = server.requests
+    assert (before.path, before.body) == ("/x", {"a": 1})
+    assert (after.path, after.body) == ("/y", {"a": 1})
+    assert after.headers["authorization"].startswith("Basic ")
 
 
 @pytest.mark.parametrize(
-    ("status", "location", "raised", "requests"),
+    ("status", "location", "message", "requests"),
     [
-        (307, "http://bob:pw12@elsewhere.test/x", r"elsewhere\.test/x, another host: not", 1),
-        (302, "/login", "answered 302 with a redirect to /login", 1),  # it would drop the body
-        (307, "/x", "answered 307", 6),  # and again, and again
+        pytest.param(
+            307,
+            "http://bob:pw12@elsewhere.test/x",
+            r"elsewhere\.test/x, another host: not",
+            1,
+            id="another host",
+        ),
+        # A 302 is followed by a GET, which would drop the body.
+        pytest.param(302, "/login", "answered 302 with a redirect to /login", 1, id="a login"),
+        pytest.param(307, "/x", "answered 307", 6, id="to itself, again and again"),
     ],
 )
 def test_a_redirect_that_leads_nowhere_is_not_followed(
-    server: Server, endpoint: Any, status: int, location: str, raised: str, requests: int
+    server: Server,
+    endpoint_of: MakeEndpoint,
+    status: int,
+    location: str,
+    message: str,
+    requests: int,
 ) -> None:
     server.then(Answer(status=status, headers={"location": location}))
-    with pytest.raises(HTTPRagError, match=raised) as caught:
-        endpoint(server.url, headers={"Authorization": "Bearer tok3n"}).post("/x", {})
-    assert "pw12" not in str(caught.value)
+
+    with pytest.raises(HTTPRagError, match=message) as raised:
+        endpoint_of(server.url, headers={"Authorization": "Bearer tok3n"}).post("/x", {})
+
     assert len(server.requests) == requests
+    assert "pw12" not in str(raised.value)
+    assert "tok3n" not in str(raised.value)
 
 
-def test_no_secret_reaches_a_message_or_an_identity(server: Server, make: Make) -> None:
+def test_no_secret_reaches_a_message_or_an_identity(server: Server, rag_of: MakeRag) -> None:
+    """The server says all of them in its answer: those of the URL, its query and the headers."""
+
     def echo(request: Request) -> Answer:
         return Answer(status=401, text=f"denied: {request.headers} bob s3cr%40t s3cr@t")
 
     server.then(echo)
-    url = server.url.replace("http://", "http://bobby:s3cr%40t@") + "?api_key=k3y"
     server.page = Answer({"version": "v1 hush-hush"})
-    rag = make(url, headers={"X-Api-Key": "hush-hush", "X-Trace": "visible"})
+    url = server.url.replace("http://", "http://bobby:s3cr%40t@") + "?api_key=k3y"
+    rag = rag_of(url, headers={"X-Api-Key": "hush-hush", "X-Trace": "visible"})
+
     with pytest.raises(ContractError) as raised:
         rag.retrieve("q")
-    shown = str(raised.value) + repr(rag) + str(rag.stage_identity("retrieve"))
-    for secret in ("s3cr", "hush", "k3y", "bobby", "Basic Ym"):
-        assert secret not in shown, secret
-    assert "visible" in shown
+
     assert server.requests[0].path == "/retrieve?api_key=k3y"
+    shown = str(raised.value) + repr(rag) + str(rag.stage_identity("retrieve"))
+    assert "visible" in shown
+    for secret in ("s3cr", "hush", "k3y", "bobby", "Basic Ym"):
+        assert secret not in shown
 
 
-def test_the_last_segment_says_what_a_server_does() -> None:
-    both = {"retrieval", "generation"}
-    done = {"": both, "/v1/retrieve": {"retrieval"}, "/generate/": {"generation"}}
-    for path, families in done.items():
-        assert as_rag(f"http://127.0.0.1:1{path}").families == families
+# --- what a server does
+
+
+@pytest.mark.parametrize(
+    ("path", "families"),
+    [
+        ("", {"retrieval", "generation"}),
+        ("/v1/retrieve", {"retrieval"}),
+        ("/generate/", {"generation"}),
+    ],
+)
+def test_the_last_segment_says_what_a_server_does(path: str, families: set[str]) -> None:
+    assert as_rag(f"http://127.0.0.1:1{path}").families == families
 
 
 @pytest.mark.parametrize("path", ["/retrieve", "/answer"])
-def test_what_was_said_before_is_sent_where_anything_was(server: Server, path: str) -> None:
-    item = {"contexts": ["a"], **({"response": "b"} if path == "/answer" else {})}
-    server.then(Answer({"results": [item] * 2}), Answer({"results": [item]}))
+def test_the_turns_before_are_sent_where_a_query_has_some(server: Server, path: str) -> None:
+    item: dict[str, Any] = {"contexts": ["a"]}
+    if path == "/answer":
+        item["response"] = "b"
+    server.then(Answer({"results": [item, item]}), Answer({"results": [item]}))
     stage = retrieve_stage(as_rag(f"{server.url}{path}"), b"", None)
-    said = [{"role": "user", "content": "p"}]
     assert stage.call is not None
-    stage.call([("q", said), ("r", [])])
+    turns = [{"role": "user", "content": "p"}]
+
+    stage.call([("q", turns), ("r", [])])
     stage.call([("q", [])])
-    bodies = [request.body for request in server.requests]
-    assert bodies == [
-        {"queries": ["q", "r"], "top_k": None, "history": [said, []]},
+
+    assert [request.body for request in server.requests] == [
+        {"queries": ["q", "r"], "top_k": None, "history": [turns, []]},
         {"queries": ["q"], "top_k": None},
     ]
 
 
-def test_one_call_endpoints_are_asked_once(server: Server) -> None:
-    item = {"contexts": ["a"], "context_ids": ["1"], "response": "b", "confidence": 0.5}
-    error = {"error": {"type": "E", "message": "m"}}
-    server.then(Answer({"results": [item, item]}), Answer({"results": [item, error]}))
+@pytest.fixture
+def one_call_rag(server: Server) -> Iterator[Any]:
+    """A system whose one endpoint retrieves and answers."""
     rag: Any = as_rag(f"{server.url}/answer")
-    first, _ = rag.batch_retrieve_with_metadata(["q", "r"], top_k=3)
-    assert (first.contexts, first.context_ids) == (["a"], ["1"])
-    assert first.metadata == {ANSWER_KEY: {"response": "b", "confidence": 0.5}}
-    answers = rag.batch_generate_with_metadata(["q", "r"], [["a"], ["a"]])
-    assert answers == [GenerationResult("b", confidence=0.5)] * 2
-    [request] = server.requests
-    assert (request.path, request.body) == ("/answer", {"queries": ["q", "r"], "top_k": 3})
-    assert rag.stage_identity("generate") == [{"url": server.url}]
-    with pytest.raises(PartialBatchError) as raised:
-        rag.batch_retrieve_with_metadata(["s", "t"])
-    assert [type(one) for one in raised.value.outcomes] == [RetrievalResult, RemoteQueryError]
+    yield rag
     rag.adapts[0].close()
+
+
+RETRIEVED_AND_ANSWERED = {
+    "contexts": ["a"],
+    "context_ids": ["1"],
+    "response": "b",
+    "confidence": 0.5,
+}
+
+
+def test_an_endpoint_that_retrieves_and_answers_is_asked_once(
+    server: Server, one_call_rag: Any
+) -> None:
+    server.then(Answer({"results": [RETRIEVED_AND_ANSWERED, RETRIEVED_AND_ANSWERED]}))
+
+    retrieval, _ = one_call_rag.batch_retrieve_with_metadata(["q", "r"], top_k=3)
+    answers = one_call_rag.batch_generate_with_metadata(["q", "r"], [["a"], ["a"]])
+
+    (request,) = server.requests
+    assert request.path == "/answer"
+    assert request.body == {"queries": ["q", "r"], "top_k": 3}
+    assert retrieval.contexts == ["a"]
+    assert retrieval.context_ids == ["1"]
+    assert retrieval.metadata == {ANSWER_KEY: {"response": "b", "confidence": 0.5}}
+    assert answers == [GenerationResult("b", confidence=0.5), GenerationResult("b", confidence=0.5)]
+
+
+def test_an_endpoint_that_retrieves_and_answers_is_one_identity(
+    server: Server, one_call_rag: Any
+) -> None:
+    assert one_call_rag.stage_identity("generate") == [{"url": server.url}]
+
+
+def test_one_bad_query_fails_alone_where_an_endpoint_retrieves_and_answers(
+    server: Server, one_call_rag: Any
+) -> None:
+    error = {"error": {"type": "E", "message": "m"}}
+    server.then(Answer({"results": [RETRIEVED_AND_ANSWERED, error]}))
+
+    with pytest.raises(PartialBatchError) as raised:
+        one_call_rag.batch_retrieve_with_metadata(["s", "t"])
+
+    good, failed = raised.value.outcomes
+    assert isinstance(good, RetrievalResult)
+    assert isinstance(failed, RemoteQueryError)
 
 
 @pytest.mark.parametrize(
@@ -283,26 +446,36 @@ def test_wrong_arguments_are_refused(url: str, options: dict[str, Any], message:
 
 
 @pytest.mark.parametrize(
-    ("page", "named"),
+    ("page", "version"),
     [
-        ({"headers": {"X-Ragbench-Version": "7"}, "status": 404}, {"version": "7"}),
-        ({"body": {"version": 7}}, {"version": "7"}),
-        ({"headers": {"x-ragbench-version": "7"}, "body": {"version": "8"}}, {"version": "7"}),
-        ({"body": []}, {}),
-        ({"text": "<html>"}, {}),
-        ({"body": {"version": None}}, {}),
-        ({"body": {"version": ""}}, {}),
-        (None, {}),
+        pytest.param(
+            Answer({}, headers={"X-Ragbench-Version": "7"}, status=404),
+            {"version": "7"},
+            id="a header",
+        ),
+        pytest.param(Answer({"version": 7}), {"version": "7"}, id="a body"),
+        pytest.param(
+            Answer({"version": "8"}, headers={"x-ragbench-version": "7"}),
+            {"version": "7"},
+            id="the header before the body",
+        ),
+        pytest.param(Answer([]), {}, id="a list"),
+        pytest.param(Answer(text="<html>"), {}, id="a page"),
+        pytest.param(Answer({"version": None}), {}, id="null"),
+        pytest.param(Answer({"version": ""}), {}, id="an empty text"),
+        pytest.param(None, {}, id="nothing"),
     ],
 )
 def test_a_server_is_its_address_and_the_version_it_names(
-    server: Server, make: Make, page: Any, named: dict[str, str]
+    server: Server, rag_of: MakeRag, page: Answer | None, version: dict[str, str]
 ) -> None:
-    server.page = None if page is None else Answer(**({"body": {}} | page))
-    assert make(server.url).stage_identity("retrieve") == [{"url": server.url, **named}]
+    server.page = page
+
+    assert rag_of(server.url).stage_identity("retrieve") == [{"url": server.url, **version}]
 
 
-def origin(rag: Any) -> Origin:
+def origin_of(rag: Any) -> Origin:
+    """What the outcomes of its retrieval depend on."""
     description = describe_rag(rag, "http://rag")
     with Watch() as watch:
         project = Project([rag, *getattr(rag, "adapts", ())], watch=watch)
@@ -310,34 +483,51 @@ def origin(rag: Any) -> Origin:
 
 
 def test_answers_of_a_server_without_a_version_finish_a_run_and_no_more(
-    server: Server, make: Make
+    server: Server, rag_of: MakeRag
 ) -> None:
-    found = origin(make(server.url))
-    assert found.reach == "open"
-    # How ragbench connects is not part of what the server answers.
-    assert not [part.name for part in found.parts if part.kind == "address"]
-    reuse = may_reuse(found, ())
+    origin = origin_of(rag_of(server.url))
+
+    assert origin.reach == "open"
+    reuse = may_reuse(origin, ())
     assert reuse == Reuse(True, True, f"{server.url} names no version (X-Ragbench-Version)")
-    assert origin(as_rag(f"{server.url}/answer")).reach == "open"
+
+
+def test_answers_of_one_endpoint_without_a_version_are_open_too(
+    server: Server, one_call_rag: Any
+) -> None:
+    assert origin_of(one_call_rag).reach == "open"
+
+
+def test_how_ragbench_connects_is_not_part_of_what_a_server_answers(
+    server: Server, rag_of: MakeRag
+) -> None:
+    origin = origin_of(rag_of(server.url))
+
+    assert "address" not in [part.kind for part in origin.parts]
 
 
 def test_answers_of_a_version_are_used_again_and_those_of_another_are_not(
-    server: Server, make: Make
+    server: Server, rag_of: MakeRag
 ) -> None:
     server.page = Answer({"version": "7"})
-    found = origin(make(server.url))
-    assert found.reach == "closed"
+    before = origin_of(rag_of(server.url))
     server.page = Answer({"version": "8"})
-    changes = [change.sentence for change in differences(found, origin(make(server.url)))]
+    after = origin_of(rag_of(server.url))
+
+    assert before.reach == "closed"
+    changes = [change.sentence for change in differences(before, after)]
     assert 'stage_identity.0.version: "7" -> "8"' in changes
 
 
 def test_a_server_that_is_replaced_while_it_is_asked_is_reported(
-    server: Server, make: Make
+    server: Server, rag_of: MakeRag
 ) -> None:
     server.page = Answer({"version": "7"})
-    rag = make(server.url)
-    assert origin(rag).reach == "closed"
+    rag = rag_of(server.url)
+    assert origin_of(rag).reach == "closed"
+
     server.then(Answer({"results": [{"contexts": []}]}, headers={"X-Ragbench-Version": "8"}))
     rag.retrieve("q")
-    assert may_reuse(origin(rag), ()).because.endswith("answered in several versions, '7' and '8'")
+
+    reason = may_reuse(origin_of(rag), ()).because
+    assert reason.endswith("answered in several versions, '7' and '8'")
