@@ -57,6 +57,23 @@ def test_one_connection_serves_many_requests_with_headers(server: Server, make: 
     assert {request.headers["authorization"] for request in server.requests} == {"Bearer abc"}
 
 
+@pytest.mark.parametrize("place", ["", "/retrieve"])
+def test_a_header_takes_an_environment_variable(
+    server: Server, make: Make, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.setenv("TEAM_TOKEN_1", "tok-0815-abcdef")
+    server.then(Answer({"results": [{"contexts": ["a"]}]}))
+
+    make(f"{server.url}{place}", headers={"X-Team-Token": "${TEAM_TOKEN_1}"}).retrieve("q")
+
+    assert server.requests[0].headers["x-team-token"] == "tok-0815-abcdef"
+
+
+def test_a_variable_of_a_header_that_is_not_set_is_named(server: Server, make: Make) -> None:
+    with pytest.raises(ConfigError, match="header X-Key needs the environment variable NOT_SET_2"):
+        make(server.url, headers={"X-Key": "${NOT_SET_2}"})
+
+
 def test_one_bad_query_fails_alone(server: Server, make: Make) -> None:
     error = {"error": {"type": "ValueError", "message": "too long"}}
     server.then(Answer({"results": [{"contexts": ["a"]}, error, {"contexts": "b"}]}))
