@@ -146,7 +146,7 @@ def opened_source(
     from ragbench.io.sources import open_source
     from ragbench.io.trec import NO_TOPICS
 
-    fields, answer_fields = _fields_of(choice)
+    fields, answer_fields = fields_of(choice)
     if choice.answers is None and choice.answers_format is not None:
         raise ConfigError("--outputs-format needs --outputs")
     if choice.answers is None and choice.min_joined:
@@ -203,7 +203,7 @@ def opened_source(
         yield source
 
 
-def _fields_of(choice: SourceChoice) -> tuple[dict[str, str], dict[str, str]]:
+def fields_of(choice: SourceChoice) -> tuple[dict[str, str], dict[str, str]]:
     """Where fields are found in the dataset, and where in the file of outputs."""
     fields: dict[str, str] = {}
     answer_fields: dict[str, str] = {}

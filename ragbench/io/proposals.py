@@ -175,7 +175,11 @@ def propose(
             columns.append(column)
     fields = _clear_fields(columns, used_fields)
     for noun in SIDES_OF:
-        candidates = [column for column in columns if column.meaning == noun]
+        candidates: list[Column] = []
+        for column in columns:
+            # The question may be recognised by its values, and have such a header: "Ticket text".
+            if column.meaning == noun and (column,) != fields.get("query"):
+                candidates.append(column)
         missing = _missing_fields(noun, {*used_fields, *fields})
         if len(candidates) == 1 and len(missing) == 1:
             # The table has the field of the one side, so that this is the field of the other.
@@ -204,6 +208,7 @@ def _clear_fields(
     questions = _questions(columns)
     if questions is not None:
         fields["query"] = (questions,)
+        columns = [column for column in columns if column is not questions]
     numbered = _numbered_texts(columns)
     if numbered:
         fields["retrieved_contexts"] = numbered
