@@ -238,3 +238,13 @@ def test_a_field_without_a_dataset_is_refused_by_doctor(ragbench: Ragbench) -> N
 
     assert refused.code == 2
     assert "--field goes with --dataset" in refused.err
+
+
+def test_a_hint_quotes_a_header_with_spaces(ragbench: Ragbench) -> None:
+    Path("cases.csv").write_text(
+        "question,response,supporting pages\nWhen is noon?,At 12.,d1\n", encoding="utf-8"
+    )
+
+    done = ragbench("eval", "cases.csv", "-o", "run")
+
+    assert '--field reference_context_ids="supporting pages"' in done.err
