@@ -146,9 +146,11 @@ _LONGEST_PROSE = 1024
 """Characters of a value that is no credential, up to which it is searched once more."""
 _SHORTEST_VALUE = 4
 """Characters of a value behind a telling name that is masked."""
-# Values that are no credential, whatever the name before them: words of programs, and numbers.
+# Values that are no credential, whatever the name before them: words of programs, numbers, and an
+# environment variable by its name, ${API_KEY}. `_VALUE` may end before the closing brace.
 _NO_CREDENTIAL = re.compile(
-    rf"none|null|true|false|undefined|bearer|basic|[\d.,:%+-]+|{re.escape(MASK)}", re.IGNORECASE
+    rf"none|null|true|false|undefined|bearer|basic|[\d.,:%+-]+|\$\{{\w+\}}?|{re.escape(MASK)}",
+    re.IGNORECASE,
 )
 
 

@@ -376,11 +376,15 @@ class Labelled(Record):
     @property
     def book(self) -> LabelBook | None:
         """The labels of all files; None where none is named."""
+        return self.book_by({})
+
+    def book_by(self, columns: Mapping[str, str]) -> LabelBook | None:
+        """The same, of tables whose columns of ``query`` and ``response`` have these names."""
         if not self.labels:
             return None
         from ragbench.io.people import LabelBook
 
-        return LabelBook.read(self.labels)
+        return LabelBook.read(self.labels, columns)
 
 
 def json_object(text: str, option: str) -> dict[str, Any]:

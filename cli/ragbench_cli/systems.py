@@ -155,7 +155,7 @@ def opened_source(
     from ragbench.io.sources import open_source
     from ragbench.io.trec import NO_TOPICS
 
-    fields, answer_fields = _fields_of(choice)
+    fields, answer_fields = fields_of(choice)
     if choice.answers is None:
         _check_without_outputs(choice, answer_fields)
     # With outputs, the split is one of their file.
@@ -222,7 +222,7 @@ def _check_without_outputs(choice: SourceChoice, answer_fields: Mapping[str, str
         raise ConfigError(f"--field {_ANSWERS[0]}...: there is no file of outputs (--outputs FILE)")
 
 
-def _fields_of(choice: SourceChoice) -> tuple[dict[str, str], dict[str, str]]:
+def fields_of(choice: SourceChoice) -> tuple[dict[str, str], dict[str, str]]:
     """Where fields are found in the dataset, and where in the file of outputs."""
     fields: dict[str, str] = {}
     answer_fields: dict[str, str] = {}

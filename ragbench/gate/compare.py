@@ -143,8 +143,8 @@ MARKS = "abcdefghijklmnop"
 
 
 def compare(
-    runs: Sequence[RunScores | str | Path],
-    *,
+    runs: Sequence[RunScores | str | Path] | RunScores | str | Path,
+    *others: RunScores | str | Path,
     metrics: Sequence[str] | None = None,
     main: Sequence[str] | None = None,
     only_common_cases: bool = False,
@@ -156,8 +156,13 @@ def compare(
     Source: marks of significance as in the tables of information retrieval, with the tests of
     Smucker, Allan & Carterette 2007, corrected as by Westfall & Young 1993.
 
+    Example:
+        >>> compare("runs/main", "runs/branch", metrics=["recall@5"])  # doctest: +SKIP
+
     Args:
-        runs: two or more, or the paths of them; the others are compared with the first.
+        runs: two or more, or the paths of them, in a list or one after the other; the others are
+            compared with the first.
+        others: the runs after the first, where they are not in a list.
         metrics: names of those that are compared; all when not given. They form the family of the
             correction, so naming the few that matter makes the tests stronger.
         main: names of the metrics that say whether a case passes; see
@@ -171,10 +176,15 @@ def compare(
         RunMismatchError: the runs are of different cases.
         ConfigError: there are too few or too many runs, or an option cannot be used.
     """
+    # A text is a sequence, too: of letters.
+    if isinstance(runs, Sequence) and not isinstance(runs, str):
+        runs = [*runs, *others]
+    else:
+        runs = [runs, *others]
     if not 2 <= len(runs) <= len(MARKS):
         raise ConfigError(
             f"compare needs 2 to {len(MARKS)} runs, got {counted(len(runs), 'run')}. "
-            "Example: ragbench compare RUN_A RUN_B"
+            "Example: ragbench compare RUN_A RUN_B; in Python, compare(run_a, run_b)"
         )
     original_runs = [run if isinstance(run, RunScores) else read_run(run) for run in runs]
     join = common_cases if same == "content" else cases_of_id

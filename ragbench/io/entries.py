@@ -17,7 +17,7 @@ from ragbench.core.trace import Entry
 from ragbench.io.fields import outcome_fields
 from ragbench.io.recorded import Retrieved
 from ragbench.io.values import as_object
-from ragbench.safe_text import counted
+from ragbench.safe_text import counted, shell_quoted
 
 _UNUSED_SHOWN = 8
 """Fields kept as metadata that are listed; the others are counted."""
@@ -290,7 +290,8 @@ def gold_notes(
         else:
             continue
         if _FIELDS_OF_GOLD[target].isdisjoint(bound):
-            yield f"'{name}' is not read: if it holds the {contents}, add --field {target}={name}"
+            option = f"--field {target}={shell_quoted(name)}"
+            yield f"'{name}' is not read: if it holds the {contents}, add {option}"
 
 
 _FIELDS_OF_GOLD = {

@@ -10,6 +10,8 @@ from functools import cache, partial
 from pkgutil import get_data
 from typing import Any, Literal
 
+from ragbench.safe_text import shell_quoted
+
 Names = Mapping[str, tuple[str, ...]]
 """Field of a record to the names recognised for it."""
 
@@ -165,7 +167,8 @@ def disagreement(target: str, field: str, other_field: str) -> str:
     """
     message = (
         f"'{field}' and '{other_field}' both hold the {target} and disagree; "
-        f"choose one: --field {target}={field} or --field {target}={other_field}"
+        f"choose one: --field {target}={shell_quoted(field)} or "
+        f"--field {target}={shell_quoted(other_field)}"
     )
     for name in (field, other_field):
         if name.casefold() == "answer":
@@ -187,6 +190,6 @@ def absence(target: str, values: Mapping[str, object]) -> str:
     likely_name = similar_names[0] if similar_names else "NAME"
     message = (
         f"no field for the {target}{{more}} (the fields are: {field_list}). Rename one, or map it "
-        f"with --field {target}={likely_name}.{hint}"
+        f"with --field {target}={shell_quoted(likely_name)}.{hint}"
     )
     return message.rstrip(".")

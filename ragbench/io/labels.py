@@ -21,6 +21,7 @@ from typing import Any
 from ragbench.core.record import Record
 from ragbench.errors import DataError, Problem
 from ragbench.io.detect import container_rows
+from ragbench.io.encoding import decoded
 from ragbench.io.json_files import load
 from ragbench.io.people import HumanLabel, Key, read_people, value_of
 from ragbench.io.source import Problems, Source, noting_read_errors
@@ -81,7 +82,7 @@ def read_labels(path: Path, metric: str = "") -> tuple[LabelledClaim, ...]:
         DataError: the file cannot be read, holds no labels or has problems; holds all of them.
     """
     problems = Problems()
-    source = Source.of(path)
+    source = decoded(Source.of(path))
     document = None
     if source.suffix == ".json":
         # A file that is no MTRAG is read again below, which says then what is wrong with it.

@@ -29,6 +29,7 @@ from ragbench.core.trace import Trace
 from ragbench.errors import ConfigError, DataError, Problem
 from ragbench.io.atomic import written_whole
 from ragbench.io.detect import container_rows
+from ragbench.io.encoding import decoded
 from ragbench.io.export import Exported, Scores
 from ragbench.io.fields import entry_fields, field_names, says_verdict
 from ragbench.io.headers import header_meaning
@@ -96,17 +97,20 @@ class HumanLabel(Record):
             )
 
 
+_FIELD_OF_CASE = {"question": "query", "answer": "response", "contexts": "retrieved_contexts"}
+"""The field of a case file that holds the same as a field of a label."""
+
+
 @cache
 def _names() -> Mapping[str, tuple[str, ...]]:
     """The names of each field of a label; those of a case are known by theirs, too.
 
     So people can label in a table that has the columns of a case file.
     """
-    field_of_case = {"question": "query", "answer": "response", "contexts": "retrieved_contexts"}
     names_of: dict[str, tuple[str, ...]] = {}
     for field, names in field_names("label").items():
-        if field in field_of_case:
-            names = (*names, *entry_fields()[field_of_case[field]])
+        if field in _FIELD_OF_CASE:
+            names = (*names, *entry_fields()[_FIELD_OF_CASE[field]])
         names_of[field] = names
     return names_of
 
@@ -139,24 +143,31 @@ def key_of(question: str, answer: str, contexts: Sequence[str] | None) -> Key:
     return digest_of([question]), digest_of([answer]), contexts_digest
 
 
-def read_people(path: str | Path, *, bound: RatingBound | None = None) -> tuple[HumanLabel, ...]:
+def read_people(
+    path: str | Path,
+    *,
+    bound: RatingBound | None = None,
+    columns: Mapping[str, str] | None = None,
+) -> tuple[HumanLabel, ...]:
     """Reads labels in any of the forms; of several by one person on one thing the last one counts.
 
     Args:
         bound: from which rating on an answer is right, where people rated answers on a scale.
+        columns: the columns of ``query`` and ``response``, where their names are the table's own.
 
     Raises:
         DataError: it cannot be read, or a row is no label; holds every problem.
     """
     problems = Problems()
-    source = Source.of(path)
+    # Spreadsheets write CSV in the encoding of their country.
+    source = decoded(Source.of(path))
     labels: dict[tuple[Any, ...], HumanLabel] = {}
     with closing(source), noting_read_errors(source.name, problems):
         for row in container_rows(source, problems):
             labels_of_row: dict[tuple[Any, ...], HumanLabel] = {}
             # All labels of a row, or none: half a record would be a vote of its own.
             with noting_read_errors(row.path, problems, row.line):
-                for label in _labels(row, bound):
+                for label in _labels(row, bound, columns or {}):
                     labels_of_row[(*label.item, label.by)] = label
                 labels |= labels_of_row
     problems.raise_if_any()
@@ -165,7 +176,9 @@ def read_people(path: str | Path, *, bound: RatingBound | None = None) -> tuple[
     return tuple(labels.values())
 
 
-def _labels(row: Row, bound: RatingBound | None) -> Iterator[HumanLabel]:
+def _labels(
+    row: Row, bound: RatingBound | None, columns: Mapping[str, str]
+) -> Iterator[HumanLabel]:
     """The labels of a row: a tool's record may hold several."""
     values = row.values
     form: type[_LabelStudioTask | _ArgillaRecord] | None = None
@@ -188,27 +201,39 @@ def _labels(row: Row, bound: RatingBound | None) -> Iterator[HumanLabel]:
                 verdicts.append(value)
         if bound is not None:
             _put_rating(squashed, fields, bound)
-        _add_by_header(squashed, fields)
-        yield _label(squashed, verdicts, cells=row.cells)
+        _add_question_and_answer(squashed, fields, columns)
+        yield _label(squashed, verdicts, cells=row.cells, columns=list(map(str, fields)))
 
 
-def _add_by_header(squashed: dict[str, object], fields: Mapping[str, object]) -> None:
-    """Adds question and answer from columns whose headers suggest them, such as ``Bot reply``.
+def _add_question_and_answer(
+    squashed: dict[str, object], fields: Mapping[str, object], columns: Mapping[str, str]
+) -> None:
+    """Adds question and answer from the columns that the user names, or that headers suggest.
 
     A wrong column does no harm: a label counts only for a question with exactly this answer.
 
     Args:
         squashed: the fields by their squashed names, to which they are added.
         fields: the same by the names of the file.
+        columns: the columns of ``query`` and ``response`` that the user names.
     """
     for field, meanings in (("question", ("query",)), ("answer", ("response", "answer"))):
-        if any(not is_missing(squashed.get(name)) for name in _names()[field]):
-            continue
-        for meaning in meanings:
-            columns = [name for name in fields if header_meaning(str(name)) == meaning]
-            if len(columns) == 1:
-                squashed[field] = fields[columns[0]]
-                break
+        column = columns.get(_FIELD_OF_CASE[field])
+        if column is not None and column in fields:
+            squashed[field] = fields[column]
+        elif all(is_missing(squashed.get(name)) for name in _names()[field]):
+            suggested = _suggested_column(fields, meanings)
+            if suggested is not None:
+                squashed[field] = fields[suggested]
+
+
+def _suggested_column(fields: Mapping[str, object], meanings: Sequence[str]) -> str | None:
+    """The only column whose header has a meaning, such as ``Bot reply``; earlier meanings first."""
+    for meaning in meanings:
+        columns = [name for name in fields if header_meaning(str(name)) == meaning]
+        if len(columns) == 1:
+            return columns[0]
+    return None
 
 
 def _put_rating(
@@ -236,11 +261,18 @@ def _put_rating(
     squashed["value"] = None if rating is None else float(bound.is_right(rating))
 
 
-def _label(values: Mapping[str, object], verdicts: Sequence[object], *, cells: bool) -> HumanLabel:
+def _label(
+    values: Mapping[str, object],
+    verdicts: Sequence[object],
+    *,
+    cells: bool,
+    columns: Sequence[str],
+) -> HumanLabel:
     """A label of a row's fields.
 
     Args:
         verdicts: the values of the fields whose names say that they hold one, such as ``OK?``.
+        columns: the names of the fields in the file, which an error lists.
     """
     fields: dict[str, object] = {}
     for field, names in _names().items():
@@ -258,7 +290,8 @@ def _label(values: Mapping[str, object], verdicts: Sequence[object], *, cells: b
         lacking = "question" if not isinstance(question, str) else "answer"
         raise ValueProblem(
             f"field '{lacking}' is missing, or not a text: a label is known by its question and "
-            f"its answer. The fields are: {', '.join(map(str, values)) or 'none'}"
+            f"its answer. The fields are: {', '.join(columns) or 'none'}. Rename one, or name it "
+            f"with --field {_FIELD_OF_CASE[lacking]}=NAME (ragbench eval)"
         )
     value = fields["value"]
     if not any(name in values for name in _names()["value"]):
@@ -457,19 +490,25 @@ class LabelBook:
                 self._by_key.setdefault((label.metric, key), []).append(label)
 
     @classmethod
-    def read(cls, files: Sequence[str | Path]) -> LabelBook:
+    def read(
+        cls, files: Sequence[str | Path], columns: Mapping[str, str] | None = None
+    ) -> LabelBook:
         """Reads files; ``METRIC=FILE`` where a file does not name the metric as ragbench does.
 
         ``METRIC>=4=FILE`` reads ratings: from 4 on, an answer is right.
+
+        Args:
+            columns: the columns of ``query`` and ``response`` in files that have them, as
+                ``--field`` names them.
         """
         labels: list[HumanLabel] = []
         for file in map(str, files):
             metric, equals, path = file.rpartition("=")
             if not equals or Path(file).exists():
-                labels += read_people(file)
+                labels += read_people(file, columns=columns)
                 continue
             metric, bound = metric_and_bound(metric)
-            labels_of_file = read_people(path, bound=bound)
+            labels_of_file = read_people(path, bound=bound, columns=columns)
             metrics = {label.metric for label in labels_of_file}
             if len(metrics) > 1:
                 raise ConfigError(

@@ -5,11 +5,9 @@ A user reads each proposal beside an example and pastes the line of options that
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from shlex import quote
 
 from ragbench.core.record import Record, field, replace
 from ragbench.errors import Problem
@@ -18,11 +16,10 @@ from ragbench.io.headers import SIDES_OF, header_meaning, numbered_headers
 from ragbench.io.ratings import RatingScale, scale_of
 from ragbench.io.values import is_missing
 from ragbench.io.verdicts import is_verdict
+from ragbench.safe_text import shell_quoted
 
 _EXAMPLE = 50
 """Characters of a value that a proposal shows."""
-_PLAIN_NAME = re.compile(r"[\w \-.,()?#/:%°+'&\[\]=<>]+")
-"""A text that every shell reads as it is between double quotes."""
 _QUESTION_MARKS = ("?", "？", "؟")
 _FEWEST_NUMBERS = 2
 """Rows from which on consecutive numbers are taken for a count of the rows."""
@@ -175,7 +172,11 @@ def propose(
             columns.append(column)
     fields = _clear_fields(columns, used_fields)
     for noun in SIDES_OF:
-        candidates = [column for column in columns if column.meaning == noun]
+        candidates: list[Column] = []
+        for column in columns:
+            # The question may be recognised by its values, and have such a header: "Ticket text".
+            if column.meaning == noun and (column,) != fields.get("query"):
+                candidates.append(column)
         missing = _missing_fields(noun, {*used_fields, *fields})
         if len(candidates) == 1 and len(missing) == 1:
             # The table has the field of the one side, so that this is the field of the other.
@@ -204,6 +205,7 @@ def _clear_fields(
     questions = _questions(columns)
     if questions is not None:
         fields["query"] = (questions,)
+        columns = [column for column in columns if column is not questions]
     numbered = _numbered_texts(columns)
     if numbered:
         fields["retrieved_contexts"] = numbered
@@ -331,10 +333,3 @@ def labels_value(metric: str, path: str, scale: RatingScale | None = None) -> st
     file = path if Path(path).is_file() else "FILE"
     bound = "" if scale is None else f">={scale.bound}"
     return shell_quoted(f"{metric}{bound}={file}")
-
-
-def shell_quoted(text: str) -> str:
-    """A text as it is typed in a shell: between double quotes if each shell takes it so."""
-    if _PLAIN_NAME.fullmatch(text):
-        return f'"{text}"' if quote(text) != text else text
-    return quote(text)

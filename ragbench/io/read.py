@@ -64,7 +64,7 @@ from ragbench.io.values import (
     spelled_list,
     with_line_feeds,
 )
-from ragbench.safe_text import listed_names
+from ragbench.safe_text import listed_names, shell_quoted
 
 RecordT = TypeVar("RecordT")
 RowsOf = Callable[..., Iterable[Row]]
@@ -661,8 +661,8 @@ class EntryDecoder(RowDecoder[Entry]):
         # `add_kind` puts the number of further records in the place of {more}.
         message = (
             f"'answer' and '{rival}' may both be the reference{{more}}. Say which is whose: "
-            f"--field reference={rival} --field response=answer, if the answer is the system's; "
-            "--field reference=answer, if it is the right one"
+            f"--field reference={shell_quoted(rival)} --field response=answer, if the answer is "
+            "the system's; --field reference=answer, if it is the right one"
         )
         self.problems.add_kind((row.path, "rival", plan), message, path=row.path, line=row.line)
 

@@ -62,6 +62,7 @@ from ragbench.io.roles import Roles, dump_roles
 from ragbench.io.source import STDIN, Problems, Row, Source, looking_at, noting_read_errors
 from ragbench.io.unread import document_notes, verdict_notes
 from ragbench.io.values import ValueProblem
+from ragbench.safe_text import shell_quoted
 
 Reader = Callable[..., Iterator[Row]]
 """Reads the rows of cases: it takes the source, and ``problems`` by name."""
@@ -720,8 +721,8 @@ def _refuse_ranking(row: Row, sources: Mapping[str, str]) -> None:
         return
     message = (
         f"field '{ranking}' ranks the chunks in '{source}', and either may be what generation was "
-        f"given. Choose one: --field retrieved_contexts={ranking}, if it has texts, or --field "
-        f"retrieved_contexts={source}"
+        f"given. Choose one: --field retrieved_contexts={shell_quoted(ranking)}, if it has "
+        f"texts, or --field retrieved_contexts={shell_quoted(source)}"
     )
     raise DataError([Problem(message=message, path=row.path, line=row.line, field=ranking)])
 

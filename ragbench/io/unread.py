@@ -11,10 +11,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from ragbench.io.dumps.form import getter, opened_json
 from ragbench.io.fields import field_names, says_gold, says_verdict
 from ragbench.io.json_text import json_text
-from ragbench.io.proposals import labels_value, shell_quoted
+from ragbench.io.proposals import labels_value
 from ragbench.io.ratings import RatingScale, scale_of
 from ragbench.io.values import is_list, is_missing, is_object
 from ragbench.io.verdicts import is_verdict
+from ragbench.safe_text import shell_quoted
 
 _SHOWN = 60
 """Characters of a value that a note shows."""
@@ -74,10 +75,11 @@ def document_notes(
         if len(example) > _SHOWN:
             example = f"{example[:_SHOWN]}..."
         note = f"'{name}' is not read (it holds {example}): if"
+        header = shell_quoted(name)
         if not says_gold(name) and "retrieved_contexts" not in used_fields:
-            yield f"{note} your system retrieved it, add --field retrieved_contexts={name}"
+            yield f"{note} your system retrieved it, add --field retrieved_contexts={header}"
         elif "reference_contexts" not in used_fields and "reference_context_ids" not in used_fields:
-            yield f"{note} it holds what is relevant, add --field reference_contexts={name}"
+            yield f"{note} it holds what is relevant, add --field reference_contexts={header}"
 
 
 def verdict_notes(

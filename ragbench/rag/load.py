@@ -36,7 +36,7 @@ from ragbench.rag.interface import AsyncRAGInterface, RAGBase, RAGConfig, RAGInt
 from ragbench.rag.parts import AdaptedRAG, OneCall, Parts, compose
 from ragbench.rag.proposal import asks_for_credentials
 from ragbench.rag.service import MAPPING_OPTIONS, service_rag
-from ragbench.rag.service_mapping import read_service
+from ragbench.rag.service_mapping import read_service, sent_headers
 from ragbench.rag.shapes import read_answer
 
 if TYPE_CHECKING:
@@ -469,16 +469,19 @@ def http_rag(url: str, **options: Any) -> RAGInterface[Any] | AsyncRAGInterface[
             f"an HTTP endpoint takes no {', '.join(unknown)}; it takes headers, timeout, retries, "
             "repeatable, and send and take for a service with requests of its own (docs/http.md)"
         )
+    endpoint_options = dict(options)
+    if options.get("headers"):
+        endpoint_options["headers"] = sent_headers(options["headers"])
     address = urlsplit(url)
     base_path, _, last_segment = address.path.rstrip("/").rpartition("/")
     # An address that ends like this is a part of a RAG; any other is the root of a whole one.
     parts_of_segment = {"retrieve": _retrieving, "generate": _generating, "answer": _answering}
     if last_segment in parts_of_segment:
         root = address._replace(path=base_path).geturl()
-        endpoint = RagEndpoint(root, **options)
+        endpoint = RagEndpoint(root, **endpoint_options)
         stages = [parts_of_segment[last_segment](endpoint)]
     else:
-        endpoint = RagEndpoint(url, **options)
+        endpoint = RagEndpoint(url, **endpoint_options)
         stages = [_retrieving(endpoint), _generating(endpoint)]
     rag: Any = compose("HTTPRag", stages)
     rag.adapts = (endpoint,)

@@ -209,7 +209,7 @@ def read_mapping(
         paths = _fields_of(take, "take", read_take)
     with below("headers"):
         header_values = _fields_of(headers, "headers", read_headers)
-        sent_headers = _sent_headers(header_values)
+        filled_headers = sent_headers(header_values)
     with below("url"):
         placeholders_of(service.url)
     address = service.url
@@ -238,7 +238,7 @@ def read_mapping(
         method=method,
         send=sent_fields,
         take=tuple(taken),
-        headers=sent_headers,
+        headers=filled_headers,
         key=key or "API_KEY",
         written={"method": method, "send": fields, "take": paths, "headers": header_values},
     )
@@ -322,8 +322,12 @@ def _taken(name: str, value: object) -> Taken:
     return Taken(name=plain, paths=paths, may_be_missing=name.endswith(MAYBE))
 
 
-def _sent_headers(headers: Mapping[str, Any]) -> dict[str, str]:
-    """Headers with the environment variables in them."""
+def sent_headers(headers: Mapping[str, Any]) -> dict[str, str]:
+    """Headers with the environment variables in them, as requests carry them.
+
+    Raises:
+        SettingsError: a header is not a text, or its variable is not set; it has the header's name.
+    """
     sent: dict[str, str] = {}
     for name, value in headers.items():
         with below(name):

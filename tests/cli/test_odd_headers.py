@@ -32,6 +32,13 @@ Quand est le midi ?\t12 h\t13 h\tLe midi est à 12 h.\tVous avez 27 jours.\tn
 """
 
 
+TICKETS = """\
+Ticket text,Assistant output,Expected (SME),Top Hit,2nd Hit,Correct (y/n)
+How many days of leave?,27 days.,27 days,You get 27 days of leave.,Lunch is at noon.,y
+When does the desk open?,It opens at 9.,At 8,Lunch is at noon.,The desk opens at 8 sharp.,n
+"""
+
+
 def printed_options(error: str) -> list[str]:
     """The options of the line below "Check them, and add", as a shell splits them."""
     match = re.search(r"Check them, and add:\n\s*(.+)", error)
@@ -45,8 +52,9 @@ def printed_options(error: str) -> list[str]:
         ("english.csv", ENGLISH, ["You get 27 days of leave.", "Lunch is at noon."]),
         ("german.csv", "\ufeff" + GERMAN, ["Jeder hat 27 Tage Urlaub.", "Mittag ist um 12."]),
         ("french.tsv", FRENCH, ["Vous avez 27 jours.", "Le midi est à 12 h."]),
+        ("tickets.csv", TICKETS, ["You get 27 days of leave.", "Lunch is at noon."]),
     ],
-    ids=["english", "german", "french"],
+    ids=["english", "german", "french", "question by its values"],
 )
 def test_the_printed_line_reads_the_table(
     ragbench: Ragbench, name: str, text: str, texts_of_first: list[str]
@@ -64,6 +72,28 @@ def test_the_printed_line_reads_the_table(
     ragbench("export", "run", "--to", "jsonl", "-o", "cases.jsonl").ok()
     first = json.loads(Path("cases.jsonl").read_text(encoding="utf-8").splitlines()[0])
     assert first["retrieval"]["value"]["contexts"] == texts_of_first
+
+
+def test_a_column_is_proposed_for_one_field(ragbench: Ragbench) -> None:
+    Path("tickets.csv").write_text(TICKETS, encoding="utf-8")
+
+    refused = ragbench("eval", "tickets.csv")
+
+    options = printed_options(refused.err)
+    headers = [option.partition("=")[2] for option in options if "=" in option]
+    assert "query=Ticket text" in options
+    assert len(headers) == len(set(headers))
+
+
+def test_labels_are_read_in_the_encoding_of_the_table(ragbench: Ragbench) -> None:
+    table = GERMAN.replace("Jeder hat 27 Tage", "Fünf von 27 Tagen")
+    Path("german.csv").write_bytes(table.encode("cp1252"))
+
+    options = printed_options(ragbench("eval", "german.csv").err)
+    done = ragbench("eval", "german.csv", "-m", "answer_correct", "-o", "run", *options)
+
+    assert "corrected by labels of people" in done.out
+    assert "1 right, 1 wrong. Decided by labels of people." in done.out
 
 
 def test_ratings_are_labels_with_the_bound_that_is_printed(ragbench: Ragbench) -> None:
@@ -208,3 +238,13 @@ def test_a_field_without_a_dataset_is_refused_by_doctor(ragbench: Ragbench) -> N
 
     assert refused.code == 2
     assert "--field goes with --dataset" in refused.err
+
+
+def test_a_hint_quotes_a_header_with_spaces(ragbench: Ragbench) -> None:
+    Path("cases.csv").write_text(
+        "question,response,supporting pages\nWhen is noon?,At 12.,d1\n", encoding="utf-8"
+    )
+
+    done = ragbench("eval", "cases.csv", "-o", "run")
+
+    assert '--field reference_context_ids="supporting pages"' in done.err

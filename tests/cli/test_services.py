@@ -295,6 +295,17 @@ def test_doctor_names_what_a_service_without_a_key_wants(ragbench: Ragbench) -> 
     assert len(bodies) == 1
 
 
+def test_doctor_s_command_keeps_the_variable_of_a_header(
+    ragbench: Ragbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEAM_TOKEN", "tok-0815-abcdef")
+    header = ("--header", "X-Team-Token=${TEAM_TOKEN}")
+    with service(lambda body: (200, REPLY)) as (url, _):
+        done = ragbench("doctor", "--rag", f"POST:{url}", *ASK, *header)
+    assert "--header 'X-Team-Token=${TEAM_TOKEN}'" in done.out
+    assert "tok-0815" not in done.out + done.err
+
+
 def test_doctor_checks_a_mapping_that_is_complete(ragbench: Ragbench) -> None:
     with service(lambda body: (200, REPLY)) as (url, _):
         done = checks(ragbench("doctor", "--rag", f"POST:{url}", *ASK, *TAKE, "--json"))

@@ -115,6 +115,20 @@ def test_keys_are_known_by_the_form_that_their_issuers_give_them() -> None:
     assert hidden(text) == text  # too short for a key: in data, it may be an example of one
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "--header 'X-Team-Token=${TEAM_TOKEN}'",
+        "--header X-Team-Token=${TEAM_TOKEN}",
+        'headers: {"x-api-key": "${API_KEY}"}',
+        "api_key: ${API_KEY}",
+        "Authorization: Bearer ${API_KEY}",
+    ],
+)
+def test_the_name_of_a_variable_is_no_credential(text: str) -> None:
+    assert mask_text(text) == text
+
+
 PEM = "-----BEGIN {}PRIVATE KEY-----\nMIIEvQIBADAN{}\n-----END {}PRIVATE KEY-----"
 
 

@@ -64,6 +64,7 @@ def command(context: typer.Context, options: EvalOptions, json: JsonOption = Fal
     """
     from ragbench.views.write import CaseFiles, are_written, write_reports
     from ragbench_cli.report_tables import print_report
+    from ragbench_cli.systems import fields_of
 
     system = options.system
     named = with_mapping(system.rag, system.rag_args, system.service)
@@ -71,7 +72,8 @@ def command(context: typer.Context, options: EvalOptions, json: JsonOption = Fal
     options = structs.replace(options, system=system)
     _check(options)
     # Labels that cannot be read are an error before anything is asked.
-    book = options.labelled.book
+    fields, answer_fields = fields_of(options.cases)
+    book = options.labelled.book_by({**fields, **answer_fields})
     with CaseFiles() as files:
         evaluated = _evaluate(options, files.begin)
         report = evaluated.report

@@ -29,7 +29,7 @@ from ragbench.io.dumps.forms import forms
 from ragbench.io.dumps.reranked import holds_ranking, unread_ranking
 from ragbench.io.fields import field_names, says_gold, squash
 from ragbench.io.values import ValueProblem, as_label, as_score, describe, is_list, is_object
-from ragbench.safe_text import listed_names
+from ragbench.safe_text import listed_names, shell_quoted
 
 _SHORTEST_TEXT = 20
 """Characters from which a text with spaces may be a chunk, whatever its name."""
@@ -301,7 +301,7 @@ def _refuse_unread_ranking(records: Sequence[AnyRow], chunks: str) -> None:
             message = (
                 f"field '{path}' ranks the chunks in '{chunks}' in a form that is not known, so "
                 "their order may be the one before the ranking. If it is the right one, say so: "
-                f"--field chunks={chunks}"
+                f"--field chunks={shell_quoted(chunks)}"
             )
             problem = Problem(message=message, path=record.path, line=record.line)
             raise DataError([problem])
@@ -323,7 +323,8 @@ def _refuse_blank(hits: Hits, text: str, record: AnyRow) -> None:
                 letters[path] += len(value)
     if letters:
         longest, _ = letters.most_common(1)[0]
-        remedy = f"Fields with a text: {', '.join(letters)}. Choose one: --field text={longest}"
+        option = f"--field text={shell_quoted(longest)}"
+        remedy = f"Fields with a text: {', '.join(letters)}. Choose one: {option}"
     elif any(getter(text)(hit) is not None for hit in hits if is_object(hit)):
         remedy = "No other field of them holds one; leave the field out where only ids are known"
     else:
@@ -535,9 +536,9 @@ def _not_recognised(record: AnyRow, form: DumpForm | None, paths: Mapping[str, s
     longest_list = max(_text_lists(value, ""), default=None)
     if longest_list is not None:
         _, chunks, text = longest_list
-        options = f"--field chunks={chunks}"
+        options = f"--field chunks={shell_quoted(chunks)}"
         if text:
-            options += f" --field text={text}"
+            options += f" --field text={shell_quoted(text)}"
         proposal = f"Perhaps: {options}, or name the --format"
     else:
         # Without a list or an object in it, the record can only be a chunk itself.

@@ -16,6 +16,7 @@ from ragbench.core.record import Record
 from ragbench.io.dumps.form import DumpForm, Hits, opened_json, text_of
 from ragbench.io.fields import field_names, name_words, says_gold
 from ragbench.io.values import ValueProblem, as_id, is_list, is_object
+from ragbench.safe_text import shell_quoted
 
 _DEEPEST = 3
 """Levels of objects that are searched for lists: a log may keep request and reply in objects."""
@@ -535,7 +536,7 @@ class _Request:
         """Refuses the record, with the option by which a user reads it without the results."""
         raise ValueProblem(
             f"field '{self.results_path}': {reason}. To read the documents as they went into the "
-            f"reranker: --field chunks={self.path}"
+            f"reranker: --field chunks={shell_quoted(self.path)}"
         )
 
 

@@ -15,7 +15,7 @@ from ragbench.io.dumps.form import getter, text_paths, without_path
 from ragbench.io.fields import field_names
 from ragbench.io.settings import from_settings
 from ragbench.io.values import ValueProblem, as_id, check_depth, is_missing, is_object
-from ragbench.safe_text import counted, did_you_mean, listed, shortened_line
+from ragbench.safe_text import counted, did_you_mean, listed, shell_quoted, shortened_line
 from ragbench.search.stores.base import MetricName, Row
 
 
@@ -104,7 +104,7 @@ class FieldMapping:
         elif vector is None:
             problem = (
                 f"has several vectors ({listed(vectors)}): choose the one to be searched with "
-                f"--field vector={vectors[0]}"
+                f"--field vector={shell_quoted(vectors[0])}"
             )
         elif any(vectors):
             problem = f"has no vector '{vector}'; it has {listed(vectors)}"

@@ -32,6 +32,7 @@ from ragbench import (
     report_of,
     validate_dump,
 )
+from ragbench.errors import ConfigError
 from ragbench.prepare import prepare
 
 ROW = {"query": "How many days?", "reference": "27", "reference_context_ids": ["leave"]}
@@ -120,6 +121,22 @@ def test_stored_runs_are_named_by_their_folder_as_text() -> None:
     assert scores(evaluate("run", out="again", metrics="exact_match")) == {"exact_match": 1.0}
 
 
+def test_runs_are_compared_in_a_list_or_one_after_the_other() -> None:
+    evaluate("ds.jsonl", Plain, out="a", metrics="recall@5")
+    evaluate("ds.jsonl", Plain, out="b", metrics="recall@5")
+
+    in_a_list = compare(["a", read_run("b"), "a"])
+    one_after_the_other = compare("a", read_run("b"), "a")
+
+    assert one_after_the_other == in_a_list
+    assert [run.source for run in one_after_the_other.runs] == ["a", "b", "a"]
+
+
+def test_a_path_alone_is_one_run() -> None:
+    with pytest.raises(ConfigError, match="2 to 16 runs, got 1 run"):
+        compare("ab")
+
+
 @pytest.mark.parametrize("validator", ["lexical", {"name": "lexical"}, build_validator("lexical")])
 def test_a_dump_is_validated_by_its_path_and_a_name(validator: object) -> None:
     assert validate_dump("dump.jsonl", validator).queries == 1
@@ -154,6 +171,7 @@ READERS: dict[str, Callable[[Any], object]] = {
     "open_traces": lambda path: list(open_traces(path)),
     "export_run": lambda path: export_run(path, "ragas"),
     "compare": lambda path: compare([path, path]),
+    "compare of runs by themselves": lambda path: compare(path, path),
     "gate_run": lambda path: gate_run(path, GateConfig()),
     "validate_dump": lambda path: validate_dump(path, "lexical"),
     "read_cases": lambda path: list(read_cases(path)),

@@ -288,3 +288,15 @@ def test_keys_tell_texts_apart_but_for_white_space(texts: list[str], others: lis
     are_equal = without_white_space(texts) == without_white_space(others)
 
     assert (key_of("q", "a", texts) == key_of("q", "a", others)) is are_equal
+
+
+def test_a_label_without_a_question_is_refused_with_the_columns_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_text("Ticket text,answer,value\nCan bees fly?,Yes.,1\n", encoding="utf-8")
+
+    with pytest.raises(DataError, match="field 'question' is missing") as raised:
+        read_people(path)
+
+    assert "The fields are: Ticket text, answer, value." in str(raised.value)
+    assert "--field query=NAME" in str(raised.value)
+    assert len(read_people(path, columns={"query": "Ticket text"})) == 1

@@ -68,6 +68,23 @@ def test_one_connection_serves_many_requests_with_headers(server: Server, rag_of
     assert {request.headers["authorization"] for request in server.requests} == {"Bearer abc"}
 
 
+@pytest.mark.parametrize("place", ["", "/retrieve"])
+def test_a_header_takes_an_environment_variable(
+    server: Server, rag_of: MakeRag, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.setenv("TEAM_TOKEN_1", "tok-0815-abcdef")
+    server.then(Answer({"results": [{"contexts": ["a"]}]}))
+
+    rag_of(f"{server.url}{place}", headers={"X-Team-Token": "${TEAM_TOKEN_1}"}).retrieve("q")
+
+    assert server.requests[0].headers["x-team-token"] == "tok-0815-abcdef"
+
+
+def test_a_variable_of_a_header_that_is_not_set_is_named(server: Server, rag_of: MakeRag) -> None:
+    with pytest.raises(ConfigError, match="header X-Key needs the environment variable NOT_SET_2"):
+        rag_of(server.url, headers={"X-Key": "${NOT_SET_2}"})
+
+
 def test_queries_and_top_k_are_posted_to_the_path_of_the_stage(
     server: Server, rag_of: MakeRag
 ) -> None:

@@ -34,6 +34,14 @@ def lines(response: Any, question: str = "") -> list[str]:
             ["answer=.reply", "contexts=.hits[].doc.body", "ids=.hits[].doc.uri"],
         ),
         (
+            {"reply": PROSE, "evidence": [{"doc": {"uid": "d-1", "hash": "f00", "body": PROSE}}]},
+            ["answer=.reply", "contexts=.evidence[].doc.body", "ids=.evidence[].doc.uid"],
+        ),
+        (
+            {"reply": PROSE, "evidence": [{"chunkId": 7, "body": PROSE}]},
+            ["answer=.reply", "contexts=.evidence[].body", "ids=.evidence[].chunkId"],
+        ),
+        (
             {"question": PROSE + PROSE, "result": PROSE, "context": [PROSE, PROSE]},
             ["answer=.result", "contexts=.context[]"],
         ),
