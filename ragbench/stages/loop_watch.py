@@ -23,9 +23,19 @@ LOOK = 0.1
 _SILENCE = 0.15
 """Seconds without a turn of the loop that are no chance: it should take a turn at once."""
 _LOOKS = 10
-"""Looks at a blocked loop before it is told: one long step, such as a first import, is no fault."""
-_GRACE = 1.0
-"""Seconds beyond a time limit in which a loop that takes turns would have kept it."""
+"""Looks at a blocked loop before it is told."""
+_LONG = 5.0
+"""Seconds of one step before it is told: the first call may load a model, or the memory be swept.
+Of shorter steps two are told: such a fault comes back."""
+_QUIET = 30.0
+"""Seconds after which a step has nothing to do with an earlier one: a busy machine delays some."""
+_LONGEST_LOOK = 0.5
+"""Seconds that count of the time between two looks: where more passed, all of the process stood
+still, as it does while another program debugs it."""
+_GRACE = 10.0
+"""Seconds beyond a time limit that a step may take: the run would end, and not its call alone."""
+_DEBUGGERS = frozenset({"bdb", "debugpy", "pydevd", "pydevd_bundle", "_pydevd_bundle"})
+"""Modules and packages in which a person looks at the system while its loop waits."""
 _REMEDY = (
     "await an asynchronous client there, or put the call into asyncio.to_thread(...); or make it "
     "a plain function (def in place of async def) and give --concurrency 8"
@@ -37,11 +47,17 @@ class LoopWatch:
 
     def __init__(self, loop: LoopThread) -> None:
         self._loop = loop
+        self._looked_at = time.monotonic()
         self._looks = 0
-        """Looks at which it was blocked."""
-        self._task: asyncio.Task[Any] | None = None
-        self._since = 0.0
-        """The task that ran at the last look, and when it was first seen to run."""
+        """Looks at which it was blocked, since it was quiet for long."""
+        self._steps = 0
+        """The steps that blocked it in these looks."""
+        self._blocked_at = self._looked_at
+        """The last of these looks."""
+        self._step: tuple[asyncio.Task[Any] | None] | None = None
+        """The task of the step that blocks it, None in callbacks; None while nothing does."""
+        self._seconds = 0.0
+        """How long this step has blocked it."""
         self._is_told = False
 
     def look(self, limit: float | None) -> None:
@@ -54,26 +70,35 @@ class LoopWatch:
             RunError: a call has taken longer, and cannot be ended.
         """
         now = time.monotonic()
-        task = self._loop.task_at_work()
-        if task is not self._task:
-            self._task = task
-            self._since = now
-        silence = self._loop.silence()
-        if silence < _SILENCE:
-            return
-        place = blocking_place(self._loop.frames())
+        passed = min(now - self._looked_at, _LONGEST_LOOK)
+        self._looked_at = now
+        step = (self._loop.task_at_work(),)
+        place = None
+        if self._loop.silence() >= _SILENCE:
+            place = blocking_place(self._loop.frames())
         if place is None:
+            self._step = None
             return
+        if now - self._blocked_at > _QUIET:
+            self._looks = 0
+            self._steps = 0
+        self._blocked_at = now
+        self._looks += 1
         # Of several calls that block it one after the other, none may take long by itself.
-        seconds = min(silence, now - self._since)
-        if limit is not None and seconds > limit + _GRACE:
+        if step == self._step:
+            self._seconds += passed
+        else:
+            self._step = step
+            self._steps += 1
+            self._seconds = 0.0
+        if limit is not None and self._seconds > limit + _GRACE:
             raise RunError(
                 f"no answer within {limit:g} s: {place} blocks the event loop, which "
                 f"stops every case. To mend it, {_REMEDY}. Finished cases are "
                 "stored: the same command continues"
             )
-        self._looks += 1
-        if self._looks >= _LOOKS and not self._is_told:
+        is_fault = self._steps > 1 or self._seconds >= _LONG
+        if self._looks >= _LOOKS and is_fault and not self._is_told:
             self._is_told = True
             warn(
                 f"{place} blocks the event loop: all cases wait for it, and time limits do not "
@@ -84,15 +109,16 @@ class LoopWatch:
 def blocking_place(frames: Sequence[FrameType]) -> str | None:
     """The function that runs in a loop, with its file and line: the innermost one of the user's.
 
-    None where the loop waits for something to do, or imports.
+    None where the loop waits for something to do, imports, or is looked at in a debugger.
 
     Args:
         frames: of the loop's thread, the innermost first.
     """
     if not frames or _is_of_loop(frames[0]):
         return None
-    if any("importlib" in frame.f_code.co_filename for frame in frames):
-        return None
+    for frame in frames:
+        if "importlib" in frame.f_code.co_filename or _is_of_debugger(frame):
+            return None
     frame = next(filter(_is_users, frames), frames[0])
     code = frame.f_code
     return f"{code.co_name} ({Path(code.co_filename).name}, line {frame.f_lineno})"
@@ -111,6 +137,12 @@ _INSTALLED = (
 def _is_of_loop(frame: FrameType) -> bool:
     """Whether the loop's own code runs: it has nothing else to do."""
     return any(part in frame.f_code.co_filename for part in _LOOP_FILES)
+
+
+def _is_of_debugger(frame: FrameType) -> bool:
+    """Whether a debugger's code runs, such as that of ``breakpoint()``."""
+    package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    return package in _DEBUGGERS
 
 
 def _is_users(frame: FrameType) -> bool:
