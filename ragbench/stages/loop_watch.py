@@ -1,8 +1,7 @@
-"""Warns of a coroutine of the system's that blocks the event loop in which all calls are awaited.
+"""A system's event loop in which nothing else gets a turn: seen while calls are awaited.
 
 A coroutine that waits with ``time.sleep`` or ``requests`` keeps all other calls of the loop from
-going on, and the time limits of all: these are measured in the same loop. The flow of a run looks
-at the loop from another thread while it waits for calls.
+going on, and the time limits of all: these are measured in the same loop.
 """
 
 from __future__ import annotations
@@ -24,10 +23,19 @@ SECONDS_BETWEEN_LOOKS = 0.1
 _SILENCE = 0.15
 """Seconds without a turn of the loop that are no chance: it should take a turn at once."""
 _LOOKS = 10
-"""Looks at a blocked loop before the user is warned: one long step, such as a first import, is no
-fault."""
-_GRACE = 1.0
-"""Seconds beyond a time limit in which a loop that takes turns would have kept it."""
+"""Looks at a blocked loop before the user is warned."""
+_LONG = 5.0
+"""Seconds of a single step before the user is warned: a first call may load a model, and Python may
+sweep its memory. Of shorter steps two are needed: a fault comes back."""
+_QUIET = 30.0
+"""Seconds after which a step has nothing to do with an earlier one: a busy machine delays some."""
+_LONGEST_LOOK = 0.5
+"""Seconds that count of the time between two looks: where more passed, all of the process stood
+still, as it does while another program debugs it."""
+_GRACE = 10.0
+"""Seconds beyond a time limit that a step may take: the run would end, and not its call alone."""
+_DEBUGGERS = frozenset({"bdb", "debugpy", "pydevd", "pydevd_bundle", "_pydevd_bundle"})
+"""Modules and packages in which a person looks at the system while its loop waits."""
 _REMEDY = (
     "await an asynchronous client there, or put the call into asyncio.to_thread(...); or make it "
     "a plain function (def in place of async def) and give --concurrency 8"
@@ -40,16 +48,23 @@ class LoopWatch:
     def __init__(self, loop: LoopThread) -> None:
         """Has not looked yet."""
         self._loop = loop
+        self._looked_at = time.monotonic()
         self._blocked_looks = 0
-        """Looks at which the loop was blocked."""
+        """Looks at which the loop was blocked, since it was quiet for long."""
+        self._blocking_steps = 0
+        """The steps that blocked it at these looks."""
+        self._blocked_at = self._looked_at
+        """The time of the last of these looks."""
+        self._is_blocked = False
+        """Whether it was blocked at the last look."""
         self._task: asyncio.Task[Any] | None = None
-        """The task that ran at the last look."""
-        self._task_seen = 0.0
-        """When that task was first seen to run."""
+        """The task whose step blocked it; None for a callback."""
+        self._seconds = 0.0
+        """How long this step has blocked it."""
         self._has_warned = False
 
     def look(self, limit: float | None) -> None:
-        """Warns once of a loop that is blocked again and again.
+        """Warns once of a loop that is blocked again and again, or for long.
 
         A blocked loop cannot end a call that exceeds its time limit: the run is ended instead.
 
@@ -60,27 +75,38 @@ class LoopWatch:
             RunError: a call has taken longer, and cannot be ended.
         """
         now = time.monotonic()
+        passed = min(now - self._looked_at, _LONGEST_LOOK)
+        self._looked_at = now
         task = self._loop.task_at_work()
-        if task is not self._task:
-            self._task = task
-            self._task_seen = now
-        silence = self._loop.silence()
-        if silence < _SILENCE:
-            return
-        place = blocking_place(self._loop.frames())
-        # None: the loop is free by now, or it imports, which happens once.
+        place = None
+        if self._loop.silence() >= _SILENCE:
+            place = blocking_place(self._loop.frames())
         if place is None:
+            self._is_blocked = False
             return
+
+        if now - self._blocked_at > _QUIET:
+            self._blocked_looks = 0
+            self._blocking_steps = 0
+        self._blocked_at = now
+        self._blocked_looks += 1
         # Of several calls that block it one after the other, none may take long by itself.
-        seconds = min(silence, now - self._task_seen)
-        if limit is not None and seconds > limit + _GRACE:
+        if self._is_blocked and task is self._task:
+            self._seconds += passed
+        else:
+            self._is_blocked = True
+            self._task = task
+            self._blocking_steps += 1
+            self._seconds = 0.0
+
+        if limit is not None and self._seconds > limit + _GRACE:
             raise RunError(
                 f"no answer within {limit:g} s: {place} blocks the event loop, which "
                 f"stops every case. To mend it, {_REMEDY}. Finished cases are "
                 "stored: the same command continues"
             )
-        self._blocked_looks += 1
-        if self._blocked_looks >= _LOOKS and not self._has_warned:
+        is_fault = self._blocking_steps > 1 or self._seconds >= _LONG
+        if self._blocked_looks >= _LOOKS and is_fault and not self._has_warned:
             self._has_warned = True
             warn(
                 f"{place} blocks the event loop: all cases wait for it, and time limits do not "
@@ -89,11 +115,9 @@ class LoopWatch:
 
 
 def blocking_place(frames: Sequence[FrameType]) -> str | None:
-    """The user's function that runs in a loop, with its file and line, for a message.
+    """The function that runs in a loop, with its file and line: the innermost one of the user's.
 
-    The innermost one of the user's, as below it a library may be at work that is not to blame; the
-    innermost of all where none is the user's. None where the loop waits for something to do, or
-    imports.
+    None where the loop waits for something to do, imports, or is looked at in a debugger.
 
     Args:
         frames: of the loop's thread, the innermost first.
@@ -101,7 +125,7 @@ def blocking_place(frames: Sequence[FrameType]) -> str | None:
     if not frames or _is_of_loop(frames[0]):
         return None
     for frame in frames:
-        if "importlib" in frame.f_code.co_filename:
+        if "importlib" in frame.f_code.co_filename or _is_of_debugger(frame):
             return None
     blocking_frame = frames[0]
     for frame in frames:
@@ -126,6 +150,12 @@ _INSTALLED = (
 def _is_of_loop(frame: FrameType) -> bool:
     """Whether the loop's own code runs: it has nothing else to do."""
     return any(part in frame.f_code.co_filename for part in _LOOP_FILES)
+
+
+def _is_of_debugger(frame: FrameType) -> bool:
+    """Whether a debugger's code runs, such as that of ``breakpoint()``."""
+    package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    return package in _DEBUGGERS
 
 
 def _is_users(frame: FrameType) -> bool:

@@ -105,7 +105,9 @@ def calibrate_dump(
                 call = partial(validator_call, make)
                 with WorkerPool(call, opened, stopped=stopped) as pool:
                     judge_on_workers(queries, stage, pool, run, tally)
-        except InterruptedRunError:
+        except (InterruptedRunError, KeyboardInterrupt):
+            if not stopped():  # Ctrl-C in a notebook, which nobody has turned into a request
+                raise
             message = "the labels were not all judged; nothing was written"
             raise InterruptedRunError(message) from None
     if not judged:

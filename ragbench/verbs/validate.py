@@ -81,8 +81,6 @@ MOST_MALFORMED = 0.1
 
 _EXAMPLES = 5
 """Problems of a dump that its summary lists."""
-_AFTER_STOP = "finished queries are stored in {}. The same command continues"
-"""The message of an interrupted run, with the path of its journal."""
 
 
 class ValidatedQuery(NamedTuple):
@@ -207,12 +205,19 @@ def validate_dump(
 
         try:
             judging.judge_all(queries, publish)
-        except InterruptedRunError:
-            if out_path is None:
-                raise InterruptedRunError("nothing was stored") from None
-            message = _AFTER_STOP.format(_beside(out_path, "journal"))
-            raise InterruptedRunError(message) from None
+        except (InterruptedRunError, KeyboardInterrupt):
+            if not stopped():  # Ctrl-C in a notebook, which nobody has turned into a request
+                raise
+            raise InterruptedRunError(_after_stop(out_path)) from None
         return judging.summary(demands or Demands())
+
+
+def _after_stop(out: Path | None) -> str:
+    """What a command that was stopped leaves behind."""
+    if out is None:
+        return "nothing was stored"
+    journal = _beside(out, "journal")
+    return f"finished queries are stored in {journal}. The same command continues"
 
 
 def _place_of_calls(engine: str, workers: int | None, judge: Validator, *, is_alone: bool) -> str:

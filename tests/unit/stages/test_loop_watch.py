@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import bdb
 import threading
 import time
 import warnings
-from collections.abc import Generator
+from collections.abc import Callable, Coroutine, Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,6 +43,7 @@ def release() -> Generator[threading.Event]:
 def _told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop_watch, "_SILENCE", 0.02)
     monkeypatch.setattr(loop_watch, "_LOOKS", 2)
+    monkeypatch.setattr(loop_watch, "_LONG", 0.0)
     monkeypatch.setattr(loop_watch, "_GRACE", 0.0)
 
 
@@ -99,6 +102,79 @@ def test_calls_that_block_one_after_the_other_have_a_time_limit_each(loop: LoopT
 
     with pytest.warns(RagbenchWarning, match=r"^short \("):
         looked_at_until(LoopWatch(loop), 0.6, limit=0.5)
+
+
+def short_step() -> Callable[[], Coroutine[Any, Any, None]]:
+    """Makes coroutines that block their loop for a moment."""
+
+    async def step() -> None:
+        time.sleep(0.1)  # a real one: the loop is measured by the clock
+
+    return step
+
+
+def test_one_step_that_blocks_for_a_while_is_no_fault(
+    loop: LoopThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop_watch, "_LONG", PATIENCE)
+    loop.begin(short_step()())
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        looked_at_until(LoopWatch(loop), 0.3)
+
+
+def test_a_step_that_blocks_again_is_told(
+    loop: LoopThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop_watch, "_LONG", PATIENCE)
+    step = short_step()
+    loop.begin(step())
+    loop.begin(step())
+
+    with pytest.warns(RagbenchWarning, match=r"^step \("):
+        looked_at_until(LoopWatch(loop), 0.3)
+
+
+def test_steps_that_are_far_apart_are_no_fault(
+    loop: LoopThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop_watch, "_LONG", PATIENCE)
+    monkeypatch.setattr(loop_watch, "_QUIET", 0.2)
+    watch = LoopWatch(loop)
+    step = short_step()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loop.begin(step())
+        looked_at_until(watch, 0.5)
+        loop.begin(step())
+        looked_at_until(watch, 0.2)
+
+
+def test_time_in_which_the_whole_process_stood_still_does_not_count(
+    loop: LoopThread, release: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop_watch, "_LOOKS", 100)
+    monkeypatch.setattr(loop_watch, "_LONGEST_LOOK", 0.01)
+    loop.begin(blocking(release))
+    watch = LoopWatch(loop)
+
+    looked_at_until(watch, 0.1)
+    time.sleep(0.5)  # nobody looks
+    watch.look(limit=0.4)
+
+
+def test_a_loop_in_a_debugger_is_not_blocked(loop: LoopThread, release: threading.Event) -> None:
+    async def debugged() -> None:
+        debugger = bdb.Bdb()
+        debugger.runcall(release.wait, PATIENCE)
+
+    loop.begin(debugged())
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        looked_at_until(LoopWatch(loop), 0.3, limit=0.1)
 
 
 def blocking_rag(release: threading.Event) -> AsyncRAGInterface:

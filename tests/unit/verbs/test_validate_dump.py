@@ -19,7 +19,13 @@ from hypothesis import strategies as st
 
 from ragbench import Chunk, open_dump, validate_dump
 from ragbench.core.validation import Conflict, DumpSummary, EvidenceQuote, RetrievalQuality, Verdict
-from ragbench.errors import ConfigError, DataError, LLMBudgetError, NoContextsError
+from ragbench.errors import (
+    ConfigError,
+    DataError,
+    InterruptedRunError,
+    LLMBudgetError,
+    NoContextsError,
+)
 from ragbench.stages.flow import FIRST_CALLS
 from ragbench.verbs.validate import ValidatedQuery
 from tests.cli.runs import lines
@@ -355,3 +361,33 @@ def test_a_dump_that_changes_under_the_command_is_one_error_and_the_next_command
         log.unlink()
         assert far(faulty, partial(Plain, log), out=out).queries == FAR
         assert sorted(asked(log)) == ["raise 40", "what is number 90"]
+
+
+class Interrupted(Plain):
+    """The second Ctrl-C comes while a query is judged."""
+
+    def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
+        if query.endswith("3"):
+            raise KeyboardInterrupt
+        return super().validate(query, chunks)
+
+
+def test_a_stop_that_does_not_wait_for_calls_says_what_is_kept(tmp_path: Path) -> None:
+    dump = lines(tmp_path / "dump.jsonl", [record(number) for number in range(5)])
+    requests = iter([False, False, False])
+
+    with pytest.raises(InterruptedRunError, match=r"finished queries are stored in .*journal"):
+        validate_dump(
+            dump,
+            Interrupted(),
+            out=tmp_path / "verdicts.jsonl",
+            engine="local",
+            stopped=lambda: next(requests, True),
+        )
+
+
+def test_an_interrupt_that_is_no_request_to_stop_is_passed_on(tmp_path: Path) -> None:
+    dump = lines(tmp_path / "dump.jsonl", [record(number) for number in range(5)])
+
+    with pytest.raises(KeyboardInterrupt):
+        validate_dump(dump, Interrupted(), engine="local")
