@@ -10,44 +10,69 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from tests.json_server import serving_json
 
-COMPARED: dict[str, Callable[[Any, Any], bool]] = {
+
+@dataclass(frozen=True, kw_only=True)
+class VectorSettings:
+    """What the mapping of a vector field is called by a kind of server."""
+
+    type: str
+    dimension_key: str
+    space_key: str
+    space_of_metric: Mapping[str, str]
+
+
+VECTOR_SETTINGS = {
+    "elasticsearch": VectorSettings(
+        type="dense_vector",
+        dimension_key="dims",
+        space_key="similarity",
+        space_of_metric={"cosine": "cosine", "dot": "max_inner_product", "euclid": "l2_norm"},
+    ),
+    "opensearch": VectorSettings(
+        type="knn_vector",
+        dimension_key="dimension",
+        space_key="space_type",
+        space_of_metric={"cosine": "cosinesimil", "dot": "innerproduct", "euclid": "l2"},
+    ),
+}
+
+COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "gt": operator.gt,
     "gte": operator.ge,
     "lt": operator.lt,
     "lte": operator.le,
 }
-SPACES = {
-    "elasticsearch": (
-        "dense_vector",
-        "dims",
-        "similarity",
-        {"cosine": "cosine", "dot": "max_inner_product", "euclid": "l2_norm"},
-    ),
-    "opensearch": (
-        "knn_vector",
-        "dimension",
-        "space_type",
-        {"cosine": "cosinesimil", "dot": "innerproduct", "euclid": "l2"},
-    ),
-}
+
 TEXT = {"type": "text", "fields": {"keyword": {"type": "keyword"}}}
-KINDS: dict[object, dict[str, Any]] = {
+MAPPING_OF_TYPE: dict[object, dict[str, Any]] = {
     str: TEXT,
     bool: {"type": "boolean"},
     int: {"type": "long"},
     float: {"type": "float"},
 }
+"""What a field becomes by its first value, where nobody has made a mapping."""
 
 
 class Refused(Exception):
     """A request that the server does not understand."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorQuery:
+    """A search for the nearest vectors, as either kind of server is asked for it."""
+
+    field: str
+    vector: list[float]
+    filters: Sequence[Any]
+    k: int
 
 
 class Server:
@@ -56,7 +81,8 @@ class Server:
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.indices: dict[str, dict[str, Any]] = {}
-        self.asked: list[tuple[str, Any]] = []
+        self.requests: list[tuple[str, Any]] = []
+        """The path and the body of each request, in their order."""
         self.shards_failed = 0
         self.url = ""
 
@@ -65,7 +91,7 @@ class Server:
 
     def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
         path = path.partition("?")[0].replace("%2A", "*")
-        self.asked.append((path, body))
+        self.requests.append((path, body))
         name, _, action = path.strip("/").partition("/")
         if not name:
             return 200, {"version": {"number": "9.5.0"}, "tagline": "You Know, for Search"}
@@ -74,9 +100,7 @@ class Server:
         if method == "HEAD":
             return 200, None
         if action == "_mapping":
-            shown = self.indices if name == "*" else {name: self.indices[name]}
-            kept = {at: {"properties": one["properties"]} for at, one in shown.items()}
-            return 200, {at: {"mappings": one} for at, one in kept.items()}
+            return 200, self.mappings(name)
         index = self.indices[name]
         if action == "_count":
             return 200, {"count": len(index["rows"])}
@@ -85,133 +109,207 @@ class Server:
         except Refused as error:
             return failed(400, "parsing_exception", str(error))
 
+    def mappings(self, pattern: str) -> dict[str, Any]:
+        """Of the index of this name, or of all for "*"."""
+        names = list(self.indices) if pattern == "*" else [pattern]
+        mappings = dict[str, Any]()
+        for name in names:
+            properties = self.indices[name]["properties"]
+            mappings[name] = {"mappings": {"properties": properties}}
+        return mappings
+
     def search(self, index: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
         if body.keys() - {"size", "_source", "query", "knn"} or body["size"] > 10_000:
             raise Refused(f"unknown key or size {body.keys()}")
-        scores, excluded = self.ranked(index, body), body["_source"]["excludes"]
+        scores = self.scores(index, body)
+        excluded = body["_source"]["excludes"]
         hits: list[dict[str, Any]] = []
-        for at in sorted(scores, key=lambda at: -scores[at])[: body["size"]]:
-            kept = {k: v for k, v in index["rows"][at].items() if k not in excluded}
-            hits.append({"_id": at, "_score": scores[at], "_source": kept})
+        for id in _highest(scores, body["size"]):
+            row = index["rows"][id]
+            source = {name: value for name, value in row.items() if name not in excluded}
+            hits.append({"_id": id, "_score": scores[id], "_source": source})
         shards = {"total": 1, "failed": self.shards_failed}
         return {"timed_out": False, "_shards": shards, "hits": {"hits": hits}}
 
-    def ranked(self, index: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, float]:
-        rows, query = index["rows"], body.get("query", {})
+    def scores(self, index: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, float]:
+        """Of the rows that are found, by id."""
+        query = body.get("query", {})
         if query == {"match_all": {}}:
-            return dict.fromkeys(rows, 1.0)
+            return dict.fromkeys(index["rows"], 1.0)
         if self.kind == "elasticsearch" and "knn" in body:
-            asked = dict(body["knn"])
-            field, vector, filters = asked["field"], asked["query_vector"], asked.get("filter", [])
-            known = {"field", "query_vector", "k", "num_candidates", "filter"}
-            if not asked["k"] <= asked["num_candidates"] <= 10_000:
-                raise Refused("num_candidates")
-        elif self.kind == "opensearch" and "knn" in query:
-            [(field, asked)] = query["knn"].items()
-            vector, filters = asked["vector"], [asked["filter"]] if "filter" in asked else []
-            known = {"vector", "k", "filter", "method_parameters"}
-        else:
-            [match] = query["bool"]["must"]
-            [(field, said)] = match["match"].items()
-            wanted, filters = words(said["query"]), query["bool"].get("filter", [])
-            counts = {
-                at: sum(map(words(row.get(field, "")).count, wanted)) for at, row in rows.items()
-            }
-            return {
-                at: float(one)
-                for at, one in counts.items()
-                if one and all(passes(index, rows[at], part) for part in filters)
-            }
-        if asked.keys() - known:
-            raise Refused("knn")
-        _, length, how, _ = SPACES[self.kind]
-        settings = index["properties"][field]
-        if len(vector) != settings[length]:
+            return self.vector_scores(index, elasticsearch_vector_query(body["knn"]))
+        if self.kind == "opensearch" and "knn" in query:
+            return self.vector_scores(index, opensearch_vector_query(query["knn"]))
+        return word_scores(index, query["bool"])
+
+    def vector_scores(self, index: Mapping[str, Any], query: VectorQuery) -> dict[str, float]:
+        names = VECTOR_SETTINGS[self.kind]
+        settings = index["properties"][query.field]
+        if len(query.vector) != settings[names.dimension_key]:
             raise Refused("the query vector has a different number of dimensions")
-        found = {
-            at: score(settings.get(how, "l2"), vector, row[field])
-            for at, row in rows.items()
-            if field in row and all(passes(index, row, one) for one in filters)
-        }
-        return {at: found[at] for at in sorted(found, key=lambda at: -found[at])[: asked["k"]]}
+        space = settings.get(names.space_key, "l2")
+        scores = dict[str, float]()
+        for id, row in index["rows"].items():
+            if query.field in row and passes_all(index, row, query.filters):
+                scores[id] = vector_score(space, query.vector, row[query.field])
+        return {id: scores[id] for id in _highest(scores, query.k)}
 
 
-def failed(status: int, kind: str, why: str) -> tuple[int, Any]:
-    reason = {"type": kind, "reason": why}
+def elasticsearch_vector_query(knn: Mapping[str, Any]) -> VectorQuery:
+    _refuse_other_keys(knn, {"field", "query_vector", "k", "num_candidates", "filter"})
+    if not knn["k"] <= knn["num_candidates"] <= 10_000:
+        raise Refused("num_candidates")
+    filters = knn.get("filter", [])
+    return VectorQuery(field=knn["field"], vector=knn["query_vector"], filters=filters, k=knn["k"])
+
+
+def opensearch_vector_query(knn: Mapping[str, Any]) -> VectorQuery:
+    [(field, query)] = knn.items()
+    _refuse_other_keys(query, {"vector", "k", "filter", "method_parameters"})
+    filters = [query["filter"]] if "filter" in query else []
+    return VectorQuery(field=field, vector=query["vector"], filters=filters, k=query["k"])
+
+
+def _refuse_other_keys(query: Mapping[str, Any], documented: set[str]) -> None:
+    if query.keys() - documented:
+        raise Refused("knn")
+
+
+def word_scores(index: Mapping[str, Any], query: Mapping[str, Any]) -> dict[str, float]:
+    """How often the words of the query are in each row; rows without one are not found."""
+    [must] = query["must"]
+    [(field, match)] = must["match"].items()
+    query_words = words(match["query"])
+    scores = dict[str, float]()
+    for id, row in index["rows"].items():
+        row_words = words(row.get(field, ""))
+        matches = sum(row_words.count(word) for word in query_words)
+        if matches and passes_all(index, row, query.get("filter", [])):
+            scores[id] = float(matches)
+    return scores
+
+
+def _highest(scores: Mapping[str, float], count: int) -> list[str]:
+    """The ids of the highest scores, the best first; of equals the earlier row."""
+    return sorted(scores, key=lambda id: -scores[id])[:count]
+
+
+def failed(status: int, kind: str, message: str) -> tuple[int, Any]:
+    reason = {"type": kind, "reason": message}
     return status, {"error": {**reason, "root_cause": [reason]}, "status": status}
 
 
+def passes_all(index: Mapping[str, Any], row: Any, queries: Sequence[Any]) -> bool:
+    # Every query is looked at, so that one that is not understood is refused in any case.
+    passed = [passes(index, row, query) for query in queries]
+    return all(passed)
+
+
 def passes(index: Mapping[str, Any], row: Any, query: Any) -> bool:
-    [(kind, said)] = query.items()
+    [(kind, clause)] = query.items()
     if kind not in ("bool", "exists", "range", "term", "terms", "prefix"):
         raise Refused(f"unknown query [{kind}]")
     if kind == "bool":
-        parts = {
-            name: [passes(index, row, one) for one in inner]
-            for name, inner in said.items()
-            if name != "minimum_should_match"
-        }
-        needed, denied = all(parts.pop("filter", [])), any(parts.pop("must_not", []))
-        return needed and any(parts.pop("should", [True])) and not denied and not parts
+        return passes_bool(index, row, clause)
     if kind == "exists":
-        return bool(values(row, said["field"]))
-    [(field, wanted)] = said.items()
+        return bool(values(row, clause["field"]))
+
+    [(field, condition)] = clause.items()
     name = field.removesuffix(".keyword")
-    settings: Any = index
-    for part in name.split("."):
-        settings = settings.get("properties", {}).get(part, {})
-    stored, found = settings.get("type"), values(row, name)
+    stored_type = type_of_field(index, name)
+    stored_values = values(row, name)
     if kind == "range":
-        limits = dict(wanted)
-        if (limits.pop("format", None) == "epoch_millis") != (stored == "date"):
-            raise Refused("failed to parse date")
-        numbers = [millis(one) if stored == "date" else one for one in found]
-        return any(all(COMPARED[at](one, end) for at, end in limits.items()) for one in numbers)
-    if stored == "text" and name == field:
+        return passes_range(stored_type, stored_values, condition)
+    if stored_type == "text" and name == field:
         return False  # as words, no whole value is found
-    if kind == "prefix" and stored not in ("text", "keyword", None):
-        raise Refused(f"Can only use prefix queries on keyword and text, not on [{field}]")
     if kind == "prefix":
-        return any(str(one).startswith(wanted["value"]) for one in found)
-    return any(one in (wanted if kind == "terms" else [wanted]) for one in found)
+        if stored_type not in ("text", "keyword", None):
+            raise Refused(f"Can only use prefix queries on keyword and text, not on [{field}]")
+        return any(str(value).startswith(condition["value"]) for value in stored_values)
+    accepted = condition if kind == "terms" else [condition]
+    return any(value in accepted for value in stored_values)
+
+
+def passes_bool(index: Mapping[str, Any], row: Any, clause: Mapping[str, Any]) -> bool:
+    if clause.keys() - {"filter", "must_not", "should", "minimum_should_match"}:
+        raise Refused(f"unknown clause of [bool] {clause.keys()}")
+    required = passes_all(index, row, clause.get("filter", []))
+    excluded = [passes(index, row, query) for query in clause.get("must_not", [])]
+    if "should" in clause:
+        alternatives = [passes(index, row, query) for query in clause["should"]]
+    else:
+        alternatives = [True]
+    return required and any(alternatives) and not any(excluded)
+
+
+def passes_range(
+    stored_type: str | None, stored_values: list[Any], condition: Mapping[str, Any]
+) -> bool:
+    limits = dict(condition)
+    in_milliseconds = limits.pop("format", None) == "epoch_millis"
+    is_date = stored_type == "date"
+    if in_milliseconds != is_date:
+        raise Refused("failed to parse date")
+    for value in stored_values:
+        number = milliseconds(value) if is_date else value
+        if all(COMPARISONS[sign](number, limit) for sign, limit in limits.items()):
+            return True
+    return False
+
+
+def type_of_field(index: Mapping[str, Any], path: str) -> str | None:
+    """What the mapping says of a dotted path; None where it says nothing."""
+    settings: Any = index
+    for part in path.split("."):
+        settings = settings.get("properties", {}).get(part, {})
+    return settings.get("type")  # type: ignore[no-any-return]
 
 
 def mapped(row: Mapping[str, Any]) -> dict[str, Any]:
     """The mapping that a document of this kind gets where nobody has made one."""
-    found = dict[str, Any]()
+    properties = dict[str, Any]()
     for name, value in row.items():
-        one = value[0] if isinstance(value, list) and value else value
-        if isinstance(one, dict):
-            found[name] = {"properties": mapped(one)}
-        elif type(one) in KINDS:
-            found[name] = KINDS[type(one)]
-    return found
+        # A list has the type of its first value.
+        first_value = value[0] if isinstance(value, list) and value else value
+        if isinstance(first_value, dict):
+            properties[name] = {"properties": mapped(first_value)}
+        elif type(first_value) in MAPPING_OF_TYPE:
+            properties[name] = MAPPING_OF_TYPE[type(first_value)]
+    return properties
 
 
 def vector_field(kind: str, dimension: int, metric: str) -> dict[str, Any]:
-    name, length, how, spaces = SPACES[kind]
-    return {"type": name, length: dimension, how: spaces[metric]}
+    names = VECTOR_SETTINGS[kind]
+    return {
+        "type": names.type,
+        names.dimension_key: dimension,
+        names.space_key: names.space_of_metric[metric],
+    }
 
 
-def millis(date: str) -> float:
+def milliseconds(date: str) -> float:
     return datetime.fromisoformat(date).replace(tzinfo=UTC).timestamp() * 1000
 
 
-def values(row: Any, field: str) -> list[Any]:
-    for name in field.split("."):
-        row = row.get(name) if isinstance(row, dict) else None
-    return [one for one in (row if isinstance(row, list) else [row]) if one is not None]
+def values(row: Any, path: str) -> list[Any]:
+    """What a row holds under a dotted path; nulls are as good as absent."""
+    value = row
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    listed = value if isinstance(value, list) else [value]
+    return [item for item in listed if item is not None]
 
 
 def words(text: str) -> list[str]:
     return re.findall(r"\w+", text.lower())
 
 
-def score(how: str, query: list[float], row: list[float]) -> float:
+def vector_score(space: str, query: list[float], row: list[float]) -> float:
+    """By the formulas of the servers' documents; every score is above zero."""
     product = float(sum(map(operator.mul, query, row)))
-    if how in ("cosine", "cosinesimil"):
+    if space in ("cosine", "cosinesimil"):
         return (1 + product / (math.hypot(*query) * math.hypot(*row))) / 2
-    if how in ("l2_norm", "l2"):
+    if space in ("l2_norm", "l2"):
         return 1 / (1 + math.dist(query, row) ** 2)
     return 1 + product if product >= 0 else 1 / (1 - product)
 
@@ -219,7 +317,8 @@ def score(how: str, query: list[float], row: list[float]) -> float:
 @contextmanager
 def serving(kind: str) -> Generator[Server]:
     server = Server(kind)
-    known = {"x-elastic-product": "Elasticsearch"} if kind == "elasticsearch" else None
-    with serving_json(server.answer, known) as url:
+    # Elasticsearch's client refuses a server that does not name itself.
+    headers = {"x-elastic-product": "Elasticsearch"} if kind == "elasticsearch" else None
+    with serving_json(server.answer, headers) as url:
         server.url = f"{kind}+{url}"
         yield server

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import uuid
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias, cast
 
+import numpy as np
 import pytest
 
 from ragbench import attach
@@ -21,13 +23,17 @@ from ragbench.search.stores.mapping import FieldMapping
 from tests.contract.elastic_server import Server, mapped, serving, vector_field
 from tests.contract.store_engines import POSTGRES, UnderTest, postgres, unclosed_qdrant
 
-Rows: TypeAlias = Sequence[tuple[str, Sequence[float], Mapping[str, Any]]]
-"""Ids, vectors and fields."""
+Payload: TypeAlias = Mapping[str, Any]
+"""The fields of a row beside its id and its vector."""
+Rows: TypeAlias = Sequence[tuple[str, Sequence[float], Payload]]
+"""Ids, vectors and payloads."""
 LAYOUTS = ("langchain", "llamaindex", "haystack")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Written:
+class StoredRow:
+    """A chunk as another program knows it; how it is written depends on the framework."""
+
     id: str
     text: str
     vector: Sequence[float]
@@ -36,33 +42,40 @@ class Written:
 
     @property
     def fields(self) -> dict[str, Any]:
+        """The fields as LangChain writes them."""
         return {"document_id": self.document_id, **self.metadata}
 
     @property
-    def sourced(self) -> dict[str, Any]:
-        """The fields as Haystack names them."""
+    def haystack_fields(self) -> dict[str, Any]:
         return {"source_id": self.document_id, **self.metadata}
 
-    def node(self, *, text: bool) -> dict[str, Any]:
+    def llamaindex_fields(self, *, with_text: bool) -> dict[str, Any]:
         """LlamaIndex's node_to_metadata_dict(..., flat_metadata=True)."""
         node = {
             "id_": self.id,
             "metadata": dict(self.metadata),
             "class_name": "TextNode",
             "relationships": {"1": {"node_id": self.document_id}},
-            "text": self.text * text,
+            "text": self.text if with_text else "",
         }
-        document = dict.fromkeys(("document_id", "doc_id", "ref_doc_id"), self.document_id)
-        kept = {"_node_content": json.dumps(node), "_node_type": "TextNode"}
-        return {**self.metadata, **kept, **document}
+        return {
+            **self.metadata,
+            "_node_content": json.dumps(node),
+            "_node_type": "TextNode",
+            "document_id": self.document_id,
+            "doc_id": self.document_id,
+            "ref_doc_id": self.document_id,
+        }
 
 
-def _flat(layout: str, row: Written) -> dict[str, Any]:
-    """Fields beside the text, where a store nests none."""
-    return row.node(text=False) if layout == "llamaindex" else row.fields
+def _fields_beside_text(layout: str, row: StoredRow) -> dict[str, Any]:
+    """The fields in a store that nests none and has a column for the text."""
+    if layout == "llamaindex":
+        return row.llamaindex_fields(with_text=False)
+    return row.fields
 
 
-Layouts: TypeAlias = Mapping[str, Callable[[Written], dict[str, Any]]]
+Layouts: TypeAlias = Mapping[str, Callable[[StoredRow], dict[str, Any]]]
 """What a row's fields are, by framework."""
 
 
@@ -74,8 +87,6 @@ class Place(ABC):
     metrics: tuple[str, ...] = ("cosine", "dot", "euclid")
     squared = False
     """Whether the engine's euclidean distance is a squared one."""
-    nested = True
-    """Whether fields can be any JSON."""
     layouts: ClassVar[Layouts]
 
     def __init__(self, address: str, client: Callable[[], Any] = lambda: None) -> None:
@@ -98,12 +109,14 @@ class Place(ABC):
     def fill(self, name: str, rows: Rows, *, dimension: int, metric: str = "cosine") -> None:
         """Makes a collection of ids, vectors and fields, as a program of one's own would."""
 
-    def fill_as(self, layout: str, name: str, rows: Sequence[Written]) -> str:
-        made = [(row.id, row.vector, self.layouts[layout](row)) for row in rows]
-        self.fill(name, made, dimension=len(rows[0].vector))
+    def fill_as(self, layout: str, name: str, rows: Sequence[StoredRow]) -> str:
+        """Makes a collection as this framework does, and gives the name by which it is opened."""
+        payload_of = self.layouts[layout]
+        laid_out = [(row.id, row.vector, payload_of(row)) for row in rows]
+        self.fill(name, laid_out, dimension=len(rows[0].vector))
         return name
 
-    def fill_words(self, name: str, rows: Sequence[Written]) -> None:
+    def fill_words(self, name: str, rows: Sequence[StoredRow]) -> None:
         """Makes a collection that can be searched by words, too, as the vendor's guide does."""
         pytest.skip("the engine ranks by no words")
 
@@ -120,12 +133,14 @@ class QdrantPlace(Place):
     metrics = ("cosine", "dot", "euclid", "manhattan")
     layouts: ClassVar[Layouts] = {
         "langchain": lambda row: {"page_content": row.text, "metadata": row.fields},
-        "llamaindex": lambda row: row.node(text=True),
+        "llamaindex": lambda row: row.llamaindex_fields(with_text=True),
         "haystack": lambda row: {
-            **dict.fromkeys(("blob", "score", "sparse_embedding")),
+            "blob": None,
+            "score": None,
+            "sparse_embedding": None,
             "id": row.id,
             "content": row.text,
-            "meta": row.sourced,
+            "meta": row.haystack_fields,
         },
     }
 
@@ -133,38 +148,55 @@ class QdrantPlace(Place):
         from qdrant_client import models
 
         distance = models.Distance(metric.capitalize())
-        self._made(name, models.VectorParams(size=dimension, distance=distance), rows)
+        vectors = models.VectorParams(size=dimension, distance=distance)
+        points = [(id, list(vector), payload) for id, vector, payload in rows]
+        self._create(name, vectors, points)
 
-    def fill_words(self, name: str, rows: Sequence[Written]) -> None:
+    def fill_words(self, name: str, rows: Sequence[StoredRow]) -> None:
         from qdrant_client import models
 
-        size, distance = len(rows[0].vector), models.Distance.COSINE
-        dense = {"dense": models.VectorParams(size=size, distance=distance)}
-        sparse = {"words": models.SparseVectorParams(modifier=models.Modifier.IDF)}
-        average = sum(len(_stems(row.text)) for row in rows) / len(rows)
-        made: list[Any] = []
+        size = len(rows[0].vector)
+        dense = models.VectorParams(size=size, distance=models.Distance.COSINE)
+        sparse = models.SparseVectorParams(modifier=models.Modifier.IDF)
+        average_length = sum(len(_stems(row.text)) for row in rows) / len(rows)
+        points: list[tuple[str, Any, Payload]] = []
         for row in rows:
-            vectors = {"dense": list(row.vector), "words": _bm25_vector(row.text, average)}
-            made.append((row.id, vectors, {"text": row.text, **row.metadata}))
-        self._made(name, dense, made, sparse_vectors_config=sparse)
+            words = _bm25_vector(row.text, average_length)
+            vectors = {"dense": list(row.vector), "words": words}
+            points.append((row.id, vectors, {"text": row.text, **row.metadata}))
+        self._create(name, {"dense": dense}, points, sparse_vectors={"words": sparse})
 
-    def _made(self, name: str, vectors: Any, rows: Rows, **more: Any) -> None:
+    def _create(
+        self,
+        name: str,
+        vectors: Any,
+        rows: Sequence[tuple[str, Any, Payload]],
+        *,
+        sparse_vectors: Any = None,
+    ) -> None:
         from qdrant_client import models
 
-        made: list[tuple[Any, Any, Any]] = [
-            (int(id) if id.isdecimal() else id, vector, dict(fields)) for id, vector, fields in rows
-        ]
-        points = [models.PointStruct(id=id, vector=v, payload=fields) for id, v, fields in made]
+        points: list[Any] = []
+        for id, vector, payload in rows:
+            # Qdrant takes numbers and UUIDs as ids, and no other texts.
+            point_id = int(id) if id.isdecimal() else id
+            points.append(models.PointStruct(id=point_id, vector=vector, payload=dict(payload)))
         with self.client() as client:
-            client.create_collection(name, vectors_config=vectors, **more)
+            client.create_collection(
+                name, vectors_config=vectors, sparse_vectors_config=sparse_vectors
+            )
             if points:
                 client.upsert(name, points)
 
     def everything(self, name: str) -> object:
         with self.client() as client:
             points, _ = client.scroll(name, limit=1000, with_vectors=True)
+        rows: list[object] = []
+        for point in points:
             # The client's own engine brings vectors to unit length each time it gives them.
-            return [(str(at.id), at.payload, [round(x, 5) for x in at.vector]) for at in points]
+            vector = [round(number, 5) for number in point.vector]
+            rows.append((str(point.id), point.payload, vector))
+        return rows
 
 
 class QdrantServerPlace(QdrantPlace):
@@ -180,104 +212,137 @@ class QdrantServerPlace(QdrantPlace):
 
 
 def _stems(text: str) -> list[str]:
-    words = "".join(at if at.isalnum() or at == "_" else " " for at in text.lower()).split()
+    words = re.findall(r"\w+", text.lower())
     stemmer: Any = importlib.import_module("Stemmer")
     return list(stemmer.Stemmer("english").stemWords(words))
 
 
-def _bm25_vector(text: str, average: float) -> Any:
+def _bm25_vector(text: str, average_length: float) -> Any:
     """fastembed's Qdrant/bm25: k 1.2, b 0.75, words hashed by mmh3."""
     import mmh3
     from qdrant_client import models
 
     stems = _stems(text)
-    room = 1.2 * (0.25 + 0.75 * len(stems) / average)
-    weights = {
-        abs(mmh3.hash(stem)): times * 2.2 / (times + room) for stem, times in Counter(stems).items()
-    }
+    saturation = 1.2 * (0.25 + 0.75 * len(stems) / average_length)
+    weights = dict[int, float]()
+    for stem, frequency in Counter(stems).items():
+        weights[abs(mmh3.hash(stem))] = frequency * 2.2 / (frequency + saturation)
     return models.SparseVector(indices=list(weights), values=list(weights.values()))
 
 
 class ChromaPlace(Place):
     prefix = "metadata."
     squared = True
-    nested = False
 
     @contextmanager
     def client(self) -> Generator[Any]:
-        yield self._client()  # one for all: it lives as long as the tests
+        # One client for all tests: it is closed with the place.
+        yield self._client()
 
     def fill(self, name: str, rows: Rows, *, dimension: int, metric: str = "cosine") -> None:
         space = {"cosine": "cosine", "dot": "ip", "euclid": "l2"}[metric]
-        how = {"embedding_function": None, "configuration": {"hnsw": {"space": space}}}
-        self._made(name, how, [(*row, None) for row in rows])
+        settings = {"embedding_function": None, "configuration": {"hnsw": {"space": space}}}
+        self._create(name, settings, rows)
 
-    def fill_as(self, layout: str, name: str, rows: Sequence[Written]) -> str:
-        made = [(row.id, row.vector, _flat(layout, row), row.text) for row in rows]
-        self._made(name, {"metadata": {"hnsw:space": "cosine"}}, made)
+    def fill_as(self, layout: str, name: str, rows: Sequence[StoredRow]) -> str:
+        laid_out = [(row.id, row.vector, _fields_beside_text(layout, row)) for row in rows]
+        texts = [row.text for row in rows]
+        # Not "configuration", as `fill` has it: frameworks write the space among the metadata.
+        self._create(name, {"metadata": {"hnsw:space": "cosine"}}, laid_out, texts)
         return name
 
-    def _made(self, name: str, how: dict[str, Any], rows: Sequence[tuple[Any, ...]]) -> None:
-        collection = self._client().create_collection(name, **how)
-        if rows:
-            ids, vectors, fields, texts = zip(*rows, strict=True)
-            kept = {"ids": list(ids), "metadatas": [dict(one) or {"-": 0} for one in fields]}
-            kept |= {"documents": list(texts)} if texts[0] is not None else {}
-            collection.add(embeddings=[list(vector) for vector in vectors], **kept)
+    def _create(
+        self, name: str, settings: dict[str, Any], rows: Rows, texts: list[str] | None = None
+    ) -> None:
+        collection = self._client().create_collection(name, **settings)
+        if not rows:
+            return
+        collection.add(
+            ids=[id for id, _, _ in rows],
+            embeddings=[list(vector) for _, vector, _ in rows],
+            # Chroma refuses empty metadata.
+            metadatas=[dict(payload) or {"-": 0} for _, _, payload in rows],
+            documents=texts,
+        )
 
     def everything(self, name: str) -> object:
         collection = self._client().get_collection(name, embedding_function=None)
-        got = collection.get(include=["documents", "metadatas", "embeddings"])
-        vectors = [list(map(float, row)) for row in got["embeddings"]]
-        return got["ids"], got["documents"], got["metadatas"], vectors, collection.metadata
+        content = collection.get(include=["documents", "metadatas", "embeddings"])
+        vectors = np.asarray(content["embeddings"]).tolist()
+        return (
+            content["ids"],
+            content["documents"],
+            content["metadatas"],
+            vectors,
+            collection.metadata,
+        )
 
 
 class MilvusPlace(Place):
     squared = True
 
     def fill(self, name: str, rows: Rows, *, dimension: int, metric: str = "cosine") -> None:
-        kind = {"cosine": "COSINE", "dot": "IP", "euclid": "L2"}[metric]
-        how = {"metric_type": kind, "id_type": "string", "max_length": 200}
+        metric_type = {"cosine": "COSINE", "dot": "IP", "euclid": "L2"}[metric]
         with self.client() as client:
-            client.create_collection(name, dimension=dimension, **how)
+            client.create_collection(
+                name,
+                dimension=dimension,
+                metric_type=metric_type,
+                id_type="string",
+                max_length=200,
+            )
             if rows:
-                made = [{"id": id, "vector": list(vector), **fields} for id, vector, fields in rows]
-                client.insert(name, made)
+                entities = [
+                    {"id": id, "vector": list(vector), **payload} for id, vector, payload in rows
+                ]
+                client.insert(name, entities)
 
-    def fill_as(self, layout: str, name: str, rows: Sequence[Written]) -> str:
+    def fill_as(self, layout: str, name: str, rows: Sequence[StoredRow]) -> str:
         key, text, vector = {
             "langchain": ("pk", "text", "vector"),
             "llamaindex": ("id", "text", "embedding"),
             "haystack": ("id", "content", "vector"),
         }[layout]
-        named = [(row, _flat(layout, row)) for row in rows]
-        made = [{key: r.id, text: r.text, vector: list(r.vector), **more} for r, more in named]
-        self._made(name, (key, text, vector), made, words=False)
+        entities: list[dict[str, Any]] = []
+        for row in rows:
+            entity = {key: row.id, text: row.text, vector: list(row.vector)}
+            entities.append(entity | _fields_beside_text(layout, row))
+        self._create(name, (key, text, vector), entities, words=False)
         return name
 
-    def fill_words(self, name: str, rows: Sequence[Written]) -> None:
-        made = [{"id": r.id, "text": r.text, "vector": list(r.vector), **r.metadata} for r in rows]
-        self._made(name, ("id", "text", "vector"), made, words=True)
+    def fill_words(self, name: str, rows: Sequence[StoredRow]) -> None:
+        entities: list[dict[str, Any]] = []
+        for row in rows:
+            entity = {"id": row.id, "text": row.text, "vector": list(row.vector)}
+            entities.append(entity | dict(row.metadata))
+        self._create(name, ("id", "text", "vector"), entities, words=True)
 
-    def _made(
-        self, name: str, fields: tuple[str, str, str], rows: list[dict[str, Any]], *, words: bool
+    def _create(
+        self,
+        name: str,
+        columns: tuple[str, str, str],
+        entities: list[dict[str, Any]],
+        *,
+        words: bool,
     ) -> None:
+        """Columns for id, text and vector; all other fields are dynamic ones."""
         pymilvus = pytest.importorskip("pymilvus")
-        kind, (key, text, vector) = pymilvus.DataType, fields
+        kind = pymilvus.DataType
+        key, text, vector = columns
         with self.client() as client:
             schema = client.create_schema(auto_id=False, enable_dynamic_field=True)
             schema.add_field(key, kind.VARCHAR, is_primary=True, max_length=100)
             schema.add_field(text, kind.VARCHAR, max_length=1000, enable_analyzer=words)
-            schema.add_field(vector, kind.FLOAT_VECTOR, dim=len(rows[0][vector]))
+            schema.add_field(vector, kind.FLOAT_VECTOR, dim=len(entities[0][vector]))
             index = client.prepare_index_params()
             index.add_index(vector, index_type="FLAT", metric_type="COSINE")
             if words:
                 schema.add_field("words", kind.SPARSE_FLOAT_VECTOR)
-                by = pymilvus.FunctionType.BM25
-                schema.add_function(pymilvus.Function("bm25", by, [text], ["words"]))
+                bm25 = pymilvus.FunctionType.BM25
+                schema.add_function(pymilvus.Function("bm25", bm25, [text], ["words"]))
                 index.add_index("words", index_type="SPARSE_INVERTED_INDEX", metric_type="BM25")
             client.create_collection(name, schema=schema, index_params=index)
-            client.insert(name, rows)
+            client.insert(name, entities)
 
     def everything(self, name: str) -> object:
         with self.client() as client:
@@ -308,60 +373,111 @@ class PostgresPlace(Place):
             return cursor.fetchall() if cursor.description else []
 
     def table(self, name: str, columns: Mapping[str, str], rows: Sequence[Sequence[Any]]) -> None:
-        made = ", ".join(f"{column} {kind}" for column, kind in columns.items())
-        self.run(f'CREATE TABLE IF NOT EXISTS "{name}" ({made})')
-        if rows:
-            kinds = list(columns.values())[: len(rows[0])]
-            marks = ", ".join(f"%s::{kind.partition(' ')[0]}" for kind in kinds)
-            said = [[json.dumps(v) if isinstance(v, dict) else str(v) for v in row] for row in rows]
-            self.run(f'INSERT INTO "{name}" VALUES ({marks})', *said)
+        """Makes a table of columns by name and type, where there is none, and adds the rows."""
+        definitions = ", ".join(f"{column} {kind}" for column, kind in columns.items())
+        self.run(f'CREATE TABLE IF NOT EXISTS "{name}" ({definitions})')
+        if not rows:
+            return
+        # Rows may be shorter than the table: the last columns stay empty.
+        kinds = list(columns.values())[: len(rows[0])]
+        placeholders = ", ".join(f"%s::{kind.partition(' ')[0]}" for kind in kinds)
+        sql_rows: list[list[str]] = []
+        for row in rows:
+            sql_rows.append([_sql_text(value) for value in row])
+        self.run(f'INSERT INTO "{name}" VALUES ({placeholders})', *sql_rows)
 
     def fill(self, name: str, rows: Rows, *, dimension: int, metric: str = "cosine") -> None:
-        kind = {"cosine": "cosine", "dot": "ip", "euclid": "l2", "manhattan": "l1"}[metric]
+        distance = {"cosine": "cosine", "dot": "ip", "euclid": "l2", "manhattan": "l1"}[metric]
         columns = {"id": "text PRIMARY KEY", "payload": "jsonb", "v": f"vector({dimension})"}
-        self.table(name, columns, [(id, dict(fields), vector) for id, vector, fields in rows])
-        self.run(f'CREATE INDEX ON "{name}" USING hnsw (v vector_{kind}_ops)')
+        values = [(id, dict(payload), vector) for id, vector, payload in rows]
+        self.table(name, columns, values)
+        self.run(f'CREATE INDEX ON "{name}" USING hnsw (v vector_{distance}_ops)')
 
-    def fill_words(self, name: str, rows: Sequence[Written]) -> None:
-        columns = {"id": "text PRIMARY KEY", "text": "text", "source": "text", "year": "int"}
-        made = [(row.id, row.text, *row.metadata.values(), row.vector) for row in rows]
-        self.table(name, columns | {"v": f"vector({len(rows[0].vector)})"}, made)
+    def fill_words(self, name: str, rows: Sequence[StoredRow]) -> None:
+        columns = {
+            "id": "text PRIMARY KEY",
+            "text": "text",
+            "source": "text",
+            "year": "int",
+            "v": f"vector({len(rows[0].vector)})",
+        }
+        values: list[tuple[Any, ...]] = []
+        for row in rows:
+            source, year = row.metadata["source"], row.metadata["year"]
+            values.append((row.id, row.text, source, year, row.vector))
+        self.table(name, columns, values)
         stems = "to_tsvector('english', text)"
         self.run(f'ALTER TABLE "{name}" ADD words tsvector GENERATED ALWAYS AS ({stems}) STORED')
         self.run(f'CREATE INDEX ON "{name}" USING gin (words)')
 
-    def fill_as(self, layout: str, name: str, rows: Sequence[Written]) -> str:
-        vector = f"vector({len(rows[0].vector)})"
-        made: list[tuple[Any, ...]]
+    def fill_as(self, layout: str, name: str, rows: Sequence[StoredRow]) -> str:
         if layout == "langchain":
-            # All collections are in one table: here with another one, whose rows are hidden.
-            collections = [(str(uuid.uuid4()), name), (str(uuid.uuid4()), f"not {name}")]
-            columns = {"uuid": "uuid PRIMARY KEY", "name": "varchar", "cmetadata": "json"}
-            self.table("langchain_pg_collection", columns, collections)
-            self.run("DROP TABLE IF EXISTS langchain_pg_embedding")
-            columns = {"id": "varchar PRIMARY KEY", "collection_id": "uuid", "embedding": "vector"}
-            columns |= {"document": "varchar", "cmetadata": "jsonb"}
-            (own, _), (other, _) = collections
-            made = [(row.id, own, row.vector, row.text, row.fields) for row in rows]
-            made += [(f"not {row.id}", other, row.vector, "hidden", row.fields) for row in rows]
-            self.table("langchain_pg_embedding", columns, made)
-            return name
+            return self._fill_as_langchain(name, rows)
         if layout == "llamaindex":
-            name = f"data_{name}"
-            columns = {"id": "bigint PRIMARY KEY", "text": "varchar", "metadata_": "json"}
-            columns |= {"node_id": "varchar", "embedding": vector}
-            made = [(row.id, row.text, row.node(text=False), "node", row.vector) for row in rows]
-        else:
-            columns = {"id": "varchar PRIMARY KEY", "embedding": vector, "content": "text"}
-            columns |= {"meta": "jsonb", "blob_data": "bytea", "blob_meta": "jsonb"}
-            made = [(row.id, row.vector, row.text, row.sourced) for row in rows]
-        self.table(name, columns, made)
+            return self._fill_as_llamaindex(name, rows)
+        return self._fill_as_haystack(name, rows)
+
+    def _fill_as_langchain(self, name: str, rows: Sequence[StoredRow]) -> str:
+        """All collections are in one table: here with a second one, whose rows are hidden."""
+        uuid_of_rows = str(uuid.uuid4())
+        uuid_of_hidden_rows = str(uuid.uuid4())
+        self.table(
+            "langchain_pg_collection",
+            {"uuid": "uuid PRIMARY KEY", "name": "varchar", "cmetadata": "json"},
+            [(uuid_of_rows, name), (uuid_of_hidden_rows, f"not {name}")],
+        )
+
+        values: list[tuple[Any, ...]] = []
+        for row in rows:
+            values.append((row.id, uuid_of_rows, row.vector, row.text, row.fields))
+        for row in rows:
+            hidden_id = f"not {row.id}"
+            values.append((hidden_id, uuid_of_hidden_rows, row.vector, "hidden", row.fields))
+        columns = {
+            "id": "varchar PRIMARY KEY",
+            "collection_id": "uuid",
+            "embedding": "vector",
+            "document": "varchar",
+            "cmetadata": "jsonb",
+        }
+        self.run("DROP TABLE IF EXISTS langchain_pg_embedding")
+        self.table("langchain_pg_embedding", columns, values)
+        return name
+
+    def _fill_as_llamaindex(self, name: str, rows: Sequence[StoredRow]) -> str:
+        """LlamaIndex puts "data_" before the name."""
+        columns = {
+            "id": "bigint PRIMARY KEY",
+            "text": "varchar",
+            "metadata_": "json",
+            "node_id": "varchar",
+            "embedding": f"vector({len(rows[0].vector)})",
+        }
+        values: list[tuple[Any, ...]] = []
+        for row in rows:
+            fields = row.llamaindex_fields(with_text=False)
+            values.append((row.id, row.text, fields, "node", row.vector))
+        self.table(f"data_{name}", columns, values)
+        return f"data_{name}"
+
+    def _fill_as_haystack(self, name: str, rows: Sequence[StoredRow]) -> str:
+        columns = {
+            "id": "varchar PRIMARY KEY",
+            "embedding": f"vector({len(rows[0].vector)})",
+            "content": "text",
+            "meta": "jsonb",
+            "blob_data": "bytea",
+            "blob_meta": "jsonb",
+        }
+        values = [(row.id, row.vector, row.text, row.haystack_fields) for row in rows]
+        self.table(name, columns, values)
         return name
 
     def everything(self, name: str) -> object:
         public = "relnamespace = 'public'::regnamespace"
         tables = self.run(f"SELECT relname::text FROM pg_class WHERE {public}")
         table = name if (name,) in tables else "langchain_pg_embedding"
+        # A row that is written again, even unchanged, has another place and transaction.
         rows = self.run(f'SELECT ctid::text, xmin::text, t::text FROM "{table}" t')
         return sorted(tables), rows
 
@@ -369,12 +485,19 @@ class PostgresPlace(Place):
         self.run(f'DROP TABLE "{name}"')
 
 
+def _sql_text(value: object) -> str:
+    return json.dumps(value) if isinstance(value, dict) else str(value)
+
+
 class ElasticPlace(Place):
     """Indices of the server of `elastic_server`."""
 
     layouts: ClassVar[Layouts] = {
         "langchain": lambda row: {"text": row.text, "metadata": row.fields},
-        "llamaindex": lambda row: {"content": row.text, "metadata": row.node(text=False)},
+        "llamaindex": lambda row: {
+            "content": row.text,
+            "metadata": row.llamaindex_fields(with_text=False),
+        },
         "haystack": lambda row: {"content": row.text, **row.fields},
     }
 
@@ -384,15 +507,16 @@ class ElasticPlace(Place):
 
     def fill(self, name: str, rows: Rows, *, dimension: int, metric: str = "cosine") -> None:
         properties = dict[str, Any]()
-        for _, _, fields in rows:
-            properties |= mapped(fields)
+        documents = dict[str, Any]()
+        for id, vector, payload in rows:
+            properties |= mapped(payload)
+            documents[id] = {**payload, "vector": list(vector)}
         properties["vector"] = vector_field(self._server.kind, dimension, metric)
-        made = {id: {**fields, "vector": list(vector)} for id, vector, fields in rows}
-        self._server.make(name, properties, made)
+        self._server.make(name, properties, documents)
 
-    def fill_words(self, name: str, rows: Sequence[Written]) -> None:
-        made = [(row.id, row.vector, {"text": row.text, **row.metadata}) for row in rows]
-        self.fill(name, made, dimension=len(rows[0].vector))
+    def fill_words(self, name: str, rows: Sequence[StoredRow]) -> None:
+        with_text = [(row.id, row.vector, {"text": row.text, **row.metadata}) for row in rows]
+        self.fill(name, with_text, dimension=len(rows[0].vector))
 
     def everything(self, name: str) -> object:
         return json.dumps(self._server.indices[name])
@@ -401,8 +525,8 @@ class ElasticPlace(Place):
         del self._server.indices[name]
 
 
-def _made(place: Place) -> Place:
-    """A store that is there, and that nobody has open."""
+def _created(place: Place) -> Place:
+    """The place, once its folder is there: opening its client makes it."""
     with place.client():
         return place
 
@@ -410,7 +534,7 @@ def _made(place: Place) -> Place:
 def _qdrant(folder: Path, _: ExitStack) -> Place:
     from qdrant_client import QdrantClient
 
-    return _made(QdrantPlace(f"qdrant:{folder}/q", lambda: QdrantClient(path=f"{folder}/q")))
+    return _created(QdrantPlace(f"qdrant:{folder}/q", lambda: QdrantClient(path=f"{folder}/q")))
 
 
 def _qdrant_server(_: Path, __: ExitStack) -> Place:
@@ -430,7 +554,7 @@ def _chroma(folder: Path, closing: ExitStack) -> Place:
 
 def _milvus(folder: Path, _: ExitStack) -> Place:
     client = pytest.importorskip("pymilvus").MilvusClient
-    return _made(MilvusPlace(f"milvus:{folder}/m.db", lambda: client(f"{folder}/m.db")))
+    return _created(MilvusPlace(f"milvus:{folder}/m.db", lambda: client(f"{folder}/m.db")))
 
 
 def _postgres(_: Path, closing: ExitStack) -> Place:

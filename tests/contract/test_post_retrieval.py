@@ -8,6 +8,7 @@ import math
 import pickle
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
@@ -59,22 +60,27 @@ WORDS = (
     "user:",
 )
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=30).map(" ".join)
-VECTORS = st.none() | st.lists(st.floats(-5, 5), min_size=2, max_size=2)
+VECTORS = st.lists(st.floats(-5, 5), min_size=2, max_size=2)
 SCORES = st.none() | st.floats(allow_nan=False, allow_infinity=False)
 TIMES = st.integers(0, 2 * 10**9) | st.sampled_from(["2024-05-01", "never"])
 
 
 @st.composite
 def chunk_lists(draw: st.DrawFn, least: int = 0, scores: Any = SCORES) -> list[Chunk]:
-    known = {"title": TEXTS, "role": TEXTS, "timestamp": TIMES, "embedding": VECTORS}
-    metadata = st.fixed_dictionaries({}, optional=known)
-    found: list[Chunk] = []
-    for at in range(draw(st.integers(least, 8))):
-        held = {key: value for key, value in draw(metadata).items() if value is not None}
-        given: dict[str, Any] = {"text": draw(TEXTS), "score": draw(scores), "metadata": held}
-        document = draw(st.sampled_from([None, "a", "b"]))
-        found.append(Chunk(id=str(at), document_id=document, **given))
-    return found
+    """Up to eight chunks of any texts, with or without a document, a score and metadata."""
+    metadata_fields = {"title": TEXTS, "role": TEXTS, "timestamp": TIMES, "embedding": VECTORS}
+    any_metadata = st.fixed_dictionaries({}, optional=metadata_fields)
+    chunks: list[Chunk] = []
+    for number in range(draw(st.integers(least, 8))):
+        chunk = Chunk(
+            id=str(number),
+            text=draw(TEXTS),
+            score=draw(scores),
+            document_id=draw(st.sampled_from([None, "a", "b"])),
+            metadata=draw(any_metadata),
+        )
+        chunks.append(chunk)
+    return chunks
 
 
 class Reader:
@@ -83,19 +89,24 @@ class Reader:
     name = "reader"
 
     def complete(self, messages: Sequence[Message]) -> str:
-        task, asked = messages[0].content, messages[-1].content
+        task = messages[0].content
+        request = messages[-1].content
         if '{"keep"' in task:
             return '{"keep": [1]}'
-        if shown := re.findall(r"\[(\d+)\]\n(.*)\n", asked):
-            best = sorted(shown, key=lambda pair: -len(pair[1]))
-            return f'{{"order": [{", ".join(number for number, _ in best)}]}}'
-        return f'{{"grade": {len(asked) % 11}}}' if "grade" in task else "Leave is 27 days."
+        passages = re.findall(r"\[(\d+)\]\n(.*)\n", request)
+        if passages:
+            longest_first = sorted(passages, key=lambda passage: -len(passage[1]))
+            numbers = ", ".join(number for number, _ in longest_first)
+            return f'{{"order": [{numbers}]}}'
+        if "grade" in task:
+            return f'{{"grade": {len(request) % 11}}}'
+        return "Leave is 27 days."
 
 
 CHAT = Reader()
 QUESTION = "How many days of Leave? \u4f60\u597d"
-MORE = [chunk("new", "Leave is long.", 0.2), chunk("1", "Days.", 0.1)]
-SHELF = Shelf(found={QUESTION: MORE}, linked={"0": MORE})
+FURTHER_CHUNKS = [chunk("new", "Leave is long.", 0.2), chunk("1", "Days.", 0.1)]
+SHELF = Shelf(found={QUESTION: FURTHER_CHUNKS}, linked={"0": FURTHER_CHUNKS})
 
 # Chunks that stay are the same objects in the same order.
 SUBSETS: list[Operator] = [
@@ -117,10 +128,15 @@ PERMUTATIONS: list[Operator] = [
     Template(template="{rank} {text} {metadata.title} {question}"),
 ]
 # Every chunk stays, the same object, and others come.
-AGAIN = augment.SecondaryQuery(query="{question}")
+QUERY_MERGE = augment.QueryMerge(
+    service=SHELF, queries=(augment.SecondaryQuery(query="{question}"),), fusion="rrf"
+)
 SUPERSETS: list[Operator] = [
-    *(augment.LinkExpand(service=SHELF, first=2, fusion=f) for f in get_args(augment.Fusion)),
-    augment.QueryMerge(service=SHELF, queries=(AGAIN,), fusion="rrf"),
+    *(
+        augment.LinkExpand(service=SHELF, first=2, fusion=fusion)
+        for fusion in get_args(augment.Fusion)
+    ),
+    QUERY_MERGE,
     augment.Reflection(chat=CHAT),
 ]
 # Every chunk stays in its place; its text may be longer.
@@ -132,9 +148,18 @@ REWRITES: list[Operator] = [
 ]
 # Texts that stay are made of slices.
 CUTS: list[Operator] = [TokenBudget(budget=12, policy="truncate"), Extractive(budget=12)]
-# Texts are replaced by shorter ones of a part of the chunks, or of all together.
-SUMMARIES: list[Operator] = [Abstractive(chat=CHAT), Abstractive(chat=CHAT, scope="all")]
-ALL = [*SUBSETS, *PERMUTATIONS, *SUPERSETS, *REWRITES, *CUTS, *SUMMARIES]
+# Texts are replaced by shorter ones: a summary of each chunk, or one of all together.
+SUMMARY_OF_EACH = Abstractive(chat=CHAT)
+SUMMARY_OF_ALL = Abstractive(chat=CHAT, scope="all")
+ALL = [
+    *SUBSETS,
+    *PERMUTATIONS,
+    *SUPERSETS,
+    *REWRITES,
+    *CUTS,
+    SUMMARY_OF_EACH,
+    SUMMARY_OF_ALL,
+]
 
 COMPUTED: dict[str, dict[str, object]] = {
     "feedback": {},
@@ -151,9 +176,16 @@ COMPUTED: dict[str, dict[str, object]] = {
 }
 
 
-def test_none_is_left_out() -> None:
-    named = {one.name.partition(".")[0] if "rerank" in one.name else one.name for one in ALL}
-    assert named == set(OPERATORS.builtin)
+def test_every_built_in_operator_is_tested_here() -> None:
+    names: set[str] = set()
+    for operator in ALL:
+        # An operator that reranks carries the name of its reranker, as in "rerank.lexical".
+        names.add("rerank" if operator.name.startswith("rerank") else operator.name)
+
+    assert names == set(OPERATORS.builtin)
+
+
+def test_every_built_in_reranker_is_tested_here() -> None:
     assert {*COMPUTED, "cross_encoder", "http"} == set(RERANKERS.builtin)
 
 
@@ -165,93 +197,156 @@ def run(operator: Operator, chunks: list[Chunk]) -> PostRetrieved:
 
 
 def objects(output: PostRetrieved) -> list[int]:
+    """Which objects the chunks are: a copy is another one."""
     return [id(entry.chunk) for entry in output.chunks]
 
 
 # Further queries do not depend on what was found.
-ALONE = [one for one in ALL if not isinstance(one, augment.QueryMerge)]
+WITHOUT_QUERY_MERGE = [operator for operator in ALL if operator is not QUERY_MERGE]
 
 
-@pytest.mark.parametrize("operator", ALONE, ids=lambda one: one.name)
+@pytest.mark.parametrize("operator", WITHOUT_QUERY_MERGE, ids=lambda operator: operator.name)
 def test_nothing_in_nothing_out_and_nobody_is_asked(operator: Operator) -> None:
-    asked = len(SHELF.asked)
-    assert run(operator, []).chunks == ()
-    assert len(SHELF.asked) == asked
+    requests_before = len(SHELF.asked)
+
+    output = run(operator, [])
+
+    assert output.chunks == ()
+    assert len(SHELF.asked) == requests_before
 
 
+# Chunks are drawn once for all operators of a kind: to draw them costs more than to run them all.
 @given(chunks=chunk_lists())
 @settings(max_examples=20)
 def test_ranks_scores_and_input_are_sound(chunks: list[Chunk]) -> None:
     for operator in ALL:
         before = copy.deepcopy(chunks)
+
         output = run(operator, chunks)
-        assert [entry.rank for entry in output.chunks] == list(range(1, len(output.chunks) + 1))
-        assert all(entry.score is None or math.isfinite(entry.score) for entry in output.chunks)
-        assert len(set(ids(output))) == len(output.chunks)
-        assert chunks == before
-        assert output == run(operator, before)
+
+        count = len(output.chunks)
+        assert [entry.rank for entry in output.chunks] == list(range(1, count + 1))
+        assert len(set(ids(output))) == count
+        for entry in output.chunks:
+            assert entry.score is None or math.isfinite(entry.score)
         assert not output.steps[0].failures
+        # The input is left as it was, and the same input gives the same output.
+        assert chunks == before
+        assert run(operator, before) == output
 
 
 @given(chunks=chunk_lists())
 @settings(max_examples=20)
-def test_each_kind_of_operator_keeps_what_it_must(chunks: list[Chunk]) -> None:
+def test_a_filter_keeps_chunks_in_their_order_and_leaves_nothing_to_filter(
+    chunks: list[Chunk],
+) -> None:
     for operator in SUBSETS:
-        once = run(operator, chunks)
-        left = objects(once)
-        assert left == [one for one in map(id, chunks) if one in left]
-        assert objects(run(operator, [entry.chunk for entry in once.chunks])) == left
-    for operator in (*PERMUTATIONS, *SUPERSETS):
+        filtered_once = run(operator, chunks)
+        filtered_twice = run(operator, [entry.chunk for entry in filtered_once.chunks])
+
+        remaining = objects(filtered_once)
+        assert remaining == [id(chunk) for chunk in chunks if id(chunk) in remaining]
+        assert objects(filtered_twice) == remaining
+
+
+@given(chunks=chunk_lists())
+@settings(max_examples=20)
+def test_an_order_or_a_format_keeps_every_chunk_and_adds_none(chunks: list[Chunk]) -> None:
+    for operator in PERMUTATIONS:
         output = run(operator, chunks)
-        assert set(map(id, chunks)) <= set(objects(output))
+
+        assert sorted(objects(output)) == sorted(id(chunk) for chunk in chunks)
+        for entry in output.chunks:
+            assert entry.initial_rank is not None
+
+
+@given(chunks=chunk_lists())
+@settings(max_examples=20)
+def test_what_augments_keeps_every_chunk_and_marks_what_it_adds(chunks: list[Chunk]) -> None:
+    for operator in SUPERSETS:
+        output = run(operator, chunks)
+
         added = [entry for entry in output.chunks if entry.initial_rank is None]
+        assert set(objects(output)) >= {id(chunk) for chunk in chunks}
         assert len(output.chunks) == len(chunks) + len(added)
-        assert operator in SUPERSETS or not added
+
+
+@given(chunks=chunk_lists())
+@settings(max_examples=20)
+def test_a_rewrite_keeps_every_chunk_in_its_place_and_its_text_whole(chunks: list[Chunk]) -> None:
     for operator in REWRITES:
         output = run(operator, chunks)
-        assert ids(output) == [each.id for each in chunks]
-        for origin, entry in zip(chunks, output.chunks, strict=True):
-            assert origin.text in entry.chunk.text
-            assert entry.chunk.metadata.items() >= origin.metadata.items()
+
+        assert ids(output) == [chunk.id for chunk in chunks]
+        for original, entry in zip(chunks, output.chunks, strict=True):
+            assert original.text in entry.chunk.text
+            assert entry.chunk.metadata.items() >= original.metadata.items()
+
+
+@given(chunks=chunk_lists())
+@settings(max_examples=20)
+def test_what_is_cut_is_made_of_slices_in_their_order(chunks: list[Chunk]) -> None:
+    original_of_id = {chunk.id: chunk for chunk in chunks}
+    for operator in CUTS:
+        output = run(operator, chunks)
+
+        for entry in output.chunks:
+            original = original_of_id[entry.chunk.id]
+            if entry.chunk is original:
+                continue
+            spans = entry.chunk.metadata["derived"][0]["spans"]
+            assert spans == sorted(spans)
+            slices = [original.text[start:end] for start, end in spans]
+            assert " ".join(slices) == entry.chunk.text
+            for piece in slices:
+                assert piece.strip() != ""
 
 
 @given(chunks=chunk_lists(), budget=st.integers(1, 60))
-@settings(max_examples=25)
-def test_what_is_cut_is_a_slice_and_what_is_summed_up_was_there(
-    chunks: list[Chunk], budget: int
-) -> None:
-    by_id = {one.id: one for one in chunks}
-    each, together = (run(operator, chunks) for operator in SUMMARIES)
-    assert ids(each) == [one for one in by_id if one in set(ids(each))]
-    for entry in each.chunks:
-        origin = by_id[entry.chunk.id]
-        assert APPROXIMATE.count(entry.chunk.text) <= APPROXIMATE.count(origin.text)
-    assert len(together.chunks) == min(1, len(chunks))
-    for filtering in (TokenBudget(budget=budget), TokenBudget(budget=budget, policy="truncate")):
-        left = run(filtering, chunks).chunks
-        assert sum(APPROXIMATE.count(entry.chunk.text) for entry in left) <= budget
-    for operator in CUTS:
-        for entry in run(operator, chunks).chunks:
-            origin = by_id[entry.chunk.id]
-            if entry.chunk is not origin:
-                spans = entry.chunk.metadata["derived"][0]["spans"]
-                pieces = [origin.text[start:end] for start, end in spans]
-                assert " ".join(pieces) == entry.chunk.text
-                assert all(piece.strip() for piece in pieces)
-                assert spans == sorted(spans)
+@settings(max_examples=20)
+def test_a_budget_of_tokens_is_not_exceeded(chunks: list[Chunk], budget: int) -> None:
+    for operator in (TokenBudget(budget=budget), TokenBudget(budget=budget, policy="truncate")):
+        output = run(operator, chunks)
+
+        tokens = sum(APPROXIMATE.count(entry.chunk.text) for entry in output.chunks)
+        assert tokens <= budget
+
+
+@given(chunks=chunk_lists())
+@settings(max_examples=20)
+def test_summaries_are_one_a_chunk_and_no_longer_or_one_of_all(chunks: list[Chunk]) -> None:
+    original_of_id = {chunk.id: chunk for chunk in chunks}
+
+    of_each = run(SUMMARY_OF_EACH, chunks)
+    of_all = run(SUMMARY_OF_ALL, chunks)
+
+    remaining = ids(of_each)
+    assert remaining == [chunk.id for chunk in chunks if chunk.id in remaining]
+    for entry in of_each.chunks:
+        original = original_of_id[entry.chunk.id]
+        assert APPROXIMATE.count(entry.chunk.text) <= APPROXIMATE.count(original.text)
+    assert len(of_all.chunks) == min(1, len(chunks))
+
+
+def fits_in_xml(text: str) -> bool:
+    """XML has no way to write most control characters, nor halves of surrogate pairs."""
+    return all(character in "\t\n\r" or " " <= character < "\ud800" for character in text)
 
 
 @given(chunks=chunk_lists())
 @settings(max_examples=20)
 def test_xml_and_json_read_back_whatever_stands_in_them(chunks: list[Chunk]) -> None:
-    root = ElementTree.fromstring(run(Xml(fields=("title",)), chunks).history_text)
-    assert [element.attrib["id"] for element in root] == [each.id for each in chunks]
-    for element, origin in zip(root, chunks, strict=True):
-        if all(mark in "\t\n\r" or " " <= mark < "\ud800" for mark in origin.text):
-            assert (element.text or "") == origin.text
-    text = run(JsonFormat(fields=("id", "text", "score")), chunks).history_text
-    wanted = [{"id": each.id, "text": each.text, "score": each.score} for each in chunks]
-    assert json.loads(text) == wanted
+    xml = run(Xml(fields=("title",)), chunks).history_text
+    written_json = run(JsonFormat(fields=("id", "text", "score")), chunks).history_text
+
+    root = ElementTree.fromstring(xml)
+    rows = json.loads(written_json)
+    assert [element.attrib["id"] for element in root] == [original.id for original in chunks]
+    assert [row["id"] for row in rows] == [original.id for original in chunks]
+    for element, row, original in zip(root, rows, chunks, strict=True):
+        if fits_in_xml(original.text):
+            assert (element.text or "") == original.text
+        assert row == {"id": original.id, "text": original.text, "score": original.score}
 
 
 # --- rerankers
@@ -265,101 +360,147 @@ def served() -> Iterator[str]:
 
 @pytest.fixture(params=sorted(RERANKERS.builtin))
 def reranker(request: pytest.FixtureRequest, served: str, tmp_path: Path) -> Reranker:
-    name, more = request.param, COMPUTED.get(request.param, {})
+    name: str = request.param
     if name == "cross_encoder":
         pytest.importorskip("onnxruntime", reason="pip install 'ragbench[onnx]'")
-        more = {"model": str(write_tiny_cross_encoder(tmp_path / "tiny"))}
+        options: dict[str, object] = {"model": str(write_tiny_cross_encoder(tmp_path / "tiny"))}
     elif name == "http":
         pytest.importorskip("httpx", reason="pip install 'ragbench[http]'")
-        more = {"url": served}
-    return build_reranker({"name": name, **more}, chat=CHAT)
+        options = {"url": served}
+    else:
+        options = COMPUTED[name]
+    return build_reranker({"name": name, **options}, chat=CHAT)
 
 
-def full(id_: str, text: str, score: float, *embedding: float, **more: Any) -> Chunk:
+def full_chunk(id_: str, text: str, score: float, *embedding: float, **more: Any) -> Chunk:
+    """With all that any reranker looks at."""
     metadata = {"embedding": list(embedding), "timestamp": 1000, "likes": 1, **more}
     return Chunk(id=id_, text=text, score=score, document_id="doc", metadata=metadata)
 
 
-FULL = [
-    full("a", "w1 red house", 0.9, 1, 0, title="Houses", links=["c"]),
-    full("b", "w2 blue sea and a long rest", 0.7, 0.6, 0.8, timestamp="2024-05-01"),
-    full("c", "w3 red roof", 0.7, 0, 1, likes=0.2),
-    full("d", "w1 red house", 0.7, 1, 0),
-    full("e", "", 0.1, 0, 0, timestamp=datetime(2023, 1, 1, tzinfo=UTC)),
+FULL_CHUNKS = [
+    full_chunk("a", "w1 red house", 0.9, 1, 0, title="Houses", links=["c"]),
+    full_chunk("b", "w2 blue sea and a long rest", 0.7, 0.6, 0.8, timestamp="2024-05-01"),
+    full_chunk("c", "w3 red roof", 0.7, 0, 1, likes=0.2),
+    full_chunk("d", "w1 red house", 0.7, 1, 0),
+    full_chunk("e", "", 0.1, 0, 0, timestamp=datetime(2023, 1, 1, tzinfo=UTC)),
 ]
-BARE = [Chunk(id=str(at), text=f"bare {at}") for at in range(6)]
-ASKED = Query(text="red house w1", embedding=[1, 0.1], now=datetime(2024, 6, 1, tzinfo=UTC))
-PLAIN = Query(text="red house")
+BARE_CHUNKS = [Chunk(id=str(number), text=f"bare {number}") for number in range(6)]
+EMBEDDED_QUERY = Query(
+    text="red house w1", embedding=[1, 0.1], now=datetime(2024, 6, 1, tzinfo=UTC)
+)
+PLAIN_QUERY = Query(text="red house")
+
+with_any_chunks = pytest.mark.parametrize(
+    "chunks",
+    [
+        pytest.param(FULL_CHUNKS, id="five full chunks"),
+        pytest.param(FULL_CHUNKS[:1], id="a full chunk"),
+        pytest.param(BARE_CHUNKS, id="six bare chunks"),
+        pytest.param(BARE_CHUNKS[:1], id="a bare chunk"),
+    ],
+)
+with_any_query = pytest.mark.parametrize(
+    "query", [EMBEDDED_QUERY, PLAIN_QUERY], ids=["embedded", "plain"]
+)
 
 
-@pytest.mark.parametrize("chunks", [FULL, BARE, FULL[:1], BARE[:1]], ids=len)
-@pytest.mark.parametrize("query", [ASKED, PLAIN], ids=["embedded", "plain"])
-def test_one_finite_number_a_chunk_and_the_same_in_another_process(
+@with_any_chunks
+@with_any_query
+def test_a_reranker_gives_one_finite_number_a_chunk(
     reranker: Reranker, query: Query, chunks: list[Chunk]
 ) -> None:
     scores = list(reranker.score(query, chunks))
+
     assert len(scores) == len(chunks)
-    assert all(type(score) is float and math.isfinite(score) for score in scores)
-    assert list(pickle.loads(pickle.dumps(reranker)).score(query, chunks)) == scores
+    for score in scores:
+        assert type(score) is float
+        assert math.isfinite(score)
+
+
+@with_any_chunks
+@with_any_query
+def test_a_reranker_gives_the_same_in_another_process(
+    reranker: Reranker, query: Query, chunks: list[Chunk]
+) -> None:
+    sent_to_a_process = pickle.loads(pickle.dumps(reranker))
+
+    scores = list(sent_to_a_process.score(query, chunks))
+
+    assert scores == list(reranker.score(query, chunks))
 
 
 def test_a_permutation_of_what_was_given_unchanged_or_the_first_of_it(reranker: Reranker) -> None:
-    before = copy.deepcopy(FULL)
-    whole = rerank(ASKED, FULL, reranker, on_error="raise").chunks
-    assert before == FULL
-    assert {id(one.chunk) for one in whole} == set(map(id, FULL))
-    for top_k in (1, 3, 5, 50):
-        cut = rerank(ASKED, FULL, reranker, on_error="raise", top_k=top_k).chunks
-        assert cut == whole[:top_k]
-        assert [one.rank for one in cut] == list(range(1, len(cut) + 1))
-    assert rerank(ASKED, [], reranker, on_error="raise").chunks == ()
+    before = copy.deepcopy(FULL_CHUNKS)
+
+    whole = rerank(EMBEDDED_QUERY, FULL_CHUNKS, reranker, on_error="raise").chunks
+    best_three = rerank(EMBEDDED_QUERY, FULL_CHUNKS, reranker, on_error="raise", top_k=3).chunks
+
+    assert {id(entry.chunk) for entry in whole} == {id(chunk) for chunk in FULL_CHUNKS}
+    assert best_three == whole[:3]
+    assert before == FULL_CHUNKS
+
+
+@pytest.mark.parametrize("top_k", [1, 3, 5, 50])
+def test_top_k_of_a_reranking_are_the_first_of_it(reranker: Reranker, top_k: int) -> None:
+    whole = rerank(EMBEDDED_QUERY, FULL_CHUNKS, reranker, on_error="raise").chunks
+
+    best = rerank(EMBEDDED_QUERY, FULL_CHUNKS, reranker, on_error="raise", top_k=top_k).chunks
+
+    assert best == whole[:top_k]
+    assert [entry.rank for entry in best] == [1, 2, 3, 4, 5][:top_k]
+
+
+def test_reranking_no_chunks_gives_none(reranker: Reranker) -> None:
+    assert rerank(EMBEDDED_QUERY, [], reranker, on_error="raise").chunks == ()
 
 
 @settings(
     deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-@given(chunks=chunk_lists(1, st.none() | st.floats(-1e6, 1e6)), text=TEXTS, embedding=VECTORS)
+@given(
+    chunks=chunk_lists(1, st.none() | st.floats(-1e6, 1e6)),
+    text=TEXTS,
+    embedding=st.none() | VECTORS,
+)
 def test_any_candidates_give_a_permutation(
     reranker: Reranker, chunks: list[Chunk], text: str, embedding: list[float] | None
 ) -> None:
-    done = rerank(Query(text=text, embedding=embedding), chunks, reranker, on_error="raise")
-    assert sorted(one.chunk.id for one in done.chunks) == [chunk.id for chunk in chunks]
-    keys = [(-(one.score or 0.0), one.initial_rank) for one in done.chunks]
-    assert keys == sorted(keys)
-    assert all(one.score is not None and math.isfinite(one.score) for one in done.chunks)
+    query = Query(text=text, embedding=embedding)
+
+    reranked = rerank(query, chunks, reranker, on_error="raise").chunks
+
+    assert sorted(entry.chunk.id for entry in reranked) == [chunk.id for chunk in chunks]
+    order: list[tuple[float, int | None]] = []
+    for entry in reranked:
+        assert entry.score is not None
+        assert math.isfinite(entry.score)
+        order.append((-entry.score, entry.initial_rank))
+    assert order == sorted(order)
 
 
-@pytest.mark.parametrize("name", ["semantic", "feedback", "mmr", "ppr"])
-def test_embeddings_of_two_models_are_refused(name: str) -> None:
-    more = {"seeds": "similarity"} if name == "ppr" else {}
-    chunks = [Chunk(id="a", text="a", score=1.0, metadata={"embedding": [1, 0]})]
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"name": "semantic"},
+        {"name": "feedback"},
+        {"name": "mmr"},
+        {"name": "ppr", "seeds": "similarity"},
+    ],
+    ids=lambda settings: settings["name"],
+)
+def test_embeddings_of_two_models_are_refused(settings: dict[str, str]) -> None:
+    two_dimensions = Chunk(id="a", text="a", score=1.0, metadata={"embedding": [1, 0]})
+    three_dimensions = Query(text="q", embedding=[1, 0, 0])
+
     with pytest.raises(InterfaceError, match="both must come from one model"):
-        build_reranker({"name": name, **more}).score(Query(text="q", embedding=[1, 0, 0]), chunks)
+        build_reranker(settings).score(three_dimensions, [two_dimensions])
 
 
 # --- settings
 
 KINDS = (OPERATORS, RERANKERS, RETRIEVALS, QUERY_TRANSFORMS, GENERATIONS, ORCHESTRATIONS)
 TARGETS = {name: kind for kind in KINDS for name in kind.builtin}
-SIGNS = {
-    "minimum": ">=",
-    "exclusiveMinimum": ">",
-    "maximum": "<=",
-    "exclusiveMaximum": "<",
-    "minItems": "#",
-    "minLength": "#",
-}
-
-
-def ranges(schema: dict[str, Any], at: str = "") -> Iterator[str]:
-    for name, one in schema.get("properties", {}).items():
-        items = one.get("items", {})
-        parts = [(name, one), (f"{name}[]", items), *((name, n) for n in one.get("anyOf", ()))]
-        parts += [(f"{name}[]", part["items"]) for _, part in parts[2:] if "items" in part]
-        for shown, part in parts:
-            yield from (f"{at}{shown}{SIGNS[key]}{part[key]}" for key in SIGNS if key in part)
-        yield from ranges(items, f"{name}[].")
-
 
 NEEDED: dict[str, dict[str, Any]] = {
     "cross_encoder": {"model": "a/b"},
@@ -369,35 +510,99 @@ NEEDED: dict[str, dict[str, Any]] = {
     "rerank": {"reranker": "lexical"},
     "merge.multi_query": {"queries": [{"query": "q"}]},
 }
+"""The settings without which a target cannot be built."""
 
 
-def build(name: str, given: dict[str, Any]) -> object:
-    made: dict[Any, Any] = {
+def build(name: str, settings: dict[str, Any]) -> object:
+    services: dict[Any, Any] = {
         ChatModel: lambda _: CHAT,
         ChunkSearch: lambda _: SHELF,
         ChunkNeighbours: lambda _: SHELF,
         Reranker: lambda _: LexicalReranker(),
     }
     target = TARGETS[name].load(name)
-    return from_settings(target, NEEDED.get(name, {}) | given, where=name, made=made)
+    return from_settings(target, NEEDED.get(name, {}) | settings, where=name, made=services)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """What a schema says of the values of a setting."""
+
+    path: str
+    """As in "top_k", "fields[]" (each item), or "queries[].weight" (a setting of each item)."""
+    keyword: str
+    bound: int
+
+    @property
+    def forbidden(self) -> object:
+        """A value just beyond the limit."""
+        if self.keyword == "minimum":
+            return self.bound - 1
+        if self.keyword == "maximum":
+            return self.bound + 1
+        if self.keyword == "minItems":
+            return []
+        if self.keyword == "minLength":
+            return " "
+        return self.bound  # an exclusive one
+
+    @property
+    def setting(self) -> str:
+        """As an error names it."""
+        return self.path.rpartition("[].")[2].removesuffix("[]")
+
+    @property
+    def wrong_settings(self) -> dict[str, Any]:
+        """With the value in its place, beside what an item must have."""
+        outer, _, inner = self.path.partition("[].")
+        if inner:
+            item = {"query": "q"} if outer == "queries" else dict[str, object]()
+            return {outer: [item | {inner: self.forbidden}]}
+        if self.path.endswith("[]"):
+            return {self.setting: [self.forbidden]}
+        return {self.setting: self.forbidden}
+
+
+LIMIT_KEYWORDS = (
+    "minimum",
+    "exclusiveMinimum",
+    "maximum",
+    "exclusiveMaximum",
+    "minItems",
+    "minLength",
+)
+
+
+def limits_in(schema: dict[str, Any], parent: str = "") -> Iterator[Limit]:
+    for name, setting in schema.get("properties", {}).items():
+        path = f"{parent}{name}"
+        for option in [setting, *setting.get("anyOf", ())]:
+            yield from limits_of(path, option)
+            yield from limits_of(f"{path}[]", option.get("items", {}))
+        yield from limits_in(setting.get("items", {}), f"{path}[].")
+
+
+def limits_of(path: str, schema: dict[str, Any]) -> Iterator[Limit]:
+    for keyword in LIMIT_KEYWORDS:
+        if keyword in schema:
+            yield Limit(path=path, keyword=keyword, bound=schema[keyword])
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_setting_out_of_its_range_is_refused_by_its_name(name: str) -> None:
     schema = schema_of_settings(TARGETS[name].load(name), WRITTEN)
-    for found in dict.fromkeys(ranges(schema)):
-        [(setting, sign, limit)] = re.findall(r"(\S+?)(>=|<=|>|<|#)(\d+)$", found)
-        wrong: Any = int(limit) + {">=": -1, "<=": 1}.get(sign, 0)
-        outer, _, inner = setting.partition("[].")
-        if sign == "#":
-            wrong = [] if setting in ("fields", "queries") else " "
-        if inner:
-            wrong = [{**({"query": "q"} if outer == "queries" else {}), inner: wrong}]
-        elif setting.endswith("[]"):
-            wrong = [wrong]
-        named = (inner or outer).removesuffix("[]")
-        with pytest.raises(ConfigError, match=rf"^{named} must (not )?be"):
-            build(name, {outer.removesuffix("[]"): wrong})
+
+    for limit in limits_in(schema):
+        with pytest.raises(ConfigError, match=rf"^{limit.setting} must (not )?be"):
+            build(name, limit.wrong_settings)
+
+
+def test_limits_of_every_depth_are_tried() -> None:
+    schema = schema_of_settings(TARGETS["merge.multi_query"].load("merge.multi_query"), WRITTEN)
+
+    paths = {limit.path for limit in limits_in(schema)}
+
+    assert {"queries", "queries[].query", "queries[].top_k", "queries[].weight"} <= paths
 
 
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
@@ -416,25 +621,24 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("format.template", {"header": "{text}"}, "header holds"),
     ("format.template", {"footer": "}"}, "footer holds"),
     ("format.structured", {"fields": ["txt"]}, r"fields\[0\] must"),
-    *(("format.xml", {"root": name}, "root holds") for name in ("a b", "xmlish")),
+    ("format.xml", {"root": "a b"}, "root holds"),
+    ("format.xml", {"root": "xmlish"}, "root holds"),
     ("format.xml", {"element": "1st"}, "element holds"),
     ("format.xml", {"fields": ["id"]}, "fields name an attribute twice"),
     ("format.xml", {"fields": ["<"]}, "fields holds"),
     ("cross_encoder", {"overlap": 200}, "overlap must be at most 128, not 200"),
-    *((one, {"corpus": "nowhere"}, "corpus 'nowhere' does") for one in ("feedback", "lexical")),
+    ("feedback", {"corpus": "nowhere"}, "corpus 'nowhere' does"),
+    ("lexical", {"corpus": "nowhere"}, "corpus 'nowhere' does"),
     ("http", {"url": "localhost/rerank"}, "http:// or https://"),
     ("http", {"timeout": 0.0}, "timeout"),
     ("http", {"shape": "voyage"}, "the shape 'voyage' needs one"),
     ("http", {"shape": "bing"}, "shape must be one of cohere, jina"),
-    *(
-        (name, given, message)
-        for name in ("linear", "rrf")
-        for given, message in (
-            ({"rerankers": []}, "rerankers must not be empty"),
-            ({"weights": [1.0, 2.0]}, "2 numbers for 1 rerankers"),
-            ({"weights": [0.0]}, "a number above 0"),
-        )
-    ),
+    ("linear", {"rerankers": []}, "rerankers must not be empty"),
+    ("linear", {"weights": [1.0, 2.0]}, "2 numbers for 1 rerankers"),
+    ("linear", {"weights": [0.0]}, "a number above 0"),
+    ("rrf", {"rerankers": []}, "rerankers must not be empty"),
+    ("rrf", {"weights": [1.0, 2.0]}, "2 numbers for 1 rerankers"),
+    ("rrf", {"weights": [0.0]}, "a number above 0"),
     ("llm_listwise", {"window": 4, "step": 5}, "step must be at most 4, not 5"),
     ("weighted", {"factors": []}, "factors must hold a weight above 0"),
     ("extractive", {"answer": "word"}, "answer must be one of span, sentence, not 'word'"),
@@ -449,8 +653,10 @@ def test_what_a_setting_cannot_be_is_said(name: str, wrong: dict[str, Any], mess
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"top_k": 0}, {"top_k": -1}, {"timeout": 0.0}, {"on_error": "x"}]
+    ("setting", "wrong"), [("top_k", 0), ("top_k", -1), ("timeout", 0.0), ("on_error", "x")]
 )
-def test_ranges_hold_in_calls_too(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=next(iter(wrong))):
-        rerank(PLAIN, [], build_reranker("lexical"), **wrong)
+def test_ranges_hold_in_calls_too(setting: str, wrong: Any) -> None:
+    reranker = build_reranker("lexical")
+
+    with pytest.raises(ConfigError, match=setting):
+        rerank(PLAIN_QUERY, [], reranker, **{setting: wrong})

@@ -1,7 +1,6 @@
 """Slots: a near miss says a rival of what the question names; an answer does not."""
 
 import time
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,12 +11,13 @@ from ragbench.errors import ConfigError
 from ragbench.validators.slots import SLOTS, unbound, without_echo, without_marks
 
 
-def against(query: str, text: str) -> str:
+def objection(query: str, text: str) -> str:
+    """Why the text, as a chunk and as the quote of it, is no answer; empty where nothing is."""
     return unbound(query, text, text, SLOTS)
 
 
 @pytest.mark.parametrize(
-    ("query", "text", "said"),
+    ("query", "text", "message"),
     [
         ("What caused INC-48213?", "INC-48231 was caused by rain.", "'INC-48231' is"),
         ("What does load_config return?", "save_config returns a list.", "'save_config' is"),
@@ -50,12 +50,13 @@ def against(query: str, text: str) -> str:
         ("Does the X2 camera zoom?", "The X2 camera weighs 300 g.", "it tells other things of"),
     ],
 )
-def test_a_rival_in_the_place_of_what_is_asked_is_said(query: str, text: str, said: str) -> None:
-    assert said in against(query, text)
+def test_a_rival_in_the_place_of_what_is_asked_is_said(query: str, text: str, message: str) -> None:
+    assert message in objection(query, text)
 
 
-def test_what_answers_is_not_objected_to() -> None:
-    for query, text in (
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
         ("What caused INC-48213?", "INC 48213, unlike INC-48231, was caused by rain."),
         ("How does load_config work?", "It reads a file and returns a dictionary."),
         ("Does v2.3 have single sign-on?", "Single sign-on is part of v2.1 and later."),
@@ -88,51 +89,82 @@ def test_what_answers_is_not_objected_to() -> None:
         ("Which rooms are not heated?", "The attic is unheated, though all rooms are heated."),
         ("When do you need a visa?", "A visa is needed for stays above a limit."),
         ("Where does the name come from?", "Its origin is unknown, but most believe in tar."),
-    ):
-        assert against(query, text) == ""
+    ],
+)
+def test_what_answers_is_not_objected_to(query: str, text: str) -> None:
+    assert objection(query, text) == ""
 
 
-def test_slots_can_be_switched_off_and_an_unknown_one_is_refused() -> None:
-    query, text = "What caused incident INC-48213?", "Incident INC-48231 was caused by rain."
-    chunks = [Chunk(id="a", text=text)]
-    settings: tuple[dict[str, Any], ...] = ({}, {"slots": []}, {"slots": ["number"]})
-    judged = [build_validator({"name": "lexical", **one}) for one in settings]
-    assert len({one.identity for one in judged}) == 3
-    verdicts = [one.validate(query, chunks) for one in judged]
-    assert verdicts[0].answer_probability == 0.05
-    assert "near miss (0.05): 'INC-48213' is not in this chunk; 'INC-48231' is" in str(verdicts[0])
-    assert "near miss" not in str(verdicts[1:])
+INCIDENT = "What caused incident INC-48213?"
+RIVAL = [Chunk(id="a", text="Incident INC-48231 was caused by rain.")]
+
+
+def test_a_chunk_with_a_rival_is_a_near_miss() -> None:
+    verdict = build_validator("lexical").validate(INCIDENT, RIVAL)
+
+    assert verdict.answer_probability == 0.05
+    assert "near miss (0.05): 'INC-48213' is not in this chunk; 'INC-48231' is" in str(verdict)
+
+
+@pytest.mark.parametrize("slots", [[], ["number"]], ids=["no slots", "numbers alone"])
+def test_slots_can_be_switched_off(slots: list[str]) -> None:
+    validator = build_validator({"name": "lexical", "slots": slots})
+
+    assert "near miss" not in str(validator.validate(INCIDENT, RIVAL))
+
+
+def test_slots_are_in_the_identity_of_a_validator() -> None:
+    with_all = build_validator("lexical")
+    without = build_validator({"name": "lexical", "slots": []})
+    with_numbers = build_validator({"name": "lexical", "slots": ["number"]})
+
+    assert len({with_all.identity, without.identity, with_numbers.identity}) == 3
+
+
+def test_an_unknown_slot_is_refused() -> None:
     with pytest.raises(ConfigError, match="'colour' is not one of identifier, number"):
         build_validator({"name": "lexical", "slots": ["colour"]})
 
 
-ASKED = "When does the pool close?"
+# --- a chunk that repeats the question
+
+QUESTION = "When does the pool close?"
 
 
 @pytest.mark.parametrize(
-    ("text", "left"),
+    ("text", "remainder"),
     [
-        (f"Most viewed: {ASKED}", ""),
-        (f"{ASKED} | Help centre | Contact us", "| Help centre | Contact us"),
-        (f"[chat] guest: {ASKED}\n[chat] guest: same question here", ""),
-        (f"SYSTEM: this holds the answer to {ASKED} The pool is deep.", "The pool is deep."),
-        (f"{ASKED} The answer is stated in this document. Swim!", "Swim!"),
-        (f"{ASKED} At nine in the evening.", None),
-        (f"Q: {ASKED} A: 21:00.", None),
-        ("The pool closes at 21:00.", None),
+        (f"Most viewed: {QUESTION}", ""),
+        (f"{QUESTION} | Help centre | Contact us", "| Help centre | Contact us"),
+        (f"[chat] guest: {QUESTION}\n[chat] guest: same question here", ""),
+        (f"SYSTEM: this holds the answer to {QUESTION} The pool is deep.", "The pool is deep."),
+        (f"{QUESTION} The answer is stated in this document. Swim!", "Swim!"),
     ],
 )
-def test_a_repeated_question_is_removed_unless_it_is_answered(text: str, left: str | None) -> None:
-    found = without_echo(ASKED, text)
-    assert len(found) == len(text)
-    assert (found == text) if left is None else found.endswith(left)
-    assert left is None or ASKED not in found
+def test_a_repeated_question_is_blanked_out(text: str, remainder: str) -> None:
+    without = without_echo(QUESTION, text)
+
+    assert without.endswith(remainder)
+    assert QUESTION not in without
+    assert len(without) == len(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{QUESTION} At nine in the evening.",
+        f"Q: {QUESTION} A: 21:00.",
+        "The pool closes at 21:00.",
+    ],
+)
+def test_a_repeated_question_that_is_answered_stays(text: str) -> None:
+    assert without_echo(QUESTION, text) == text
 
 
 def test_each_echo_of_one_long_sentence_is_removed() -> None:
     echoes = "when does the pool close and " * 3
 
-    text = without_echo(ASKED, f"The pool is deep. {echoes}")
+    text = without_echo(QUESTION, f"The pool is deep. {echoes}")
 
     # What stands in front of the last echo goes with it, and what is behind it stays.
     blanks = " " * (len(echoes) - len("and "))
@@ -144,15 +176,18 @@ def test_many_echoes_in_one_sentence_take_what_their_letters_need() -> None:
     text = "when does the pool close " * 20_000
 
     started = time.process_time()
-    found = without_echo(ASKED, text)
+    without = without_echo(QUESTION, text)
     seconds = time.process_time() - started
 
-    assert not found.strip()
+    assert without.strip() == ""
     assert seconds < 20
 
 
+# --- marks of lists, headings and speakers
+
+
 @pytest.mark.parametrize(
-    ("text", "left"),
+    ("text", "words"),
     [
         ("- Leave\n2. Rest\n(3) 2**10\n4.2 Pay", "Leave Rest 2**10 Pay"),
         (
@@ -165,12 +200,19 @@ def test_many_echoes_in_one_sentence_take_what_their_letters_need() -> None:
         ),
     ],
 )
-def test_marks_are_no_words_but_what_is_asked_about_stays(text: str, left: str) -> None:
-    assert without_marks("What is a user in 7?", text).split() == left.split()
+def test_marks_are_no_words_but_what_is_asked_about_stays(text: str, words: str) -> None:
+    assert without_marks("What is a user in 7?", text).split() == words.split()
 
 
 @given(st.text(max_size=60), st.text(max_size=200))
 def test_any_text_keeps_its_places(query: str, text: str) -> None:
-    found = without_marks(query, without_echo(query, f"{text} {query} {text}"))
-    assert len(found) == len(f"{text} {query} {text}")
-    unbound(query, text, text, SLOTS)
+    with_echo = f"{text} {query} {text}"
+
+    without = without_marks(query, without_echo(query, with_echo))
+
+    assert len(without) == len(with_echo)
+
+
+@given(st.text(max_size=60), st.text(max_size=200))
+def test_any_text_is_looked_at_without_an_error(query: str, text: str) -> None:
+    assert isinstance(objection(query, text), str)

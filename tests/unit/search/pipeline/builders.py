@@ -22,18 +22,22 @@ def chunk(id_: str, text: str, **metadata: object) -> Chunk:
 
 def database(chunks: Iterable[Chunk], calibration: CosineScale | None = None) -> MemoryDatabase:
     """A database whose collection ``kb`` holds the chunks, as `ragbench index` leaves it."""
-    given = list(chunks)
-    opened = MemoryDatabase()
-    known: Any = {"embedder": EMBEDDER.identity, "embedder_name": "hashing:512", "digest": "0"}
-    scale = (calibration or CosineScale()).to_json()
-    identity = IndexIdentity(**known, calibration=scale).to_json()
-    store = opened.create("kb", dimension=512, identity=identity)
-    store.upsert(given, EMBEDDER.embed_passages([each.text for each in given]))
+    chunks = list(chunks)
+    identity = IndexIdentity(
+        embedder=EMBEDDER.identity,
+        embedder_name="hashing:512",
+        digest="0",
+        calibration=(calibration or CosineScale()).to_json(),
+    )
+    database = MemoryDatabase()
+    store = database.create("kb", dimension=512, identity=identity.to_json())
+    store.upsert(chunks, EMBEDDER.embed_passages([chunk.text for chunk in chunks]))
     store.mark(complete=True)
-    return opened
+    return database
 
 
 def saved(text: str) -> Path:
+    """A pipeline file in the current folder."""
     path = Path("rag.yaml")
     path.write_text(text, "utf-8")
     return path
@@ -45,17 +49,20 @@ def fill_qdrant(
     """The collection ``docs`` in the folder ``mine`` as a program of the user's fills it."""
     from qdrant_client import QdrantClient, models
 
-    size = models.VectorParams(size=dimension, distance=models.Distance(distance))
     vectors = HashingEmbedder(dimension=dimension).embed_passages(embedded).tolist()
-    rows = enumerate(zip(vectors, payloads, strict=True))
-    points = [models.PointStruct(id=at, vector=row, payload=held) for at, (row, held) in rows]
+    points: list[Any] = []
+    for number, (vector, payload) in enumerate(zip(vectors, payloads, strict=True)):
+        points.append(models.PointStruct(id=number, vector=vector, payload=payload))
+    config = models.VectorParams(size=dimension, distance=models.Distance(distance))
     client = QdrantClient(path="mine")
-    client.create_collection("docs", vectors_config=size)
+    client.create_collection("docs", vectors_config=config)
     client.upsert("docs", points)
     client.close()
 
 
 class Forgetful:
+    """A store whose index misses one chunk, unless a search is exact."""
+
     is_exact = False
     has_documents = True
     dimension = 256
@@ -65,7 +72,7 @@ class Forgetful:
     ) -> None:
         embedder = HashingEmbedder(dimension=256)
         if vectors is None:
-            vectors = embedder.embed_passages([one.text for one in chunks])
+            vectors = embedder.embed_passages([chunk.text for chunk in chunks])
         self.store = MemoryDatabase().create("c", dimension=vectors.shape[1])
         self.store.upsert(chunks, vectors)
         self.missed = missed
@@ -76,6 +83,11 @@ class Forgetful:
     def search(
         self, vectors: Vectors, *, k: int, filters: Filter | None = None, effort: Effort = NORMAL
     ) -> list[list[Chunk]]:
-        found = self.store.search(vectors, k=k + 1, filters=filters)
+        # One more than asked for, in the place of the missed chunk.
+        exact_rankings = self.store.search(vectors, k=k + 1, filters=filters)
         missed = None if effort.exact else self.missed
-        return [[one for one in ranking if one.id != missed][:k] for ranking in found]
+        rankings: list[list[Chunk]] = []
+        for ranking in exact_rankings:
+            remaining = [chunk for chunk in ranking if chunk.id != missed]
+            rankings.append(remaining[:k])
+        return rankings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,20 +24,27 @@ from tests.unit.search.pipeline.builders import saved
 
 
 class Shelf:
-    takes_batches, notes, word_weights = True, (), None
+    """A retriever that finds for each query what it is made with, and keeps what it is asked."""
 
-    def __init__(self, found: dict[str, str]) -> None:
-        self.found = found
-        self.identity: dict[str, object] = {"shelf": found}
+    takes_batches = True
+    notes = ()
+    word_weights = None
+
+    def __init__(self, ids_of_query: dict[str, str]) -> None:
+        """Every letter is the id of a chunk, the best first."""
+        self.ids_of_query = ids_of_query
+        self.identity: dict[str, object] = {"shelf": ids_of_query}
         self.metadata: dict[str, Any] = {"retriever": "shelf"}
-        self.asked: list[tuple[list[str], int]] = []
+        self.searches: list[tuple[list[str], int]] = []
+        """Of each: the queries with their kinds, and how many chunks were asked for."""
 
     def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
-        self.asked.append(([f"{query.kind}:{query.text}" for query in queries], top_k))
-        return [
-            [Chunk(id=id_, text=f"text {id_}", score=1.0) for id_ in self.found[query.text]][:top_k]
-            for query in queries
-        ]
+        self.searches.append(([f"{query.kind}:{query.text}" for query in queries], top_k))
+        rankings: list[list[Chunk]] = []
+        for query in queries:
+            ids = self.ids_of_query[query.text][:top_k]
+            rankings.append([Chunk(id=id, text=f"text {id}", score=1.0) for id in ids])
+        return rankings
 
     def query_embedding(self, query: str) -> None:
         return None
@@ -44,8 +52,8 @@ class Shelf:
     def close(self) -> None: ...
 
 
-class Adds:
-    """A transform that adds a made-up passage, or raises."""
+class AddsPassage:
+    """A transform that adds the made-up passage "p" to a query, unless it is "plain"."""
 
     name = "adds"
 
@@ -54,109 +62,215 @@ class Adds:
             raise LLMReplyError("no JSON")
         if query.text == "gone":
             raise ConnectionError("nobody there")
-        added = SearchQuery(text="p", kind="passage", weight=2.0)
-        return Transformed(queries=(query, *(() if query.text == "plain" else (added,))))
+        if query.text == "plain":
+            return Transformed(queries=(query,))
+        passage = SearchQuery(text="p", kind="passage", weight=2.0)
+        return Transformed(queries=(query, passage))
 
 
-def rag_over(shelf: Shelf, **stages: Any) -> PipelineRAG:
-    pre_retrieval = stages.pop("pre_retrieval", PreRetrieval())
-    searching = Searching(retriever=shelf, pre_retrieval=pre_retrieval, candidates=3)
-    return pipeline_rag(
-        Stages(searching=searching, generator=ExtractiveGenerator(), top_k=2, **stages)
+WITH_PASSAGE = PreRetrieval(transforms=(AddsPassage(),))
+
+
+def rag_over(
+    shelf: Shelf,
+    *,
+    pre_retrieval: PreRetrieval | None = None,
+    post_retrieval: PostRetrieval | None = None,
+) -> PipelineRAG:
+    """Gives two chunks of up to three of each ranking."""
+    searching = Searching(
+        retriever=shelf, pre_retrieval=pre_retrieval or PreRetrieval(), candidates=3
     )
+    stages = Stages(searching=searching, generator=ExtractiveGenerator(), top_k=2)
+    if post_retrieval is not None:
+        stages = replace(stages, post_retrieval=post_retrieval)
+    return pipeline_rag(stages)
+
+
+# --- retrieval
 
 
 def test_plain_questions_are_searched_for_in_one_batch() -> None:
     shelf = Shelf({"one": "ab", "two": "c"})
-    rag = rag_over(shelf)
-    first, second = rag.batch_retrieve_with_metadata(["one", "two"])
-    assert (first.context_ids, second.context_ids) == (["a", "b"], ["c"])
+
+    first, second = rag_over(shelf).batch_retrieve_with_metadata(["one", "two"])
+
+    assert first.context_ids == ["a", "b"]
+    assert second.context_ids == ["c"]
     assert first.metadata == {"retriever": "shelf"}
-    assert shelf.asked == [(["query:one", "query:two"], 2)]
-    assert rag.retrieve("one", 1) == ["text a"]
+    assert shelf.searches == [(["query:one", "query:two"], 2)]
+
+
+def test_a_call_may_ask_for_fewer_chunks() -> None:
+    assert rag_over(Shelf({"one": "ab"})).retrieve("one", 1) == ["text a"]
+
+
+def test_a_call_for_no_chunks_is_refused() -> None:
     with pytest.raises(ConfigError, match="top_k must be at least 1, not 0"):
-        rag.retrieve("one", 0)
+        rag_over(Shelf({"one": "ab"})).retrieve("one", 0)
 
 
 def test_rankings_of_several_queries_are_fused_by_weight() -> None:
-    """Reciprocal ranks: a 1/61, b 1/62 + 2/61, c 2/62."""
-    shelf = Shelf({"one": "ab", "p": "bc", "plain": "z"})
-    rag = rag_over(shelf, pre_retrieval=PreRetrieval(transforms=(Adds(),)))
-    found = rag.retrieve_with_metadata("one")
-    assert found.context_ids == ["b", "c"]
-    assert found.scores == [1 / 62 + 2 / 61, 2 / 62]
-    assert shelf.asked == [(["query:one", "passage:p"], 3)]
+    shelf = Shelf({"one": "ab", "p": "bc"})
+
+    result = rag_over(shelf, pre_retrieval=WITH_PASSAGE).retrieve_with_metadata("one")
+
+    # Reciprocal ranks, those of the passage with its weight of 2: a has 1/61.
+    assert result.context_ids == ["b", "c"]
+    assert result.scores == [1 / 62 + 2 / 61, 2 / 62]
+
+
+def test_each_kind_of_query_is_searched_for_and_noted() -> None:
+    shelf = Shelf({"one": "ab", "p": "bc"})
+
+    result = rag_over(shelf, pre_retrieval=WITH_PASSAGE).retrieve_with_metadata("one")
+
+    assert shelf.searches == [(["query:one", "passage:p"], 3)]
     queries = [
         {"text": "one", "kind": "query", "weight": 1.0},
         {"text": "p", "kind": "passage", "weight": 2.0},
     ]
-    assert found.metadata == {"retriever": "shelf", "pre_retrieve": {"queries": queries}}
-    assert rag.retrieve("plain") == ["text z"]
+    assert result.metadata == {"retriever": "shelf", "pre_retrieve": {"queries": queries}}
 
 
-def test_a_failure_belongs_to_its_question() -> None:
-    shelf = Shelf({"one": "ab", "p": "bc", "broken": "x"})
-    rag = rag_over(shelf, pre_retrieval=PreRetrieval(transforms=(Adds(),)))
-    kept = rag.retrieve_with_metadata("broken")
-    assert kept.context_ids == ["x"]
-    assert kept.metadata is not None
-    (failure,) = kept.metadata["pre_retrieve"]["failures"]
-    assert (failure["type"], failure["stage"]) == ("LLMReplyError", "adds")
+def test_a_query_that_no_transform_changes_is_searched_for_as_it_is() -> None:
+    shelf = Shelf({"plain": "z"})
+
+    assert rag_over(shelf, pre_retrieval=WITH_PASSAGE).retrieve("plain") == ["text z"]
+
+
+def test_where_a_model_s_reply_is_useless_the_plain_query_makes_up_for_it() -> None:
+    shelf = Shelf({"broken": "x"})
+
+    result = rag_over(shelf, pre_retrieval=WITH_PASSAGE).retrieve_with_metadata("broken")
+
+    assert result.context_ids == ["x"]
+    assert result.metadata is not None
+    (failure,) = result.metadata["pre_retrieve"]["failures"]
+    assert failure["type"] == "LLMReplyError"
+    assert failure["stage"] == "adds"
+
+
+def test_an_error_of_a_transform_is_raised() -> None:
+    rag = rag_over(Shelf({}), pre_retrieval=WITH_PASSAGE)
+
     with pytest.raises(ConnectionError):
         rag.retrieve("gone")
+
+
+def test_an_error_belongs_to_its_question() -> None:
+    shelf = Shelf({"one": "ab", "p": "bc"})
+    rag = rag_over(shelf, pre_retrieval=WITH_PASSAGE)
+
     results = rag.stages.searching.results(["one", "gone"], 2)
-    assert [type(one).__name__ for one in results] == ["RetrievalResult", "ConnectionError"]
+
+    assert [type(result).__name__ for result in results] == ["RetrievalResult", "ConnectionError"]
+
+
+# --- post-retrieval
 
 
 def test_generation_is_given_what_post_retrieval_leaves() -> None:
-    shelf = Shelf({"one": "ab"})
-    cut = PostRetrieval(operators=(TopK(k=1),))
-    rag = rag_over(shelf, post_retrieval=cut)
-    found = rag.retrieve_with_metadata("one")
-    assert (found.contexts, found.context_ids) == (["text a"], ["a"])
-    assert found.metadata is not None
-    assert found.metadata["retriever"] == "shelf"
-    assert found.metadata["post_retrieve"]["steps"][0]["left"] == (("a", 1.0),)
-    written = rag_over(shelf, post_retrieval=PostRetrieval(operators=(TopK(k=1), Xml())))
-    (text,) = written.retrieve("one")
+    best_alone = PostRetrieval(operators=(TopK(k=1),))
+    rag = rag_over(Shelf({"one": "ab"}), post_retrieval=best_alone)
+
+    result = rag.retrieve_with_metadata("one")
+
+    assert result.context_ids == ["a"]
+    assert result.contexts == ["text a"]
+    assert result.metadata is not None
+    assert result.metadata["retriever"] == "shelf"
+    assert result.metadata["post_retrieve"]["steps"][0]["left"] == (("a", 1.0),)
+
+
+def test_generation_is_given_the_text_of_a_format() -> None:
+    best_alone_as_xml = PostRetrieval(operators=(TopK(k=1), Xml()))
+    rag = rag_over(Shelf({"one": "ab"}), post_retrieval=best_alone_as_xml)
+
+    (text,) = rag.retrieve("one")
+
     assert text.startswith("<")
-    assert written.without_post_retrieval().retrieve("one") == ["text a", "text b"]
+
+
+def test_a_rag_can_be_had_without_its_post_retrieval() -> None:
+    best_alone_as_xml = PostRetrieval(operators=(TopK(k=1), Xml()))
+    rag = rag_over(Shelf({"one": "ab"}), post_retrieval=best_alone_as_xml)
+
+    assert rag.without_post_retrieval().retrieve("one") == ["text a", "text b"]
+
+
+# --- what is computed again
 
 
 def pipeline(text: str) -> Any:
     return load_pipeline(saved(text))
 
 
-def run(text: str, **more: Any) -> tuple[Report, list[str]]:
+def run(text: str, **options: Any) -> tuple[Report, list[str]]:
     """Evaluates a pipeline file; which stages computed something."""
     computed: dict[str, int] = {}
 
-    def advance(event: Progress) -> None:
-        computed[event.stage] = computed.get(event.stage, 0) + event.done - event.reused
+    def count(event: Progress) -> None:
+        computed.setdefault(event.stage, 0)
+        computed[event.stage] += event.done - event.reused
 
     with pipeline(text).open() as opened:
-        rag, stage = opened.staged()
-        how: dict[str, Any] = {"post_retrieval": stage, "advance": advance, **more}
-        how["version"] = "as the file says"
-        report = ragbench.evaluate(ragbench.read_cases("data"), rag, out=Path("run"), **how)
+        rag, post_retrieval = opened.staged()
+        report = ragbench.evaluate(
+            ragbench.read_cases("data"),
+            rag,
+            out=Path("run"),
+            post_retrieval=post_retrieval,
+            advance=count,
+            version="as the file says",
+            **options,
+        )
+    # Scores are computed in every run.
     computed.pop("score", None)
-    return report, [stage for stage, count in computed.items() if count]
+    return report, [stage for stage, times in computed.items() if times]
+
+
+def stages_run(text: str) -> list[str]:
+    return run(text)[1]
 
 
 CORPUS = "indexing: {corpus: data/corpus.jsonl}\n"
+TWO_CHUNKS = f"{CORPUS}post_retrieval: [{{action: filter, type: top_k, k: 2}}]\n"
 
 
-def test_a_change_starts_from_where_it_is(place: Path) -> None:
-    plain = f"{CORPUS}post_retrieval: [{{action: filter, type: top_k, k: 2}}]\n"
-    assert run(plain)[1] == ["retrieve", "post_retrieve", "generate"]
-    assert run(plain)[1] == []
-    # Settings of generation never retrieve again.
-    assert run(f"{plain}generation: {{threshold: 0.5}}")[1] == ["generate"]
-    # An operator that leaves the same texts generates nothing again.
-    assert run(plain.replace("k: 2}", "k: 2}, {action: none}"))[1] == ["post_retrieve"]
-    # Retrieval is asked again, and finds the same.
-    assert run(f"{plain}retrieval: {{top_k: 6}}")[1] == ["retrieve"]
-    assert run(f"{plain}retrieval: {{top_k: 1}}")[1] == ["retrieve", "post_retrieve", "generate"]
+@pytest.fixture
+def after_a_run(place: Path) -> None:
+    """The current folder has a run of TWO_CHUNKS."""
+    assert stages_run(TWO_CHUNKS) == ["retrieve", "post_retrieve", "generate"]
+
+
+@pytest.mark.usefixtures("after_a_run")
+@pytest.mark.parametrize(
+    ("text", "stages"),
+    [
+        pytest.param(TWO_CHUNKS, [], id="nothing is changed"),
+        pytest.param(
+            f"{TWO_CHUNKS}generation: {{threshold: 0.5}}", ["generate"], id="generation is changed"
+        ),
+        pytest.param(
+            TWO_CHUNKS.replace("k: 2}", "k: 2}, {action: none}"),
+            ["post_retrieve"],
+            id="an operator leaves the same texts",
+        ),
+        pytest.param(
+            f"{TWO_CHUNKS}retrieval: {{top_k: 6}}",
+            ["retrieve"],
+            id="retrieval finds the same two chunks first",
+        ),
+        pytest.param(
+            f"{TWO_CHUNKS}retrieval: {{top_k: 1}}",
+            ["retrieve", "post_retrieve", "generate"],
+            id="retrieval finds fewer",
+        ),
+    ],
+)
+def test_a_change_starts_from_where_it_is(text: str, stages: list[str]) -> None:
+    assert stages_run(text) == stages
 
 
 FLAKY = """
@@ -179,17 +293,45 @@ def rewriting():
 """
 
 
-def test_a_made_up_for_failure_is_counted_and_tried_again(place: Path) -> None:
+REWRITTEN = f"{CORPUS}pre_retrieval: [own.py:rewriting]"
+
+
+@pytest.fixture
+def flaky_model(place: Path) -> None:
+    """In own.py: its replies are useless until there is a file "mended"."""
     (place / "own.py").write_text(FLAKY, "utf-8")
-    text = f"{CORPUS}pre_retrieval: [own.py:rewriting]"
-    report, _ = run(text)
+
+
+@pytest.mark.usefixtures("flaky_model")
+def test_a_failure_that_is_made_up_for_is_counted_and_the_case_is_measured() -> None:
+    report, _ = run(REWRITTEN)
+
     (group,) = report.failures
-    assert (group.stage, group.type, group.count) == ("rewrite", "LLMReplyError", 5)
+    assert group.stage == "rewrite"
+    assert group.type == "LLMReplyError"
+    assert group.count == 5
     assert report.stages[0].measured == 5
+
+
+@pytest.mark.usefixtures("flaky_model")
+def test_a_failure_that_is_made_up_for_is_not_tried_again_by_itself() -> None:
+    run(REWRITTEN)
     Path("mended").touch()
-    assert run(text)[1] == []
-    again, _ = run(text, settings=ragbench.EvalSettings(rag_name="x", retry_failed=True))
-    assert again.failures == ()
+
+    assert stages_run(REWRITTEN) == []
+
+
+@pytest.mark.usefixtures("flaky_model")
+def test_a_failure_that_is_made_up_for_is_tried_again_on_request() -> None:
+    run(REWRITTEN)
+    Path("mended").touch()
+
+    report, _ = run(REWRITTEN, settings=ragbench.EvalSettings(rag_name="x", retry_failed=True))
+
+    assert report.failures == ()
+
+
+# --- a store
 
 
 STORE = """
@@ -198,41 +340,80 @@ retrieval: {type: hybrid, top_k: 3}
 """
 
 
+LEAVE = "How many days of leave?"
+
+
+def test_a_store_is_the_same_when_it_is_opened_again(place: Path) -> None:
+    loaded = pipeline(STORE)
+    with loaded.open() as opened:
+        first_result = opened.rag.retrieve_with_metadata(LEAVE)
+        first_identity = opened.rag.stage_identity("retrieve")
+
+    with loaded.open() as opened:
+        second_result = opened.rag.retrieve_with_metadata(LEAVE)
+        second_identity = opened.rag.stage_identity("retrieve")
+
+    assert first_result.metadata == {"retriever": "hybrid"}
+    assert second_result == first_result
+    assert second_identity == first_identity
+
+
+def test_an_empty_question_finds_nothing_beside_one_that_finds(place: Path) -> None:
+    with pipeline(STORE).open() as opened:
+        leave, nothing = opened.rag.batch_retrieve_with_metadata([LEAVE, ""])
+
+    assert len(leave.contexts) > 0
+    assert list(nothing.contexts) == []
+
+
 def test_a_store_is_brought_to_the_state_of_the_corpus(place: Path) -> None:
-    kept = pipeline(STORE)
-    with kept.open() as opened:
-        first = opened.rag.retrieve_with_metadata("How many days of leave?")
-        before = opened.rag.stage_identity("retrieve")
-    assert first.metadata == {"retriever": "hybrid"}
-    with kept.open() as opened:
-        assert opened.rag.stage_identity("retrieve") == before
-        again = opened.rag.batch_retrieve_with_metadata(["How many days of leave?", ""])
-        assert again[0] == first
-        assert list(again[1].contexts) == []
+    with pipeline(STORE).open() as opened:
+        old_identity = opened.rag.stage_identity("retrieve")
     corpus = Path("data/corpus.jsonl")
     corpus.write_text('{"id": "new", "text": "Leave takes 99 days."}\n', "utf-8")
+
     with load_pipeline("rag.yaml").open() as opened:
-        found = opened.rag.retrieve_with_metadata("How many days of leave?")
-        assert found.context_ids == ["new"]
-        assert opened.rag.stage_identity("retrieve") != before
+        result = opened.rag.retrieve_with_metadata(LEAVE)
+        new_identity = opened.rag.stage_identity("retrieve")
+
+    assert result.context_ids == ["new"]
+    assert new_identity != old_identity
+
+
+def identities(text: str) -> tuple[dict[str, Any], Any]:
+    """Of the retriever, and of generation."""
+    with pipeline(text).open() as opened:
+        retrieve: Any = opened.rag.stage_identity("retrieve")
+        return dict(retrieve["retriever"]), opened.rag.stage_identity("generate")
+
+
+RANKED_BY_RAGBENCH = STORE.replace("memory:index", "qdrant:index")
+RANKED_BY_STORE = STORE.replace("'memory:index'", "'qdrant:other', words: store")
 
 
 @pytest.mark.extra("qdrant")
 def test_a_store_that_ranks_by_words_is_part_of_what_the_rag_is(place: Path) -> None:
-    def identities(text: str) -> tuple[dict[str, Any], Any]:
-        with pipeline(text).open() as opened:
-            retrieve: Any = opened.rag.stage_identity("retrieve")
-            return dict(retrieve["retriever"]), opened.rag.stage_identity("generate")
+    by_ragbench, _ = identities(RANKED_BY_RAGBENCH)
+    by_store, generation = identities(RANKED_BY_STORE)
 
-    plain, _ = identities(STORE.replace("memory:index", "qdrant:index"))
-    there = STORE.replace("'memory:index'", "'qdrant:other', words: store")
-    found, weighed = identities(there)
-    words = found.pop("words")
-    assert found == plain
-    assert (words["k1"], words["b"], words["title_weight"]) == (1.2, 0.75, 2)
-    assert words["average"] > 0 and words["hashing"] == "blake2b-32"
-    assert weighed["word_weights"] == {"chunks": plain["chunks"], "words": words}
-    assert "words" not in identities(there.replace("hybrid", "dense"))[0]
+    words = by_store.pop("words")
+    assert by_store == by_ragbench
+    assert words["k1"] == 1.2
+    assert words["b"] == 0.75
+    assert words["title_weight"] == 2
+    assert words["average"] > 0
+    assert words["hashing"] == "blake2b-32"
+    assert generation["word_weights"] == {"chunks": by_ragbench["chunks"], "words": words}
+
+
+@pytest.mark.extra("qdrant")
+def test_words_that_no_search_uses_are_no_part_of_what_the_rag_is(place: Path) -> None:
+    retriever, _ = identities(RANKED_BY_STORE.replace("hybrid", "dense"))
+
+    assert "words" not in retriever
+
+
+# --- a file of the user's own
 
 
 ORCHESTRATIONS = """
@@ -267,28 +448,36 @@ def broken(stages):
 
 
 @pytest.mark.parametrize(
-    ("name", "shown"),
+    "orchestration",
+    ["own.py:Upper", "{type: own.py:made, shout: false, rrf_k: 10}"],
+    ids=["class", "function with settings"],
+)
+def test_an_orchestration_may_be_a_class_or_a_function(place: Path, orchestration: str) -> None:
+    (place / "own.py").write_text(ORCHESTRATIONS, "utf-8")
+
+    with pipeline(f"{CORPUS}orchestration: {orchestration}").open() as opened:
+        [text] = opened.rag.retrieve("badge", 1)
+
+        assert text.startswith("A LOST BADGE IS REPORTED AT THE GATE.")
+        assert opened.staged() == (opened.rag, None)
+
+
+@pytest.mark.parametrize(
+    ("orchestration", "message"),
     [
-        ("own.py:Upper", ""),
-        ("{type: own.py:made, shout: false, rrf_k: 10}", ""),
         ("own.py:later", "its methods are coroutines"),
         ("own.py:nothing", "is not a RAG"),
         ("own.py:broken", "raised OSError: full"),
     ],
 )
-def test_an_orchestration_may_be_a_function_and_must_give_a_plain_rag(
-    place: Path, name: str, shown: str
+def test_an_orchestration_must_give_a_plain_rag(
+    place: Path, orchestration: str, message: str
 ) -> None:
     (place / "own.py").write_text(ORCHESTRATIONS, "utf-8")
-    made = pipeline(f"{CORPUS}orchestration: {name}")
-    if shown:
-        with pytest.raises(ConfigError, match=shown), made.open():
-            pass
-        return
-    with made.open() as opened:
-        [text] = opened.rag.retrieve("badge", 1)
-        assert text.startswith("A LOST BADGE IS REPORTED AT THE GATE.")
-        assert opened.staged() == (opened.rag, None)
+    loaded = pipeline(f"{CORPUS}orchestration: {orchestration}")
+
+    with pytest.raises(ConfigError, match=message), loaded.open():
+        pass
 
 
 SIDES = """
@@ -307,11 +496,20 @@ class Guess:
 """
 
 
-def test_made_up_passages_are_embedded_as_passages(place: Path) -> None:
+@pytest.mark.parametrize(
+    ("pre_retrieval", "id"),
+    [
+        pytest.param("", "q", id="the question"),
+        pytest.param("pre_retrieval: [own.py:Guess]", "p", id="a made-up passage"),
+    ],
+)
+def test_made_up_passages_are_embedded_as_passages(
+    place: Path, pre_retrieval: str, id: str
+) -> None:
     (place / "own.py").write_text(SIDES, "utf-8")
     rows = '{"id": "q", "text": "asked"}\n{"id": "p", "text": "a passage here"}\n'
     Path("c.jsonl").write_text(rows, "utf-8")
     text = "indexing: {corpus: c.jsonl, embedder: own.py:Sides}\nretrieval: {type: dense, top_k: 1}"
-    for more, expected in (("", ["q"]), ("pre_retrieval: [own.py:Guess]", ["p"])):
-        with pipeline(f"{text}\n{more}").open() as opened:
-            assert opened.rag.retrieve_with_metadata("?").context_ids == expected
+
+    with pipeline(f"{text}\n{pre_retrieval}").open() as opened:
+        assert opened.rag.retrieve_with_metadata("?").context_ids == [id]
