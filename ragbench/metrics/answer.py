@@ -93,7 +93,9 @@ def _end_to_end(
     """The score of SQuAD 2.0's script: no answer is the empty text, on both sides."""
     if not case.references and case.answerable is not False:
         # Whoever declines a question with an answer is wrong, whatever the answer is.
-        return 0.0 if declined and case.answerable else _NO_REFERENCE
+        if declined and case.answerable:
+            return 0.0
+        return _NO_REFERENCE
     tokens_of = _TOKENS[normalise]
     has_answered = not declined and bool(tokens_of(response))
     references: list[str] = []
@@ -209,7 +211,8 @@ def _rouge(variant: str, response: str, reference: str, stemmer: bool) -> float 
     """A score of rouge_score; none where its tokenizer leaves nothing of the reference."""
     if reference.strip() and not _ROUGE_READS.search(reference.lower()):
         return _NO_ROUGE
-    return float(_rouge_scorer(variant, stemmer).score(reference, response)[variant].fmeasure)
+    scores = _rouge_scorer(variant, stemmer).score(reference, response)
+    return float(scores[variant].fmeasure)
 
 
 @cache
@@ -232,8 +235,9 @@ def _sacrebleu(kind: str, **settings: Any) -> Any:
 
 def _sentence_score(scorer: Any, response: str, references: Sequence[str]) -> float:
     """A score of sacrebleu between 0 and 1, as all metrics are."""
+    percentage = scorer.sentence_score(response, list(references)).score
     # sacrebleu's 100 can be 100.00000000000004.
-    return float(min(scorer.sentence_score(response, list(references)).score / 100, 1.0))
+    return float(min(percentage / 100, 1.0))
 
 
 # --- whether an answer declines
@@ -264,12 +268,16 @@ _MOST_QUOTED = 12
 _LEAST_COVERED = 0.7
 """Share of a long text's distinct tokens from which another text holds it."""
 _UNTELLING = frozenset({"yes", "no", "true", "false", "none", "both", "neither", "ja", "nein"})
-"""Answers that stand in any chunk: their presence says nothing."""
+"""Answers that are in any chunk: their presence says nothing."""
 
 
 def is_telling(answer: str) -> bool:
-    """Whether finding a normalised answer in a text says anything."""
-    return len(answer.encode()) >= 4 and answer.strip(".!") not in _UNTELLING
+    """Whether finding a normalised answer in a text says anything.
+
+    Four bytes are four letters of English, or two characters of Chinese.
+    """
+    is_long_enough = len(answer.encode()) >= 4
+    return is_long_enough and answer.strip(".!") not in _UNTELLING
 
 
 @lru_cache(maxsize=8192)
@@ -296,4 +304,5 @@ def holds_answer(chunk: str, answer: str) -> bool:
     tokens = set(multilingual_tokens(answer))
     if len(tokens) <= _MOST_QUOTED:
         return False
-    return len(tokens & set(multilingual_tokens(chunk))) >= _LEAST_COVERED * len(tokens)
+    shared = tokens.intersection(multilingual_tokens(chunk))
+    return len(shared) >= _LEAST_COVERED * len(tokens)

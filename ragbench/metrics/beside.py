@@ -18,6 +18,7 @@ LONGEST = 20_000
 _MOST_WORDS_OF_FACT = 12
 """Telling words from which a reference is no longer one fact."""
 _ENDINGS = ("ing", "ies", "es", "ed", "s", "ly")
+"""Of two that fit the first one is taken off: "es" before "s"."""
 
 
 class Comparison(NamedTuple):
@@ -35,15 +36,19 @@ def root(word: str) -> str:
 
     It compares the few words of a short reference. Among hundreds of words too many share a root.
     """
-    return "".join(tokenise(word)) or word
+    word_root = "".join(tokenise(word))
+    if not word_root:  # of a mark alone
+        return word
+    return word_root
 
 
 @lru_cache(maxsize=1 << 16)
 def stem(word: str) -> str:
     """A word without an English inflection, if three letters stay: "pays" and "pay" are one."""
     for ending in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
-            return word[: -len(ending)]
+        letters_left = len(word) - len(ending)
+        if letters_left >= 3 and word.endswith(ending):
+            return word[:letters_left]
     return word
 
 
@@ -116,5 +121,7 @@ and need no look back.
 
 def _telling(tokens: Sequence[str], common: frozenset[str]) -> tuple[str, ...]:
     """The words that say something; all where none does."""
-    telling = [token for token in tokens if token not in common]
-    return tuple(telling or tokens)
+    telling = tuple([token for token in tokens if token not in common])
+    if not telling:
+        return tuple(tokens)
+    return telling

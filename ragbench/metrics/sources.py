@@ -21,7 +21,9 @@ from ragbench.text.citations import bracketed_names, listed_sources
 def spelled(text: str) -> str:
     """A text in one form of Unicode, without case, and with single spaces."""
     folded = unicodedata.normalize("NFC", text).casefold()
-    return " ".join(unicodedata.normalize("NFC", folded).split())
+    # Without its case a letter may be in the other form again.
+    normalised = unicodedata.normalize("NFC", folded)
+    return " ".join(normalised.split())
 
 
 def retrieved_names(result: RetrievalResult[Any]) -> frozenset[str]:
@@ -52,6 +54,7 @@ def cited_names(
     record says that it cites, and behind its marks (``[1]`` is the first chunk).
     """
     documents = list(_said_names(generation, retrieval))
+    documents += listed_sources(generation.response)
     has_marks = False
     if retrieval is not None:
         sentences = cited(generation, retrieval)
@@ -61,12 +64,12 @@ def cited_names(
                 for place in sentence.chunks:
                     if place is not None:
                         documents += _names_at(retrieval, place)
-    listed = list(listed_sources(generation.response))
-    names = _all_forms([*documents, *listed, *bracketed_names(generation.response)])
+    names = _all_forms([*documents, *bracketed_names(generation.response)])
+    are_documents = bool(documents)
     return CitedNames(
         names=names,
-        are_documents=bool(documents or listed),
-        are_known=bool(documents or listed) or not has_marks,
+        are_documents=are_documents,
+        are_known=are_documents or not has_marks,
     )
 
 
@@ -90,10 +93,17 @@ def _said_names(
                 yield from _names_of_number(retrieval, name)
 
 
+_MOST_DIGITS = 9
+"""Digits of a rank that are read: no retrieval has more chunks, and Python refuses huge numbers."""
+
+
 def _names_of_number(retrieval: RetrievalResult[Any], number: str) -> Iterator[str]:
     """The names of the chunk that a number points to: by its id, else by its rank from 1."""
     ids = list(retrieval.context_ids or ())
-    place = ids.index(number) if number in ids else int(number[:9]) - 1
+    if number in ids:
+        place = ids.index(number)
+    else:
+        place = int(number[:_MOST_DIGITS]) - 1
     if 0 <= place < len(retrieval):
         yield from _names_at(retrieval, place)
 
@@ -108,9 +118,13 @@ def _names_at(result: RetrievalResult[Any], place: int) -> Iterator[str]:
 
 def _names_of(metadata: Mapping[str, Any] | None) -> Iterator[str]:
     """The names of a document that the metadata of a chunk hold."""
+    if not metadata:
+        return
     for field in SOURCE_FIELDS:
-        name = metadata.get(field) if metadata else None
-        if isinstance(name, (str, int)) and not isinstance(name, bool) and name != "":
+        name = metadata.get(field)
+        # To Python True is a number, and no name of a document.
+        is_name = isinstance(name, (str, int)) and not isinstance(name, bool)
+        if is_name and name != "":
             yield str(name)
 
 
@@ -125,7 +139,10 @@ def _all_forms(names: Iterable[str]) -> frozenset[str]:
 def _forms(name: str) -> Iterator[str]:
     """A name as it is, without the number of a chunk (`doc#3`), and without folders."""
     whole = spelled(name)
-    document = whole.rpartition("#")[0] or whole
+    document, _, _ = whole.rpartition("#")
+    if not document:
+        document = whole
     for form in (whole, document):
         yield form
-        yield form.replace("\\", "/").rpartition("/")[2]
+        _, _, file_name = form.replace("\\", "/").rpartition("/")
+        yield file_name

@@ -23,14 +23,17 @@ def word_list(kind: str) -> frozenset[str]:
 
 @cache
 def opposites() -> Mapping[str, frozenset[str]]:
-    """For each word that has them, the words of its other side: hot, and cold."""
+    """For each word that has them, the words of its other side: hot, and cold.
+
+    A row is "hot warm | cold cool": each word is the opposite of all on the other side.
+    """
     opposites_by_word: dict[str, frozenset[str]] = {}
     for row in correct_table()["words"]["opposites"]:
-        sides = [frozenset(side.split()) for side in row.split("|")]
-        words_of_row = frozenset[str]().union(*sides)
-        for side in sides:
-            for word in side:
-                opposites_by_word[word] = words_of_row - side
+        words_of_row = frozenset(row.replace("|", " ").split())
+        for side in row.split("|"):
+            words_of_side = side.split()
+            for word in words_of_side:
+                opposites_by_word[word] = words_of_row.difference(words_of_side)
     return opposites_by_word
 
 
