@@ -67,7 +67,7 @@ def house() -> House:
         if name == FACE:  # loads by name; what it imports is for type checkers
             continue
         at_import = _imported(ast.Module([*filter(_is_executed, tree.body)], []))
-        for kept, imported in ((found.imports, _imported(tree)), (found.loads, at_import)):
+        for kept, imported in ((found.imports, passed_on[name]), (found.loads, at_import)):
             for module, symbol in imported.values():
                 target = _home(module, symbol, found.trees, passed_on)
                 if target is not None and target != name:

@@ -137,8 +137,10 @@ def providers() -> dict[str, set[str]]:
     }
 
 
-def third_party_imports(path: Path) -> Iterator[tuple[str, bool]]:
+@cache
+def third_party_imports(path: Path) -> tuple[tuple[str, bool], ...]:
     """Top-level names that a module imports, and whether through ``require``."""
+    imports: list[tuple[str, bool]] = []
     for node in running_nodes(ast.parse(path.read_text("utf-8"))):
         match node:
             case ast.Import(names=names):
@@ -156,16 +158,19 @@ def third_party_imports(path: Path) -> Iterator[tuple[str, bool]]:
         late = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
         for top in (name.partition(".")[0] for name in found):
             if top not in sys.stdlib_module_names and top not in PACKAGES:
-                yield top, late
+                imports.append((top, late))
+    return tuple(imports)
 
 
 def running_nodes(tree: ast.AST) -> Iterator[ast.AST]:
     """All nodes below, without the branches that only type checkers read."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            continue
-        yield node
-        yield from running_nodes(node)
+    below = [tree]
+    while below:
+        for node in ast.iter_child_nodes(below.pop()):
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+                continue
+            yield node
+            below.append(node)
 
 
 @cache
@@ -234,7 +239,10 @@ def called(name: str) -> Iterator[tuple[str, ast.Call]]:
     """Every call of a function of `ragbench.plugins`, with its place."""
     for folder in PACKAGES.values():
         for path in sorted(folder.rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            text = path.read_text("utf-8")
+            if f"{name}(" not in text:  # parsing all of them takes seconds
+                continue
+            for node in ast.walk(ast.parse(text)):
                 if isinstance(node, ast.Call) and ast.unparse(node.func) == name:
                     yield f"{path.relative_to(ROOT)}:{node.lineno}", node
 

@@ -14,4 +14,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     for name in ("RAGBENCH_LLM_MODEL", "RAGBENCH_LLM_BASE_URL", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
+    # doctor imports every extra in a process of its own, which takes ten seconds.
+    monkeypatch.setattr("ragbench_cli.checks.import_problem", lambda _: "")
     return tmp_path
