@@ -84,6 +84,14 @@ def scores(report: Report) -> dict[str, float | None]:
         lambda: pytest.importorskip("datasets").Dataset.from_list([ROW]),
     ],
 )
+def test_cases_of_any_kind_are_evaluated(cases: Any) -> None:
+    given: Any = cases() if callable(cases) else cases
+
+    report = evaluate(given, Plain, out="run", metrics="exact_match")
+
+    assert scores(report) == {"exact_match": 1.0}
+
+
 @pytest.mark.parametrize(
     "rag",
     [
@@ -95,10 +103,8 @@ def scores(report: Report) -> dict[str, float | None]:
     ],
     ids=["object", "class", "name", "function", "functions"],
 )
-def test_cases_and_systems_of_any_kind_are_evaluated(cases: Any, rag: object) -> None:
-    given: Any = cases() if callable(cases) else cases
-
-    report = evaluate(given, rag, out="run", metrics="exact_match")
+def test_systems_of_any_kind_are_evaluated(rag: object) -> None:
+    report = evaluate([ROW], rag, out="run", metrics="exact_match")
 
     assert scores(report) == {"exact_match": 1.0}
     assert repr(report).splitlines()[1] == "exact_match  1.000  1 of 1"
@@ -161,6 +167,9 @@ def test_a_wrong_argument_of_evaluate_is_named(name: str, wrong: Any) -> None:
     with pytest.raises(RagbenchError):
         evaluate(**given)
     assert not Path("run").exists()
+
+
+def test_columns_of_different_lengths_are_refused() -> None:
     with pytest.raises(RagbenchError, match=r"columns of different lengths .*'tags' 0"):
         evaluate(COLUMNS | {"tags": []}, Plain, out="run")
 
