@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -88,12 +89,20 @@ Imported = dict[str, tuple[str, str | None]]
 def _imported(tree: ast.Module) -> Imported:
     """Each imported name with its module and what it is called there; None for a whole module."""
     found: Imported = {}
-    for node in ast.walk(tree):
+    for node in _statements(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
             found |= {a.asname or a.name: (node.module, a.name) for a in node.names}
         elif isinstance(node, ast.Import):
             found |= {a.asname or a.name: (a.name, None) for a in node.names}
     return {key: place for key, place in found.items() if place[0].startswith("ragbench")}
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """All statements below a node; expressions, which are most of a tree, hold no import."""
+    for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for statement in getattr(node, block, ()):
+            yield statement
+            yield from _statements(statement)
 
 
 def _home(

@@ -370,8 +370,17 @@ def test_a_first_run_that_is_stopped_before_it_scored_leaves_nothing(tmp_path: P
 THREE_BLOCKS = [golden(n, f"d{n}", f"d{n % 3}", "d1") for n in range(1100)]
 
 
+@pytest.fixture(name="whole_files", scope="module")
+def files_of_a_first_run_that_is_not_stopped(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    out = tmp_path_factory.mktemp("first run") / "whole"
+    at_once(THREE_BLOCKS, out)
+    return report_files(out)
+
+
 @pytest.mark.parametrize("calls", [515, 1030, 1100])
-def test_a_first_run_that_is_stopped_keeps_what_is_scored(tmp_path: Path, calls: int) -> None:
+def test_a_first_run_that_is_stopped_keeps_what_is_scored(
+    tmp_path: Path, whole_files: Any, calls: int
+) -> None:
     with pytest.raises(InterruptedRunError, match="the same command continues"):
         at_once(THREE_BLOCKS, tmp_path / "run", stop_after(calls))
     for summary in report_of(tmp_path / "run").summaries:
@@ -379,8 +388,7 @@ def test_a_first_run_that_is_stopped_keeps_what_is_scored(tmp_path: Path, calls:
 
     at_once(THREE_BLOCKS, tmp_path / "run")
 
-    at_once(THREE_BLOCKS, tmp_path / "whole")
-    assert report_files(tmp_path / "run") == report_files(tmp_path / "whole")
+    assert report_files(tmp_path / "run") == whole_files
 
 
 def test_what_a_run_that_died_has_scored_is_not_shown_of_other_cases(tmp_path: Path) -> None:
