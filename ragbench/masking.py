@@ -25,8 +25,6 @@ from itertools import pairwise
 from pkgutil import get_data
 from typing import cast
 
-from ragbench.issuers import may_hold_key, spans_of_keys
-
 MASK = "***"
 
 # The words of a name: of camelCase, snake_case and kebab-case.
@@ -394,8 +392,6 @@ def hidden(text: str) -> str:
     The values of environment variables whose names say that they are secret are among them.
     """
     without_secrets = hidden_in_id(text)
-    if not may_hold_key(without_secrets.encode("utf-8", "surrogatepass")):
-        return without_secrets
     return _masked(without_secrets, _spans_of_keys(without_secrets))
 
 
@@ -430,6 +426,8 @@ def hidden_bytes(data: bytes, *, ids: Iterable[str] = ()) -> bytes:
 
     Not for a format that holds lengths or offsets: the text becomes shorter.
     """
+    from ragbench.issuers import may_hold_key  # nobody needs it who stores and prints nothing
+
     # Most texts hold nothing to mask: they are not decoded.
     if not _SECRETS.forms() and not may_hold_key(data):
         return data
@@ -451,6 +449,8 @@ _LEAST_OF_PRIVATE_KEY = 64
 
 def _spans_of_keys(text: str, *, is_message: bool = False) -> Iterator[tuple[int, int]]:
     """Start and end of each key in a text that is one by its form alone; they may overlap."""
+    from ragbench.issuers import may_hold_key, spans_of_keys  # see `hidden_bytes`
+
     if not may_hold_key(text.encode("utf-8", "surrogatepass")):
         return
     yield from spans_of_keys(text, is_message=is_message)

@@ -12,7 +12,6 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
-from shlex import quote
 
 from ragbench.masking import MARKDOWN_SIGNS, hidden
 
@@ -218,14 +217,3 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     if number != 1:
         form = plural or f"{noun}s"
     return f"{number:,} {form}"
-
-
-_PLAIN_IN_QUOTES = re.compile(r"[\w \-.,()?#/:%°+'&\[\]=<>]+")
-"""A text that every shell reads as it is between double quotes."""
-
-
-def shell_quoted(text: str) -> str:
-    """A text as it is typed in a shell: between double quotes if each shell takes it so."""
-    if _PLAIN_IN_QUOTES.fullmatch(text):
-        return f'"{text}"' if quote(text) != text else text
-    return quote(text)

@@ -17,7 +17,8 @@ from ragbench.core.trace import Entry
 from ragbench.io.fields import outcome_fields
 from ragbench.io.recorded import Retrieved
 from ragbench.io.values import as_object
-from ragbench.safe_text import counted, shell_quoted
+from ragbench.safe_text import counted
+from ragbench.shell import shell_quoted
 
 _UNUSED_SHOWN = 8
 """Fields kept as metadata that are listed; the others are counted."""

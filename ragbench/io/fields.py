@@ -10,7 +10,7 @@ from functools import cache, partial
 from pkgutil import get_data
 from typing import Any, Literal
 
-from ragbench.safe_text import shell_quoted
+from ragbench.shell import shell_quoted
 
 Names = Mapping[str, tuple[str, ...]]
 """Field of a record to the names recognised for it."""

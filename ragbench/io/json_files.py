@@ -22,7 +22,8 @@ from ragbench.io.dumps.form import fields_shown, getter
 from ragbench.io.fields import field_names, squash, targets
 from ragbench.io.source import Kind, Problems, Row, Source, has_few_fields, noting_read_errors
 from ragbench.io.values import ValueProblem, as_object, describe, is_list, is_object
-from ragbench.safe_text import counted, shell_quoted
+from ragbench.safe_text import counted
+from ragbench.shell import shell_quoted
 
 _UTF32_MARKS = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 _UTF16_CODECS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}

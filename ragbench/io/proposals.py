@@ -16,7 +16,7 @@ from ragbench.io.headers import SIDES_OF, header_meaning, numbered_headers
 from ragbench.io.ratings import RatingScale, scale_of
 from ragbench.io.values import is_missing
 from ragbench.io.verdicts import is_verdict
-from ragbench.safe_text import shell_quoted
+from ragbench.shell import shell_quoted
 
 _EXAMPLE = 50
 """Characters of a value that a proposal shows."""

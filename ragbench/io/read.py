@@ -64,7 +64,8 @@ from ragbench.io.values import (
     spelled_list,
     with_line_feeds,
 )
-from ragbench.safe_text import listed_names, shell_quoted
+from ragbench.safe_text import listed_names
+from ragbench.shell import shell_quoted
 
 RecordT = TypeVar("RecordT")
 RowsOf = Callable[..., Iterable[Row]]

@@ -62,7 +62,7 @@ from ragbench.io.roles import Roles, dump_roles
 from ragbench.io.source import STDIN, Problems, Row, Source, looking_at, noting_read_errors
 from ragbench.io.unread import document_notes, verdict_notes
 from ragbench.io.values import ValueProblem
-from ragbench.safe_text import shell_quoted
+from ragbench.shell import shell_quoted
 
 Reader = Callable[..., Iterator[Row]]
 """Reads the rows of cases: it takes the source, and ``problems`` by name."""

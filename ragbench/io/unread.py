@@ -15,7 +15,7 @@ from ragbench.io.proposals import labels_value
 from ragbench.io.ratings import RatingScale, scale_of
 from ragbench.io.values import is_list, is_missing, is_object
 from ragbench.io.verdicts import is_verdict
-from ragbench.safe_text import shell_quoted
+from ragbench.shell import shell_quoted
 
 _SHOWN = 60
 """Characters of a value that a note shows."""

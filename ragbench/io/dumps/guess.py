@@ -29,7 +29,8 @@ from ragbench.io.dumps.forms import forms
 from ragbench.io.dumps.reranked import holds_ranking, unread_ranking
 from ragbench.io.fields import field_names, says_gold, squash
 from ragbench.io.values import ValueProblem, as_label, as_score, describe, is_list, is_object
-from ragbench.safe_text import listed_names, shell_quoted
+from ragbench.safe_text import listed_names
+from ragbench.shell import shell_quoted
 
 _SHORTEST_TEXT = 20
 """Characters from which a text with spaces may be a chunk, whatever its name."""

@@ -16,7 +16,7 @@ from ragbench.core.record import Record
 from ragbench.io.dumps.form import DumpForm, Hits, opened_json, text_of
 from ragbench.io.fields import field_names, name_words, says_gold
 from ragbench.io.values import ValueProblem, as_id, is_list, is_object
-from ragbench.safe_text import shell_quoted
+from ragbench.shell import shell_quoted
 
 _DEEPEST = 3
 """Levels of objects that are searched for lists: a log may keep request and reply in objects."""

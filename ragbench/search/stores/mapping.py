@@ -15,8 +15,9 @@ from ragbench.io.dumps.form import getter, text_paths, without_path
 from ragbench.io.fields import field_names
 from ragbench.io.settings import from_settings
 from ragbench.io.values import ValueProblem, as_id, check_depth, is_missing, is_object
-from ragbench.safe_text import counted, did_you_mean, listed, shell_quoted, shortened_line
+from ragbench.safe_text import counted, did_you_mean, listed, shortened_line
 from ragbench.search.stores.base import MetricName, Row
+from ragbench.shell import shell_quoted
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,3 +1,5 @@
+"""What a question asks for, and which words of a sentence give it."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -6,49 +8,75 @@ from ragbench.text.question import answer_span, holds_number, parse_question, sa
 from ragbench.text.tokens import tokenise
 
 
-def test_function_words_are_left_out() -> None:
-    for query, tokens in (
-        ("What is the capital of France?", ("capit", "franc")),
-        ("Who is it?", ("who", "is", "it")),  # of function words alone: they stay
-        ("苹果是什么", ("苹果",)),  # question words do not blur into pairs
-        (" ?", ()),
-    ):
-        assert parse_question(query).tokens == tokens
+@pytest.mark.parametrize(
+    ("query", "tokens"),
+    [
+        pytest.param("What is the capital of France?", ("capit", "franc"), id="English"),
+        pytest.param("Who is it?", ("who", "is", "it"), id="of function words alone: they stay"),
+        # Question words do not blur into pairs of signs.
+        pytest.param("苹果是什么", ("苹果",), id="Chinese"),
+        pytest.param(" ?", (), id="no word"),
+    ],
+)
+def test_function_words_are_left_out(query: str, tokens: tuple[str, ...]) -> None:
+    assert parse_question(query).tokens == tokens
 
 
 def test_words_that_stand_next_to_each_other_are_pairs() -> None:
     pairs = {("the", "capit"), ("capit", "of"), ("of", "franc")}
+
     assert parse_question("What is the capital of France?").pairs == pairs
 
 
-NUMBER = "When did it open?|What year was it?|Wie groß ist es?|Quand ?|¿Cuántos días?|哪年开业？"
-NONE = "Who opened it?|Wie geht das?|谁发明的？"
+@pytest.mark.parametrize(
+    "query",
+    [
+        "When did it open?",
+        "What year was it?",
+        "Wie groß ist es?",
+        "Quand ?",
+        "¿Cuántos días?",
+        "哪年开业？",
+    ],
+)
+def test_a_question_may_want_a_number(query: str) -> None:
+    assert parse_question(query).wants_number
 
 
-def test_whether_a_number_is_asked_for_and_held() -> None:
-    for texts, wanted in ((NUMBER, True), (NONE, False)):
-        for query in texts.split("|"):
-            assert parse_question(query).wants_number is wanted, query
-    held = [holds_number(text) for text in ("room 5", "Two of us", "十二天", "None here")]
-    assert held == [True, True, True, False]
+@pytest.mark.parametrize("query", ["Who opened it?", "Wie geht das?", "谁发明的？"])
+def test_other_questions_want_no_number(query: str) -> None:
+    assert not parse_question(query).wants_number
 
 
-def test_a_question_becomes_part_of_a_sentence() -> None:
-    for question, clause in (
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("room 5", True), ("Two of us", True), ("十二天", True), ("None here", False)],
+)
+def test_whether_a_text_holds_a_number(text: str, expected: bool) -> None:
+    assert holds_number(text) is expected
+
+
+@pytest.mark.parametrize(
+    ("question", "clause"),
+    [
         ("When was the mill built?", "when the mill was built"),
         ("Which rooms are not heated?", "which rooms are not heated"),
         ("Who did not sign the treaty?", "who did not sign the treaty"),
         ("Is it open?", None),
-    ):
-        assert said_as_clause(question) == clause
+    ],
+)
+def test_a_question_becomes_part_of_a_sentence(question: str, clause: str | None) -> None:
+    assert said_as_clause(question) == clause
 
 
 # --- the words that answer
 
 
 def span_of(query: str, sentence: str) -> str | None:
-    found = answer_span(query, parse_question(query), sentence)
-    return None if found is None else sentence[found.start : found.end]
+    span = answer_span(query, parse_question(query), sentence)
+    if span is None:
+        return None
+    return sentence[span.start : span.end]
 
 
 @pytest.mark.parametrize(
@@ -94,19 +122,30 @@ def test_a_question_gets_what_it_asks_for(query: str, sentence: str, span: str) 
     assert span_of(query, sentence) == span
 
 
-def test_the_sentence_stays_whole_where_nothing_decides() -> None:
-    for query, sentence in (
-        ("What does the gate do?", "The gate decides in 3 ways."),  # no kind
-        ("Why did Tom Reed leave?", "Tom Reed left in May because of Ida."),
-        ("When was the mill built?", "The mill was built by Tom Reed."),  # no date
-        ("Who was Tom Reed?", "Tom Reed was a miller."),  # nothing that the question lacks
-        ("Who is to be called?", "Otherwise the desk is called."),  # the capital of the beginning
-        ("Wer leitet das Lager?", "Das Lager wird von der Leitung geführt."),  # German nouns
-        ("谁建了磨坊？", "磨坊由Reed建造。"),
-        ("When?", ""),
-        ("When was it?", "1999 " * 500),  # a table
-    ):
-        assert span_of(query, sentence) is None
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        pytest.param("What does the gate do?", "The gate decides in 3 ways.", id="no kind"),
+        pytest.param(
+            "Why did Tom Reed leave?", "Tom Reed left in May because of Ida.", id="a reason"
+        ),
+        pytest.param("When was the mill built?", "The mill was built by Tom Reed.", id="no date"),
+        pytest.param(
+            "Who was Tom Reed?", "Tom Reed was a miller.", id="no name that the question lacks"
+        ),
+        pytest.param(
+            "Who is to be called?", "Otherwise the desk is called.", id="a capital at the beginning"
+        ),
+        pytest.param(
+            "Wer leitet das Lager?", "Das Lager wird von der Leitung geführt.", id="German nouns"
+        ),
+        pytest.param("谁建了磨坊？", "磨坊由Reed建造。", id="a name in Chinese"),
+        pytest.param("When?", "", id="no sentence"),
+        pytest.param("When was it?", "1999 " * 500, id="a table"),
+    ],
+)
+def test_the_sentence_stays_whole_where_nothing_decides(query: str, sentence: str) -> None:
+    assert span_of(query, sentence) is None
 
 
 @given(
@@ -115,9 +154,11 @@ def test_the_sentence_stays_whole_where_nothing_decides() -> None:
 )
 def test_a_span_lies_in_the_sentence_and_repeats_nothing_asked(query: str, sentence: str) -> None:
     question = parse_question(query)
-    found = answer_span(query, question, sentence)
-    if found is not None:
-        assert 0 <= found.start < found.end <= len(sentence)
-        said = sentence[found.start : found.end]
-        assert said == said.strip()
-        assert set(question.tokens).isdisjoint(tokenise(said))
+
+    span = answer_span(query, question, sentence)
+
+    if span is not None:
+        assert 0 <= span.start < span.end <= len(sentence)
+        answer = sentence[span.start : span.end]
+        assert answer == answer.strip()
+        assert set(question.tokens).isdisjoint(tokenise(answer))
