@@ -426,7 +426,7 @@ def hidden_bytes(data: bytes, *, ids: Iterable[str] = ()) -> bytes:
 
     Not for a format that holds lengths or offsets: the text becomes shorter.
     """
-    from ragbench.issuers import may_hold_key  # nobody needs it who stores and prints nothing
+    from ragbench.issuers import may_hold_key  # as in `_spans_of_keys`
 
     # Most texts hold nothing to mask: they are not decoded.
     if not _SECRETS.forms() and not may_hold_key(data):
@@ -448,8 +448,16 @@ _LEAST_OF_PRIVATE_KEY = 64
 
 
 def _spans_of_keys(text: str, *, is_message: bool = False) -> Iterator[tuple[int, int]]:
-    """Start and end of each key in a text that is one by its form alone; they may overlap."""
-    from ragbench.issuers import may_hold_key, spans_of_keys  # see `hidden_bytes`
+    """Start and end of each key in a text; they may overlap.
+
+    These are keys by their form, as issuers make them; the secrets that this process knows are
+    masked by `hidden_in_id`.
+
+    Args:
+        is_message: no text of a user, but an error's or a setting's: more counts as a key there.
+    """
+    # Here, since most commands mask nothing and need no table of issuers.
+    from ragbench.issuers import may_hold_key, spans_of_keys
 
     if not may_hold_key(text.encode("utf-8", "surrogatepass")):
         return

@@ -196,6 +196,11 @@ class Evaluation:
     """Evaluates RAGs inside of a test."""
 
     def __init__(self, home: Path) -> None:
+        """For a test that has not evaluated anything yet.
+
+        Args:
+            home: the test's own folder, in which each evaluation makes a folder for its run.
+        """
         self._home = home
         self.folder: Path | None = None
         """The last run's folder; it holds report.json and all that ``ragbench eval`` writes."""

@@ -35,7 +35,11 @@ class BodyReader:
         self._reading_large = asyncio.Lock()
 
     async def __call__(self, response: Any) -> None:
-        """Puts the unpacked body into a response, in place of the connection that it comes from."""
+        """Puts the unpacked body into a response, in place of the connection that it comes from.
+
+        The client calls it with each response, as an event hook. By itself it would read a body of
+        any size: here it is unpacked piece by piece, and refused once it is too large.
+        """
         body = await self._read(response)
         await response.stream.aclose()
         response.headers.pop("content-encoding", None)

@@ -210,10 +210,13 @@ def _label_value(row: Row, *, is_expertqa: bool) -> float:
 
 
 def _texts(row: Row, *names: str) -> tuple[str, ...]:
-    """The texts under the first of some names that holds anything, without the empty ones.
+    """The texts in the first of several fields that a row has, without the empty ones.
+
+    Args:
+        names: of the fields: ragbench's own, and then those of others.
 
     Raises:
-        _FieldError: it holds no texts; names the first of the names, which is ragbench's own.
+        _FieldError: the value is neither a text nor a list of texts.
     """
     value = None
     for name in names:

@@ -386,7 +386,13 @@ def built_own(
 
 
 def schema_of_settings(target: Any, special: Mapping[Any, Any] | None = None) -> dict[str, Any]:
-    """The JSON schema of what `ragbench.io.settings` builds a dataclass of."""
+    """The JSON schema of the settings in a file of which a dataclass is built.
+
+    Editors complete YAML files by it, and ``ragbench show`` lists its properties.
+
+    Args:
+        special: schemas of types that have one of their own.
+    """
     if not _is_record(target):
         return {"type": "object"}
     hints = typing.get_type_hints(target, include_extras=True)
@@ -395,7 +401,9 @@ def schema_of_settings(target: Any, special: Mapping[Any, Any] | None = None) ->
     required: list[str] = []
     for field in setting_fields(target).values():
         schema = _schema(hints[field.name], special or {})
-        if schema is None or field.metadata.get("given"):  # made of what no file can hold
+        # No file can hold a value of such a type; and a "given" one, such as a client, comes from
+        # the program and not from the settings.
+        if schema is None or field.metadata.get("given"):
             continue
         if field.name in descriptions:
             schema["description"] = descriptions[field.name]

@@ -195,7 +195,12 @@ def _log(path: Path) -> bytes:
 def path_content(path: Path) -> Content:
     """What a file holds, or a folder with all that `files_below` finds in it.
 
-    "too large" stands for the digest of a folder with too many files to be read.
+    By it a run sees whether its inputs changed since their outcomes were stored. The digests are
+    stored with the outcomes, and so must keep their form.
+
+    Returns:
+        The digest with the number of files. It is "too large" for a folder with too many files to
+        be read: its changes are not seen.
     """
     if not path.is_dir():
         return file_content(path)

@@ -169,7 +169,11 @@ def _readers_of(pipes: Collection[str]) -> Iterator[str]:
 
 
 def files_held_by(process: str) -> Iterator[str]:
-    """The files that a process holds open for writing; none but on Linux."""
+    """The files that a process holds open for writing; none but on Linux.
+
+    A file that the system itself writes, such as its log, is no input: its change does not mean
+    that the system changed.
+    """
     for descriptor in names_in(f"/proc/{process}/fd"):
         with suppress(OSError):  # it is closed by now
             path = os.readlink(f"/proc/{process}/fd/{descriptor}")  # noqa: PTH115

@@ -201,7 +201,17 @@ def _derive(
     top_k: int | None = None,
     said: Sequence[Any] | None = None,
 ) -> Generator[Any, Any, Any]:
-    """Derives one call from an implemented form; ``said`` is what was said before each query.
+    """Makes a call of a method that the user has not written out of one that is written.
+
+    A user writes one form of a method (for one query or a batch, with metadata or without), and
+    callers use any form of that family.
+
+    Args:
+        rag: a `RAGInterface` or `AsyncRAGInterface`.
+        target: the name of the form that is called.
+        columns: the queries, and for generation beside them the contexts of each.
+        top_k: how many chunks are asked for.
+        said: what was said before each query.
 
     Yields what a call returned (a value or an awaitable), is sent the value, returns the result: so
     it is written once for plain methods, and for coroutines, which its caller awaits.

@@ -249,7 +249,13 @@ def read_mapping(
 def _fields_of(
     value: object, name: str, read: Callable[[Sequence[str]], Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """A part of a mapping as an object, whether it is one or lines of the command."""
+    """A part of a mapping as an object: a YAML file may hold it so, or as lines of the command.
+
+    Args:
+        value: the part, such as ``{"answer": ".answer"}`` or ``["answer=.answer"]``.
+        name: of the part, for errors.
+        read: makes an object of the lines of a command line's options.
+    """
     if value is None:
         return {}
     if is_object(value):
@@ -258,6 +264,7 @@ def _fields_of(
         return dict(read([value]))
     if is_list(value) and all(isinstance(line, str) for line in value):
         lines = cast("Sequence[str]", value)
+        # Each alone first: so an error names the line that is wrong.
         for position, line in enumerate(lines):
             with below(position):
                 read([line])

@@ -264,7 +264,11 @@ class DryRun(ExitStack):
             self.judge(plan, metric, trace)
 
     def judge(self, plan: JudgePlan, metric: Metric, trace: Trace) -> None:
-        """Counts one judgement: it is made by both assumed models, whose clients add it up."""
+        """Counts one judgement.
+
+        It is made by two assumed models, one that answers in few words and one that answers in
+        many. Their clients add up what each takes: the least and the most that it may cost.
+        """
         self.cases += 1
         for session in self._sessions:
             session.run(lambda models: plan.judge(metric, trace, models))

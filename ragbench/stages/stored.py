@@ -138,7 +138,11 @@ class StoredTraces:
 
     @cached_property
     def _own_turns(self) -> OwnTurns:
-        """The answers that each question was asked with, where they are the system's own."""
+        """The system's own earlier answers of each conversation.
+
+        A run that asked with them, in place of the dataset's, is read back with them, too: cases
+        would else show a history that the system never heard.
+        """
         return OwnTurns.stored(self.journal)
 
     def _stage_outcome(
@@ -196,14 +200,12 @@ def entries(path: Path) -> Iterator[Entry]:
 def _is_recorded(outcome: Outcome[Any]) -> bool:
     """Whether a stage's outcome says something of the system, and not of how far the run went.
 
-    What was skipped has no row of its own and says nothing, but for a retrieval without chunks, and
-    for what a source had recorded as skipped.
+    Only such outcomes are passed on as recorded when another run reads this one as its source.
     """
-    return (
-        outcome.status is not Status.SKIPPED
-        or outcome.reason == NO_CONTEXTS
-        or outcome.known is Known.RECORDED
-    )
+    if outcome.status is not Status.SKIPPED:
+        return True
+    # Of skipped ones two kinds do: retrieval gave no chunk, and the source of this run said so.
+    return outcome.reason == NO_CONTEXTS or outcome.known is Known.RECORDED
 
 
 # --- conversations in which a system hears its own earlier answers

@@ -67,7 +67,11 @@ class OnnxTextModel:
         return self.tokenizer.encode(first, second)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """Where each token of a text begins and ends in it, without special ones."""
+        """Where each token of a text begins and ends in it, without special ones.
+
+        A long text is cut into windows at these positions. They are the text's own, although the
+        tokenizer reads it with halves of characters replaced: each is replaced by one character.
+        """
         encoding = self.tokenizer.encode(readable_text(text), add_special_tokens=False)
         offsets: list[tuple[int, int]] = encoding.offsets
         return offsets

@@ -228,10 +228,14 @@ class _WordingReader:
     # --- words
 
     def _read_word(self, position: int) -> int:
-        """Reads a word: what it names, or else only the word.
+        """Reads a word: the month, part, rate or number that it names, or else only the word.
 
-        The order decides about words of two meanings: "May" is a month before it is a word,
-        "third" a part before it is a number.
+        Amounts that are written out are compared with those in digits: "a third" with "1/3". The
+        order decides about words of two meanings: "May" is a month before it is a word, "third" a
+        part before it is a number.
+
+        Returns:
+            The position behind all that was read: "a dozen" takes two words.
         """
         words = self._words
         lexeme = self._lexemes[position]

@@ -317,7 +317,11 @@ class LocalValidator(LearnedValidator, Checked):
 
     @property
     def has_words(self) -> bool:
-        """Whether the words hold: they were measured with the reader that comes along."""
+        """Whether Yes, Perhaps and No may be said of its probabilities.
+
+        The bounds between them were measured with the reader that ragbench ships; of another
+        reader they would claim what was never measured.
+        """
         return self.reader is None
 
     @property

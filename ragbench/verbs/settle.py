@@ -307,9 +307,11 @@ class _Metric:
         """Answers in which the metric could not be compared; they count as no change."""
 
     def centres(self) -> Floats:
-        """What each case promises: its mean, with one difference of 0 added.
+        """The change of the metric that is expected of each case when it is asked again.
 
-        The added one keeps a case that was asked once from promising too much.
+        It is the mean of the case's differences between the two runs, with one difference of 0
+        added: a case that was asked once, and changed by chance, would else promise too much.
+        Cases without the metric have 0.
         """
         means = self.sums / (self.counts + 1.0)
         return means * self.places

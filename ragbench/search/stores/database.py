@@ -383,7 +383,11 @@ def check_store_address(address: str) -> str:
 
 
 def check_foreign_address(address: str) -> str:
-    """The name of the engine, whose collections ragbench must be able to read."""
+    """The name of the engine of an address, checked before anything is opened.
+
+    Raises:
+        ConfigError: ragbench reads no collections of such an engine.
+    """
     return _registered_engine(
         address,
         FOREIGN_STORES,
