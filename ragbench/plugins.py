@@ -350,6 +350,13 @@ class Registry:
             targets.setdefault(point.name, point.value)
         return targets
 
+    def has(self, name: str) -> bool:
+        """Whether there is a part of this name.
+
+        Other packages are looked through only for what is none of ragbench's own: it takes 25 ms.
+        """
+        return name in self.builtin or name in self.targets()
+
     def load(self, name: str) -> Any:
         """Imports the part of this name and returns it."""
         target = self.builtin.get(name)

@@ -8,7 +8,6 @@ import shlex
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -139,7 +138,7 @@ def rag_of(manifest: Manifest) -> tuple[str, str] | None:
     has_secret = "***" in json.dumps(description)  # masked when the run was written
     if not colon or is_missing or has_secret:
         return None
-    arguments = description.get("arguments") or {}
+    arguments: object = description.get("arguments") or {}
     return spec, json.dumps(arguments)
 
 
@@ -374,9 +373,11 @@ def _open_pipeline(
             console.say(note)
         rag, post_retrieval = opened.staged()
         description = dict(describe_rag(rag, "pipeline", {"pipeline": opened.identity}))
-        documents_of_pipeline: Callable[[], Iterable[Document]] | None = None
-        if opened.documents is not None:
-            documents_of_pipeline = partial(list, opened.documents)
+
+        def documents_of_pipeline() -> Iterable[Document]:
+            """The documents that it searches, which it has read already."""
+            return opened.documents or ()
+
         yield System(
             rag,
             pipeline.name,
@@ -384,7 +385,7 @@ def _open_pipeline(
             post_retrieval=post_retrieval,
             concurrency=pipeline.orchestration.concurrency,
             chats=pipeline.chats,
-            documents=documents_of_pipeline,
+            documents=None if opened.documents is None else documents_of_pipeline,
             locator=opened.locator,
             notes=tuple(notes),
         )

@@ -146,7 +146,8 @@ def _scalar(value: object, path: str) -> Scalar:
     if isinstance(value, (str, bool, int, float)):
         return value
     hint = ""
-    if isinstance(value, (list, tuple)):
+    is_list = isinstance(value, (list, tuple))
+    if is_list:
         hint = ": write {in: [...]} for one of several values"
     raise _unexpected(value, "a text, a number, true or false", path, hint)
 

@@ -231,7 +231,7 @@ class _Opening:
         """
         format_name = form
         dump_form = None
-        if form is not None and form not in readers().targets():
+        if form is not None and not readers().has(form):
             # The user named a store's response, not a file format.
             format_name = None
             dump_form = find_form(form, readers().targets())

@@ -292,7 +292,7 @@ def _of_rubrics(_: Metric, values: Mapping[str, Any]) -> dict[str, Any]:
         rubrics = as_object(file.value)
         names = [f"score{grade}_description" for grade in range(1, 6)]
         are_texts = all(isinstance(text, str) for text in rubrics.values())
-        if rubrics.keys() != set(names) or not are_texts:
+        if set(rubrics) != set(names) or not are_texts:
             raise DataError([file.problem((), f"must hold the texts {', '.join(names)}")])
         arguments["rubrics"] = rubrics
     return arguments

@@ -193,7 +193,7 @@ PLAIN = """
 0 eval RAG --out l -m token_f1 --rag-repeats 2
 0 cache {stats,prune --unused-days 1}
 0 init {project,EVIL/x}
-0 index documents.jsonl --store memory:store
+0 index documents.jsonl --store memory:store --embedder hashing
 0 search LEAVE --store memory:store {--strategy sparse,--json}
 2 tune-search memory:store --questions cases.jsonl
 2 fidelity cases.jsonl --real cases.jsonl --corpus documents.jsonl --embedder none

@@ -153,8 +153,7 @@ def open_embedder(name: str = DEFAULT_EMBEDDER, **settings: Any) -> Embedder:
     """
     kind, _, model = name.partition(":")
     # ``file.py:thing`` and ``package.module:thing``; a registered name may hold a dot, too.
-    is_registered = kind in EMBEDDERS.targets()
-    if model and not is_registered and "." in kind:
+    if model and "." in kind and not EMBEDDERS.has(kind):
         embedder_of_target = load_target(_USER_EMBEDDERS)
         return cast("Embedder", embedder_of_target(name, settings))
     make: Any = EMBEDDERS.load(kind)

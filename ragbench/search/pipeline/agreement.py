@@ -151,9 +151,9 @@ def _rarest_words(sentence: str, bm25: Bm25Scores) -> str:
 
     Nobody types a whole sentence, and frequent words would fit too many chunks.
     """
-    words = sentence.split()
+    words: list[str] = sentence.split()
     if len(words) < _WORDS:  # written without spaces: pairs of characters serve as words
-        words = []
+        words.clear()
         for start in range(0, len(sentence), _NO_SPACES_STEP):
             words.append(sentence[start : start + _NO_SPACES_STEP])
     rarity: dict[str, float] = {}

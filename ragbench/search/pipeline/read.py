@@ -116,21 +116,22 @@ class PipelineFile(SettingsFile):
                 name_place = (*place, "type")
         if value is not None and not isinstance(value, (str, Mapping)):
             return None  # noted above
-        names = list(registry.targets())
         if name is None:
-            self.wrong(place, f"{what} needs a 'type'. Known: {', '.join(names)}")
+            known_names = ", ".join(registry.targets())
+            self.wrong(place, f"{what} needs a 'type'. Known: {known_names}")
             return None
         if is_own(name):
             return Chosen(name=str(name), settings=settings, place=place)
-        if name not in names:
+        if not (isinstance(name, str) and registry.has(name)):
+            hint = listed_names(name, list(registry.targets()))
             self.wrong(
                 name_place,
-                f"unknown type {shown(name)} of {what}.{listed_names(name, names)}, or a class of "
-                "your own such as my_module:Class or file.py:Class",
+                f"unknown type {shown(name)} of {what}.{hint}, or a class of your own such as "
+                "my_module:Class or file.py:Class",
             )
             return None
-        target = registry.load(str(name))
-        return Chosen(name=str(name), settings=settings, place=place, target=target)
+        target = registry.load(name)
+        return Chosen(name=name, settings=settings, place=place, target=target)
 
     def made(self, chosen: Chosen, makers: Makers | None = None) -> Any:
         """One of our implementations with its settings; None, and problems, where one is wrong."""
@@ -364,7 +365,7 @@ def _indexing(reading: PipelineFile) -> Indexing:
     is_left_open = settings.embedder is None or (is_in_memory and "embedder" not in section)
     if settings.map is None and reading.retrieval_name == "sparse" and is_left_open:
         embedder_name = NO_EMBEDDER
-    if embedder_name.partition(":")[0] in EMBEDDERS.targets():
+    if EMBEDDERS.has(embedder_name.partition(":")[0]):
         embedder_name, embedder_settings = placed_embedder(
             embedder_name, embedder_settings, reading.folder
         )
@@ -398,7 +399,7 @@ def _embedder(reading: PipelineFile, name: str, settings: Mapping[str, Any]) -> 
     """The embedder of a name, or a user's object; nothing is loaded or connected yet."""
     if not name:
         return None  # whether one is needed is checked with the retrieval
-    if is_own(name) and name.partition(":")[0] not in EMBEDDERS.targets():
+    if is_own(name) and not EMBEDDERS.has(name.partition(":")[0]):
         return embedder_of_target(name, settings, search_path=reading.folder)
     try:
         return open_embedder(name, **settings)

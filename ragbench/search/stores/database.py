@@ -361,9 +361,7 @@ def placed_address(address: str, folder: Path) -> str:
 def is_read_only(address: str) -> bool:
     """Whether an address is of an engine whose collections ragbench reads and never fills."""
     name = _engine(address)
-    if name in STORES.builtin:  # to look for other packages takes milliseconds
-        return False
-    return name in FOREIGN_STORES.targets() and name not in STORES.targets()
+    return not STORES.has(name) and FOREIGN_STORES.has(name)
 
 
 def check_store_address(address: str) -> str:
@@ -398,9 +396,8 @@ def check_foreign_address(address: str) -> str:
 def _registered_engine(address: str, registry: Registry, problem: str) -> str:
     """The engine of an address; the error says the `problem`, and which engines there are."""
     engine = _engine(address)
-    engines = registry.targets()
-    if ":" not in address or engine not in engines:
-        beginnings = ", ".join(f"{name}:" for name in sorted(engines))
+    if ":" not in address or not registry.has(engine):
+        beginnings = ", ".join(f"{name}:" for name in sorted(registry.targets()))
         raise ConfigError(f"'{mask_url(address)}'{problem} {beginnings}")
     return engine
 

@@ -256,7 +256,7 @@ class Elasticsearch:
             )
         rows: list[Row] = []
         for hit in answer["hits"]["hits"]:
-            source = hit.get("_source") or {}  # an index may keep none
+            source: Mapping[str, Any] = hit.get("_source") or {}  # an index may keep none
             score = float(hit.get("_score") or 0.0)
             rows.append(Row(str(hit["_id"]), source, score))
         return rows
