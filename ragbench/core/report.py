@@ -542,6 +542,9 @@ class Report(Record):
     counted."""
     corrections: tuple[Correction, ...] = ()
     """The figures that labels of people correct; empty without a file of labels."""
+    folder: str | None = None
+    """The folder of its run, by which `ragbench.compare` finds it; None for a report without one.
+    It is in none of the files."""
 
     def __repr__(self) -> str:
         """A line per metric, cause and kind of failure: the manifest alone would fill a screen."""

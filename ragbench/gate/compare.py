@@ -23,7 +23,7 @@ from ragbench.core.comparison import (
 from ragbench.core.origin import SystemChange
 from ragbench.core.outcome import Cell
 from ragbench.core.record import replace
-from ragbench.core.report import WORDS_RIGHT
+from ragbench.core.report import WORDS_RIGHT, Report
 from ragbench.core.run_scores import MetricColumn, RunScores, unchanged, under_ids_of
 from ragbench.errors import ConfigError, RunMismatchError
 from ragbench.gate.cases import SIDES, case_changes, find_columns, id_change, main_metrics
@@ -142,9 +142,32 @@ MARKS = "abcdefghijklmnop"
 """Letters of the runs, in order: those that have a raised form in Unicode."""
 
 
+ComparableRun = RunScores | Report | str | Path
+"""A run as it is compared: its scores, its report, or the path of its folder or baseline file."""
+
+
+def _scores_of(run: ComparableRun) -> RunScores:
+    """The scores of a run, read from its folder where they are not given.
+
+    Raises:
+        ConfigError: a report belongs to no folder.
+    """
+    if isinstance(run, RunScores):
+        return run
+    if not isinstance(run, Report):
+        return read_run(run)
+    if run.folder is None:
+        raise ConfigError("compare was given a report without a folder: give the path of its run")
+    folder = Path(run.folder)
+    # Comparisons show where their runs are: in the words that the user gave, if that can be.
+    if folder.is_relative_to(Path.cwd()):
+        folder = folder.relative_to(Path.cwd())
+    return read_run(folder)
+
+
 def compare(
-    runs: Sequence[RunScores | str | Path] | RunScores | str | Path,
-    *others: RunScores | str | Path,
+    runs: Sequence[ComparableRun] | ComparableRun,
+    *others: ComparableRun,
     metrics: Sequence[str] | None = None,
     main: Sequence[str] | None = None,
     only_common_cases: bool = False,
@@ -160,8 +183,8 @@ def compare(
         >>> compare("runs/main", "runs/branch", metrics=["recall@5"])  # doctest: +SKIP
 
     Args:
-        runs: two or more, or the paths of them, in a list or one after the other; the others are
-            compared with the first.
+        runs: two or more, in a list or one after the other: the paths of runs, or the reports that
+            `ragbench.evaluate` returned. The others are compared with the first.
         others: the runs after the first, where they are not in a list.
         metrics: names of those that are compared; all when not given. They form the family of the
             correction, so naming the few that matter makes the tests stronger.
@@ -186,7 +209,7 @@ def compare(
             f"compare needs 2 to {len(MARKS)} runs, got {counted(len(runs), 'run')}. "
             "Example: ragbench compare RUN_A RUN_B; in Python, compare(run_a, run_b)"
         )
-    original_runs = [run if isinstance(run, RunScores) else read_run(run) for run in runs]
+    original_runs = [_scores_of(run) for run in runs]
     join = common_cases if same == "content" else cases_of_id
     common_runs, note = join(original_runs, only_common_cases=only_common_cases)
     is_restricted = False

@@ -231,6 +231,7 @@ class RunCases:
             rows=self.rows,
             find=self.rows,
             index=self.index,
+            folder=str(self.path),
         )
 
     def rows(self, ids: Sequence[str] | None = None) -> Iterator[CaseRow]:

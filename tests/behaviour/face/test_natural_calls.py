@@ -32,6 +32,7 @@ from ragbench import (
     report_of,
     validate_dump,
 )
+from ragbench.core.record import replace
 from ragbench.errors import ConfigError
 from ragbench.prepare import prepare
 
@@ -136,6 +137,23 @@ def test_runs_are_compared_in_a_list_or_one_after_the_other() -> None:
 
     assert one_after_the_other == in_a_list
     assert [run.source for run in one_after_the_other.runs] == ["a", "b", "a"]
+
+
+def test_the_reports_of_two_runs_are_compared() -> None:
+    before = evaluate("ds.jsonl", Plain, out="before", metrics="recall@5")
+    after = evaluate("ds.jsonl", Plain, out="after", metrics="recall@5")
+
+    comparison = compare(before, after)
+
+    assert comparison == compare("before", "after")
+    assert [run.source for run in comparison.runs] == ["before", "after"]
+
+
+def test_a_report_without_a_folder_cannot_be_compared() -> None:
+    report = replace(evaluate("ds.jsonl", Plain, out="run"), folder=None)
+
+    with pytest.raises(ConfigError, match="give the path of its run"):
+        compare(report, "run")
 
 
 def test_a_path_alone_is_one_run() -> None:
