@@ -128,13 +128,18 @@ def test_the_judge_reads_question_references_and_answer_as_data(
 ) -> None:
     ragbench(*EVAL, *judged_by(server), "--no-preflight").ok()
 
-    texts = [judged_texts(call.payload) for call in server.calls]
-    assert texts[3] == {
+    # Cases are judged side by side: their calls come in any order.
+    payload_of_answer: dict[str, Payload] = {}
+    for call in server.calls:
+        answer = str(judged_texts(call.payload)["answer"])
+        payload_of_answer[answer] = call.payload
+    payload = payload_of_answer["25 days."]
+    assert judged_texts(payload) == {
         "question": "How many days of paid leave are there?",
         "references": ["27 days"],
         "answer": "25 days.",
     }
-    assert server.calls[3].payload["messages"][0]["role"] == "system"
+    assert payload["messages"][0]["role"] == "system"
 
 
 def test_the_verdicts_are_counted_in_the_report(ragbench: Ragbench, server: FaultServer) -> None:

@@ -91,6 +91,7 @@ class Import(NamedTuple):
 def library_import() -> Import:
     printed = in_python(f"""
 import importlib, json, sys
+sys.dont_write_bytecode = True  # Python's own files, which a fresh clone lacks
 seen = []
 def watch(event, arguments):
     if event == "open" and not str(arguments[0]).endswith((".py", ".pyc")):
