@@ -47,6 +47,7 @@ from ragbench.io.values import (
 )
 from ragbench.io.verdicts import is_verdict, label_value, squashed_word
 from ragbench.safe_text import shortened_line
+from ragbench.shell import shell_quoted
 
 Key = tuple[str, str, str | None]
 """Digests of question, answer and contexts; None: the label does not say on which contexts."""
@@ -216,7 +217,12 @@ def _add_question_and_answer(
         squashed: the fields by their squashed names, to which they are added.
         fields: the same by the names of the file.
         columns: the columns of ``query`` and ``response`` that the user names.
+
+    Raises:
+        ValueProblem: two columns hold different answers, and the user names neither.
     """
+    if _FIELD_OF_CASE["answer"] not in columns:
+        _refuse_two_answers(fields)
     for field, meanings in (("question", ("query",)), ("answer", ("response", "answer"))):
         column = columns.get(_FIELD_OF_CASE[field])
         if column is not None and column in fields:
@@ -225,6 +231,28 @@ def _add_question_and_answer(
             suggested = _suggested_column(fields, meanings)
             if suggested is not None:
                 squashed[field] = fields[suggested]
+
+
+def _refuse_two_answers(fields: Mapping[str, object]) -> None:
+    """Refuses a row with two answers that differ, such as ``answer`` beside ``response``.
+
+    One is the system's and the other the right one. By the right one no label would be of an answer
+    of the run: all would be lost.
+    """
+    columns: list[str] = []
+    answers: set[str] = set()
+    for name, value in fields.items():
+        is_answer = squashed_word(str(name)) in _names()["answer"]
+        if is_answer and isinstance(value, str) and not is_missing(value) and not is_verdict(value):
+            columns.append(str(name))
+            answers.add(digest_of([value]))
+    if len(answers) > 1:
+        field = _FIELD_OF_CASE["answer"]
+        options = " or ".join(f"--field {field}={shell_quoted(column)}" for column in columns)
+        raise ValueProblem(
+            f"{' and '.join(columns)} hold different answers. Name the one of the system with "
+            f"{options} (ragbench eval), or leave the other out"
+        )
 
 
 def _suggested_column(fields: Mapping[str, object], meanings: Sequence[str]) -> str | None:

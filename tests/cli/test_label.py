@@ -276,6 +276,17 @@ def test_an_evaluation_shows_the_corrected_figure_at_once(ragbench: Ragbench) ->
     done.ok("corrected by labels of people", "20 of 60")
 
 
+def test_an_evaluation_says_at_once_that_no_label_is_of_its_answers(ragbench: Ragbench) -> None:
+    run = run_of_answers(ragbench, "one")
+    other_answer = {"question": "Q?", "answer": "A.", "metric": "answer_correct", "label": 1}
+    file = lines("l.jsonl", [other_answer])
+
+    done = ragbench("eval", "one.jsonl", "-o", run, "-m", "answer_correct", "--labels", file)
+
+    done.ok()
+    assert "labels: 0 of 1 labelled answers are of this run" in done.err
+
+
 def test_labels_that_are_missing_stop_an_evaluation_before_anything_is_asked(
     ragbench: Ragbench,
 ) -> None:

@@ -84,10 +84,13 @@ def command(context: typer.Context, options: EvalOptions, json: JsonOption = Fal
 
             show_estimate(dry_run.estimate(), dry_run.cases, as_json=json)
             return
+        notes_on_labels: Sequence[str] = ()
         if book is not None:
             from ragbench.verbs.label import corrected_report
 
-            report = corrected_report(report, folder, book)
+            corrected = corrected_report(report, folder, book)
+            notes_on_labels = corrected.notes[len(report.notes) :]
+            report = corrected
         # Without a case in the files the run was complete before, and so may its reports be.
         if files.count or not are_written(report, folder):
             # Cases were collected without labels: what these decide is read from the run.
@@ -102,6 +105,7 @@ def command(context: typer.Context, options: EvalOptions, json: JsonOption = Fal
     retry_command = partial(invocation.again, "--retry-failed", without="--fresh")
     code, problem = _ending(report, options.asking.max_error_rate, retry_command)
     if not options.quiet:
+        _say_of_labels(notes_on_labels)
         _say_places(report, folder)
         if "--retry-failed" not in problem:
             place = shlex.quote(str(folder))
@@ -110,6 +114,12 @@ def command(context: typer.Context, options: EvalOptions, json: JsonOption = Fal
         console.say(f"Error: {problem}")
     if code:
         raise typer.Exit(code)
+
+
+def _say_of_labels(notes: Sequence[str]) -> None:
+    """How many of the labels count, in lines of their own: the screen folds other notes."""
+    for note in notes:
+        console.say(f"labels: {note}")
 
 
 def _check(options: EvalOptions) -> None:

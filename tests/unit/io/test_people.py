@@ -215,6 +215,37 @@ def test_of_each_person_the_last_label_counts(book: LabelBook) -> None:
     ]
 
 
+def test_an_answer_beside_another_one_is_refused_with_both_ways_to_read_it(tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_text("query,answer,response,label\nHow many?,27 days,It is 30.,0\n", "utf-8")
+
+    with pytest.raises(DataError) as raised:
+        read_people(path)
+
+    message = str(raised.value)
+    assert "answer and response hold different answers" in message
+    assert "--field response=answer or --field response=response" in message
+
+
+def test_of_two_answers_that_which_the_user_names_is_judged(tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_text("query,answer,response,label\nHow many?,27 days,It is 30.,0\n", "utf-8")
+
+    (label,) = read_people(path, columns={"response": "response"})
+
+    assert label.answer == "It is 30."
+    assert label.value == 0.0
+
+
+def test_the_same_answer_under_two_names_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_text("query,answer,response,label\nHow many?,27 days,27 days,1\n", "utf-8")
+
+    (label,) = read_people(path)
+
+    assert label.answer == "27 days"
+
+
 def test_a_label_of_a_case_that_was_drawn_is_known_as_that(book: LabelBook) -> None:
     labels = book.of("support", KEY)
 
