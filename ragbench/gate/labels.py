@@ -242,6 +242,7 @@ def notes_of(book: LabelBook | None, runs: Sequence[RunScores]) -> Iterator[str]
             "they are of."
         )
 
+    yield from _one_sided_ratings(book)
     used, labels = _labels_of(runs)
     labelled_items = {label.item for label in book.labels if label.value is not None}
     total = len(labelled_items)
@@ -272,6 +273,26 @@ def notes_of(book: LabelBook | None, runs: Sequence[RunScores]) -> Iterator[str]
             f"{subject} of cases that nobody drew: corrected figures lean as the "
             "choice of these cases did. ragbench label draws them."
         )
+
+
+def _one_sided_ratings(book: LabelBook) -> Iterator[str]:
+    """Names the bounds on ratings by which all answers are right, or all wrong.
+
+    A bound beyond the end of the scale, such as ``>=6`` on ratings of 1 to 5, would otherwise print
+    0 % right without a word.
+    """
+    for metric, bound in book.bounds.items():
+        values = [
+            label.value
+            for label in book.labels
+            if label.metric == metric and label.value is not None
+        ]
+        if len(values) > 1 and len(set(values)) == 1:
+            side = "right" if values[0] else "wrong"
+            yield (
+                f"By {metric}{bound} all {len(values):,} rated answers are {side}: the number may "
+                "lie beyond the scale of the ratings."
+            )
 
 
 def words_notes(runs: Sequence[RunScores]) -> Iterator[str]:

@@ -508,9 +508,16 @@ ANY = "*"
 class LabelBook:
     """Labels, looked up by question, answer and contexts."""
 
-    def __init__(self, labels: Iterable[HumanLabel]) -> None:
-        """Files each label under its contexts, and under any contexts, as `ANY` asks for them."""
+    def __init__(
+        self, labels: Iterable[HumanLabel], bounds: Mapping[str, RatingBound] | None = None
+    ) -> None:
+        """Files each label under its contexts, and under any contexts, as `ANY` asks for them.
+
+        Args:
+            bounds: by metric, from which rating on an answer is right, where labels are ratings.
+        """
         self.labels = tuple(labels)
+        self.bounds = bounds or {}
         self._by_key: dict[tuple[str, Key], list[HumanLabel]] = {}
         for label in self.labels:
             question, answer, _ = label.key
@@ -530,6 +537,7 @@ class LabelBook:
                 ``--field`` names them.
         """
         labels: list[HumanLabel] = []
+        bounds: dict[str, RatingBound] = {}
         for file in map(str, files):
             metric, equals, path = file.rpartition("=")
             if not equals or Path(file).exists():
@@ -544,7 +552,9 @@ class LabelBook:
                     f"{metric}? Give each a file of its own"
                 )
             labels += [replace(label, metric=metric) for label in labels_of_file]
-        return cls(labels)
+            if bound is not None:
+                bounds[metric] = bound
+        return cls(labels, bounds)
 
     def of(self, metric: str, key: Key) -> list[HumanLabel]:
         """What people said of it, those included who passed it over.

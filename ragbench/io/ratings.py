@@ -42,6 +42,11 @@ class RatingBound(Record):
         """Whether an answer with this rating is right."""
         return rating <= self.number if self.low_is_right else rating >= self.number
 
+    def __str__(self) -> str:
+        """The bound as ``--labels`` has it, such as ``>=4``."""
+        sign = "<=" if self.low_is_right else ">="
+        return f"{sign}{self.number:g}"
+
 
 class RatingScale(Record):
     """The lowest and the highest rating of a column."""

@@ -129,6 +129,20 @@ def test_ratings_beside_recorded_answers_are_a_hint_and_never_guessed(ragbench: 
     assert "is 5, and answer_correct is at most 1" in refused.err
 
 
+@pytest.mark.parametrize(("bound", "side"), [(">=6", "wrong"), ("<=5", "right"), (">=1", "right")])
+def test_a_bound_beyond_the_scale_is_reported(ragbench: Ragbench, bound: str, side: str) -> None:
+    Path("rated.csv").write_text(
+        "question,reference,response,rating\nWhen is lunch?,At noon,At noon.,1\n"
+        "When is noon?,At 12,At 12.,5\n",
+        encoding="utf-8",
+    )
+
+    done = ragbench("eval", "rated.csv", "--labels", f"answer_correct{bound}=rated.csv")
+
+    note = f"labels: By answer_correct{bound} all 2 rated answers are {side}: the number may lie"
+    assert note in done.err
+
+
 def test_an_answer_whose_side_is_open_is_not_in_the_line(ragbench: Ragbench) -> None:
     Path("cases.csv").write_text("Frage,Antwort\nWann ist Mittag?,Um 12 Uhr\n", encoding="utf-8")
 
