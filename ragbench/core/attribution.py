@@ -251,6 +251,8 @@ class Attribution(Record):
     @property
     def explanation(self) -> str:
         """The case's cause in a sentence, and why its answer is right or wrong where that is known.
+
+        With a reason, the decider (a person, a judge or words) is named before it.
         """
         if not self.reason:
             return self.detail

@@ -43,9 +43,9 @@ class Step(Record):
 
     @property
     def acted(self) -> bool:
-        """Whether it changed anything for generation: chunks, their order or texts.
+        """Whether the operator of this step changed anything for generation.
 
-        New scores alone, with the same order, change nothing.
+        Chunks, their order or texts. New scores alone, with the same order, change nothing.
         """
         if self.rewrote or self.made or self.wrote_text:
             return True
@@ -55,13 +55,16 @@ class Step(Record):
 
     @property
     def dropped(self) -> tuple[str, ...]:
-        """Ids of the chunks that it removed, in their order."""
+        """Ids of the chunks that the operator of this step removed, in their order before it."""
         ids_after = {id_ for id_, _ in self.left}
         return tuple(id_ for id_, _ in self.given if id_ not in ids_after)
 
 
 def written_text(result: RetrievalResult[Any]) -> str | None:
-    """The text that a format operator wrote in place of the contexts; None when none did."""
+    """The text that a format operator wrote in place of the contexts; None when none did.
+
+    Generation is given this text then, and not the chunks.
+    """
     text: str | None = record_of(result, POST_RETRIEVE).get("text")
     return text
 
@@ -111,7 +114,11 @@ class ChunkLife(Record):
 
     @property
     def dropped_by(self) -> int | None:
-        """Position of the operator after which it is gone for good; None if generation got it."""
+        """Position of the operator after which the chunk is gone for good.
+
+        None if generation got it. Operators count from 0. A chunk that was dropped and came back
+        was not lost by that operator.
+        """
         if self.ranks[-1] is not None:
             return None
         # The ranks begin with retrieval, before the first operator: the last position with a rank
@@ -151,7 +158,10 @@ class Biography(Record):
     """By operator: what it reported about this case."""
 
     def lost_by(self, gold: GoldFate) -> str | None:
-        """Name of the operator that lost a gold context, as `step` gives it; None when none did."""
+        """Name of the operator that lost a gold context, as `step` gives it; None when none did.
+
+        A gold context is a text that holds the answer: who lost it is to be mended.
+        """
         if gold.lost_by is None:
             return None
         return self.step(gold.lost_by)
@@ -217,6 +227,10 @@ class OperatorTable(Record):
 
     @property
     def losers(self) -> Sequence[OperatorEffect]:
-        """The operators that lost gold contexts for good, the worst first."""
+        """The operators that lost gold contexts for good, the worst first.
+
+        A gold context is a text that holds the answer: reports warn of the operators that took it
+        away.
+        """
         losers = [effect for effect in self.operators if effect.lost_for_good]
         return sorted(losers, key=lambda effect: -effect.lost_for_good)

@@ -28,7 +28,7 @@ class Usage(Record):
     """False when the endpoint reported no tokens: then the numbers are 0 and mean nothing."""
 
     def __add__(self, other: Usage) -> Usage:
-        """The sum of two requests; it is reported only when both are."""
+        """The tokens of two requests together; reported only when the endpoint reported both."""
         return Usage(
             prompt_tokens=self.prompt_tokens + other.prompt_tokens,
             completion_tokens=self.completion_tokens + other.completion_tokens,
@@ -73,7 +73,10 @@ class Price(Record):
             raise ConfigError("the price of a million tokens must be a number of at least 0")
 
     def of(self, usage: Usage) -> Decimal:
-        """The cost of one request; also of the sum of several, if none has a long prompt."""
+        """The cost of one request, by its tokens.
+
+        It is right for the sum of several requests, too, if none of them has a long prompt.
+        """
         rate = self._rate(usage.prompt_tokens)
         cached_rate = rate.input if rate.cached_input is None else rate.cached_input
         cached = min(usage.cached_prompt_tokens, usage.prompt_tokens)
@@ -83,13 +86,20 @@ class Price(Record):
         return cost / _MILLION
 
     def at_most(self, *, prompt_tokens: int, completion_tokens: int) -> Decimal:
-        """The largest cost of a request: with the dearer input, and the longest possible answer."""
+        """The largest cost that a request can have, known before it is sent.
+
+        The whole prompt is at the dearer of the two input prices, and the answer as long as it may
+        be. A cap on costs reserves this sum.
+        """
         rate = self._rate(prompt_tokens)
         highest_input = max(rate.input, rate.cached_input or rate.input)
         return (prompt_tokens * highest_input + completion_tokens * rate.output) / _MILLION
 
     def _rate(self, prompt_tokens: int) -> Price | LongPrompt:
-        """The prices of a request whose prompt has so many tokens."""
+        """The prices of a request with so many tokens in its prompt.
+
+        Vendors may charge long ones more.
+        """
         if self.long_prompt is not None and prompt_tokens > self.long_prompt.above:
             return self.long_prompt
         return self
@@ -145,7 +155,7 @@ class ChatModel(Protocol):
 
     @property
     def name(self) -> str:
-        """The model's name, for reports."""
+        """The language model's name, for reports."""
         ...
 
     def complete(self, messages: Sequence[Message]) -> str:
@@ -159,7 +169,7 @@ class SamplingChat(ChatModel, Protocol):
 
     @property
     def temperature(self) -> float | None:
-        """0 when it always gives its likeliest answer; None when unknown."""
+        """The model's temperature: 0 if it always gives its likeliest answer; None when unknown."""
         ...
 
     def ask(self, messages: Sequence[Message], *, repeat: int = 0) -> Reply[str]:

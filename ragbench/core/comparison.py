@@ -32,7 +32,7 @@ class CaseKind(StrEnum):
 
     @property
     def heading(self) -> str:
-        """The heading of the list of such cases in a report."""
+        """The heading of a report's list of the cases of this kind."""
         return _HEADINGS.get(self, self.value.capitalize())
 
 
@@ -96,12 +96,12 @@ class Difference(Record):
 
     @property
     def cases_only_first(self) -> int:
-        """Cases that the first run measured, and the second one did not."""
+        """Number of cases that the first run measured, and the second one did not."""
         return self.left_out.get(self.second, 0)
 
     @property
     def cases_only_second(self) -> int:
-        """Cases that the second run measured, and the first one did not."""
+        """Number of cases that the second run measured, and the first one did not."""
         return self.left_out.get(self.first, 0)
 
 
@@ -119,15 +119,18 @@ class MetricComparison(Record):
     """Why there are no differences; None where there are."""
 
     def figure_of(self, mark: str) -> RunFigure:
-        """The figure of the run with a mark."""
+        """The metric's figure of the run with a mark, such as ``"a"``.
+
+        StopIteration without such a run.
+        """
         return next(figure for figure in self.figures if figure.run == mark)
 
     @property
     def scores(self) -> tuple[float | None, ...]:
-        """Each run's mean; of two runs over the cases that both measured, as their difference is.
+        """Each run's mean of the metric; of two runs over the cases that both measured.
 
-        A run alone may have measured other cases as well: its own mean, in its figure, is then of
-        more cases, and does not differ from the other run's by the difference.
+        So two means differ by exactly the difference that the same row shows. A run alone may have
+        measured other cases as well: its own mean, in its figure, is then of more cases.
         """
         if len(self.figures) == 2 and self.differences and self.differences[0].cases:
             return self.differences[0].before, self.differences[0].after
@@ -165,7 +168,7 @@ class IdChange(Record):
 
     @property
     def is_none(self) -> bool:
-        """Whether both have the same ids in the same order."""
+        """Whether the case has the same retrieved ids in the same order in both runs."""
         return not (self.gained or self.lost or self.moved)
 
 
@@ -253,7 +256,10 @@ class Comparison(Record):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """The comparison as Jupyter shows it: result, metrics, cases that went another way."""
+        """The comparison as Jupyter shows it: result, metrics, cases that went another way.
+
+        Jupyter finds this method by its name.
+        """
         # By name, as below: views import the records, and never the other way round.
         html: str = load_attribute("ragbench.views.notebook:comparison_html")(self)
         return html

@@ -21,7 +21,7 @@ IdT = TypeVar("IdT", bound=Hashable)
 
 
 def best_ranks(ids: Sequence[IdT]) -> dict[IdT, int]:
-    """The rank of each id, from 1; of an id that is there twice the better one."""
+    """The rank of each id in a ranking, from 1; of an id that is there twice the better rank."""
     ranks: dict[IdT, int] = {}
     for rank, id_ in enumerate(ids, start=1):
         ranks.setdefault(id_, rank)
@@ -50,9 +50,10 @@ def reciprocal_rank_scores(
 
 
 def min_max(scores: Sequence[float]) -> list[float]:
-    """Maps the lowest score to 0 and the highest to 1; equal scores all become 0.5.
+    """Maps the lowest score of a list to 0 and its highest to 1; equal scores all become 0.5.
 
-    Equal scores do not rank their chunks: 0.5 neither lifts nor sinks these among other lists.
+    Lists of different scales can be added up so. Equal scores do not rank their chunks: 0.5 neither
+    lifts nor sinks these among other lists.
     """
     if not scores:
         return []
@@ -99,7 +100,7 @@ lists of two chunks without any order, scores rise half of the time."""
 
 
 def rises(scores: Sequence[float]) -> bool | None:
-    """Whether scores rise from the first chunk to the last.
+    """Whether a retrieval's scores rise from the first chunk to the last, as distances do.
 
     None where all are the same, and where some rise and some fall.
     """
@@ -124,7 +125,10 @@ class ScoreOrders:
     mixed: int = 0
 
     def add(self, scores: Sequence[float]) -> None:
-        """Counts a list; one whose scores are all the same is not counted."""
+        """Counts the direction of one retrieval's scores.
+
+        Scores that are all the same have none.
+        """
         is_rising = rises(scores)
         if is_rising:
             self.rising += 1
@@ -134,7 +138,11 @@ class ScoreOrders:
             self.mixed += 1
 
     def note(self) -> str | None:
-        """A warning that the scores are distances, if nine of ten lists rise; else None."""
+        """A warning that a system's scores are distances, if nine of ten of its lists rise.
+
+        Else None. Operators would take the worst chunks for the best ones. The share is far above a
+        half, as lists of two chunks without any order rise half of the time.
+        """
         lists = self.rising + self.falling + self.mixed
         if not lists or self.rising < _SHARE_OF_DISTANCES * lists:
             return None

@@ -77,6 +77,7 @@ class Failure(Record):
         )
 
     def __str__(self) -> str:
+        """The failure in a line for readers: stage, type, message and the chain of causes."""
         text = f"{self.stage}: {self.type}: {self.message}"
         if self.cause:
             text += f" <- {self.cause}"
@@ -118,12 +119,12 @@ class Cell(Record):
 
     @classmethod
     def measured(cls, value: float) -> Cell:
-        """A cell with a value, the only kind that is averaged."""
+        """A cell of a case with a score, the only kind that is averaged."""
         return cls(status=Status.MEASURED, value=value)
 
     @classmethod
     def skipped(cls, reason: str) -> Cell:
-        """A cell whose metric does not apply to the case."""
+        """A cell of a case to which the metric does not apply, such as one without a reference."""
         return cls(status=Status.SKIPPED, reason=reason)
 
     @classmethod
@@ -133,17 +134,20 @@ class Cell(Record):
 
     @classmethod
     def unproved(cls, reason: str) -> Cell:
-        """A cell whose judge gave a verdict that none of its quotes proves."""
+        """A cell of a case on which the judge gave a verdict that none of its quotes proves."""
         return cls(status=Status.UNPROVED, reason=reason)
 
     @classmethod
     def failed(cls, failure: Failure) -> Cell:
-        """A cell whose metric, or a stage before it, failed."""
+        """A cell of a case for which the metric, or a stage before it, raised an error."""
         return cls(status=Status.FAILED, failure=failure)
 
 
 def _causes(error: BaseException) -> list[str]:
-    """The exceptions behind an error, the nearest first, each as ``Type: message``."""
+    """The exceptions behind an error, the nearest first, each as ``Type: message``.
+
+    Of more than eight, the rest is an ellipsis: a stored failure must not grow without end.
+    """
     causes: list[str] = []
     seen = {id(error)}  # a chain may lead back to an earlier exception
     cause = _cause_of(error)
@@ -167,7 +171,7 @@ def _cause_of(error: BaseException) -> BaseException | None:
 
 
 def _message(error: BaseException) -> str:
-    """The text of an error; of a class whose ``__str__`` raises, the name of what it raises."""
+    """The text of an error; of a class whose ``__str__`` raises, the name of that exception."""
     try:
         return str(error)
     except Exception as broken:  # noqa: BLE001  # a message that cannot be made must not end a run
@@ -175,9 +179,10 @@ def _message(error: BaseException) -> str:
 
 
 def _readable(text: str, longest: int = _LONGEST) -> str:
-    """A text as valid UTF-8 of bounded length: a message may quote broken text, or a document.
+    """A text of an error as it is stored: valid UTF-8, masked, and of bounded length.
 
-    Credentials are masked, before a cut could leave half of one.
+    A message may quote broken text, or a whole document. Credentials are masked before the cut,
+    which could leave half of one.
     """
     text = mask_text(text)
     if len(text) > longest:
@@ -202,7 +207,7 @@ class Quote(Record):
 
     @property
     def is_fabricated(self) -> bool:
-        """Whether no context contains it: the judge has invented it."""
+        """Whether no context contains the quote: the judge has invented it."""
         return self.context is None
 
 
@@ -234,7 +239,10 @@ reason."""
 
 
 def verdict_reason(judgements: Sequence[Judgement]) -> str:
-    """Why the first judge of a whole answer says what it says; empty where none gives a reason."""
+    """The reason that the first judge of a whole answer gave for its verdict; empty without one.
+
+    Judges of single claims give none for the answer as a whole.
+    """
     for judgement in judgements:
         for step in judgement.steps:
             if step.asked in ANSWER_VERDICTS:
@@ -262,7 +270,10 @@ class JudgedCell(Record):
 
     @property
     def values(self) -> tuple[float, ...]:
-        """The values of the judgements that gave one."""
+        """The scores of the judgements that gave one, of all judges and repetitions.
+
+        Their spread shows how steady the judge is.
+        """
         values: list[float] = []
         for judgement in self.judgements:
             cell = judgement.cell
@@ -279,17 +290,23 @@ class Repeats(Record):
 
     @property
     def values(self) -> tuple[float | None, ...]:
-        """The values, in the same order; None where none was measured."""
+        """The case's score in each repetition, the oldest first; None where none was measured."""
         return tuple(None if cell is None else cell.value for cell in self.cells)
 
     @property
     def coverage(self) -> tuple[float | None, ...]:
-        """1 where it was measured, 0 where not; None where the metric did not apply."""
+        """For each repetition, 1 where the case was measured, and 0 where it was not.
+
+        None where the metric did not apply, or the case was not asked.
+        """
         return tuple(map(coverage_of, self.cells))
 
     @property
     def mean(self) -> Cell:
-        """A cell with the mean of the measured values; without any, the newest cell."""
+        """A cell with the mean of the repetitions' measured scores.
+
+        Without any, the newest cell.
+        """
         values = [value for value in self.values if value is not None]
         if not values:
             for cell in reversed(self.cells):
@@ -302,7 +319,10 @@ class Repeats(Record):
 
 
 def coverage_of(cell: Cell | None) -> float | None:
-    """1 for a measured cell, 0 for one that is not; None where the metric did not apply."""
+    """1 for a measured cell, and 0 for one that abstained, failed or is unproved.
+
+    None where the metric did not apply: such a case is in no share of measured ones.
+    """
     if cell is None or cell.status is Status.SKIPPED:
         return None
     return float(cell.status is Status.MEASURED)

@@ -35,7 +35,7 @@ class Reading:
     __slots__ = ("_refusal",)
 
     def __init__(self, refusal: Callable[[Exception], Exception]) -> None:
-        """Takes the function that makes the reader's error of what was raised."""
+        """Takes the function that makes the reader's own error of any error that was raised."""
         self._refusal = refusal
 
     def __enter__(self) -> None:
@@ -47,14 +47,20 @@ class Reading:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        """Raises the reader's own error in place of one that a library raised in this context.
+
+        Errors that are in words for the file's owner pass, and so does an interrupt from the
+        keyboard.
+        """
         if isinstance(error, Exception) and not is_in_words(error):
             raise self._refusal(error) from error
 
 
 def is_in_words(error: Exception) -> bool:
-    """Whether an error says already what is wrong with a file, and what to do.
+    """Whether an error already has the reason that a file is wrong, in words for its owner.
 
-    What breaks the interface of a RAG is none of these: in a file, it is a damaged record.
+    Such an error passes as it is; others are reworded. An `InterfaceError`, which breaks the
+    interface of a RAG, is none of these: in a file, it is a damaged record.
     """
     if isinstance(error, InterfaceError):  # a kind of RagbenchError
         return False
@@ -88,7 +94,11 @@ def is_of_the_system(error: Exception) -> bool:
 
 
 def words_of(error: Exception) -> str:
-    """Why a file cannot be read, in words for its owner, who knows the file and not its parser."""
+    """Why a file cannot be read, in words for its owner, who knows the file and not its parser.
+
+    Args:
+        error: of any library; its message is cut and made safe to print.
+    """
     from ragbench.safe_text import shown_line  # most files are in order
 
     text = str(error)

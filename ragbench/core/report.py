@@ -181,10 +181,11 @@ _DERIVED_FROM_WORDS = "right"
 
 
 def has_known_level(metric: str) -> bool:
-    """Whether the interval of a metric's mean is one of what it measures.
+    """Whether an interval of a metric's mean holds the true value, so that reports show it.
 
-    Words rank answers, and the share of right ones that people find is elsewhere by up to .4: an
-    interval of the sample's error alone would claim to know it. Labels correct the mean.
+    Not of metrics by words: words rank answers, and the share of right ones that people find is
+    elsewhere by up to .4. An interval of the sample's error alone would claim to know it. Labels
+    correct the mean.
     """
     return metric not in (WORDS_RIGHT, _DERIVED_FROM_WORDS)
 
@@ -250,9 +251,10 @@ class Summary(Counted):
 
     @property
     def decided_by(self) -> str:
-        """What decided whether answers are right, and chunks relevant; empty where nothing had to.
+        """The way in which answers were called right, or chunks relevant.
 
-        Chunks are relevant by their own id or text, unless their document decided.
+        Document, labels, judge, words. Empty where neither had to be decided. Chunks are relevant
+        by their own id or text, unless their document decided.
         """
         if self.by_document:
             return "document"
@@ -405,7 +407,7 @@ class CaseRow:
     def story(self) -> CaseStory | None:
         """The case at every hop, from its question to its answer; None when unknown.
 
-        It is made anew at each call.
+        A story takes long, so it is made when it is read, and anew at each call.
         """
         if self.tell is None:
             return None
@@ -479,7 +481,11 @@ _MAIN = (
 
 
 def main_metric(metrics: Sequence[Metric]) -> int | None:
-    """The position of the metric that cases are ordered by if none is named; None without one."""
+    """The position of the metric that cases are ordered by if none is named.
+
+    It is the first of a fixed list, in which metrics of answers come first; None if the run
+    measures none of that list.
+    """
     names = [metric.name for metric in metrics]
     for name in _MAIN:
         if name in names:
@@ -497,7 +503,10 @@ def badness(value: float | None, metric: Metric | None) -> tuple[bool, float]:
 
 
 def _no_cases(*_: object) -> Iterator[Any]:
-    """The default of a report that is built without a run's folder, as tests do."""
+    """No cases: the default of a report that is built without a run's folder, as tests do.
+
+    It takes any arguments, as it replaces functions with different ones.
+    """
     return iter(())
 
 
@@ -565,7 +574,10 @@ class Report(Record):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """The report as Jupyter shows it: headline, causes, metrics and the worst cases."""
+        """The report as Jupyter shows it: headline, causes, metrics and the worst cases.
+
+        Jupyter finds this method by its name.
+        """
         # By name, as below: views import the records, and never the other way round.
         html: str = load_attribute("ragbench.views.notebook:report_html")(self)
         return html

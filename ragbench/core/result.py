@@ -34,7 +34,10 @@ class _Result:
     __slots__ = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields that are known, by name, as they are: nothing is copied or converted."""
+        """The result's known fields by name, with the values as they are: nothing is copied.
+
+        Fields that are None are left out. `from_mapping` builds an equal result of it.
+        """
         values: dict[str, Any] = {}
         for field in fields(cast("Any", self)):
             value = getattr(self, field.name)
@@ -115,7 +118,14 @@ context_metadata=None, metadata=None)
 
     @staticmethod
     def _mapping_per_context(metadata: Sequence[object], size: int) -> list[Mapping[str, Any]]:
-        """The mappings of a list that was given as metadata, checked; None becomes an empty one."""
+        """The mappings, one per context, of a list that a system gave as metadata.
+
+        Old systems do so. None in the list becomes an empty mapping; raises where the list does not
+        fit.
+
+        Args:
+            size: number of contexts.
+        """
         mappings: list[Mapping[str, Any]] = []
         for position, entry in enumerate(metadata):
             if entry is None:
@@ -136,10 +146,14 @@ context_metadata=None, metadata=None)
 
     @property
     def is_ids_alone(self) -> bool:
-        """Whether its chunks have ids and none has a text: their texts are not known."""
+        """Whether the retrieval's chunks have ids and none has a text: their texts are not known.
+
+        Metrics that read texts are skipped then, instead of judging empty ones.
+        """
         return self.context_ids is not None and bool(self.contexts) and not any(self.contexts)
 
     def __len__(self) -> int:
+        """The number of retrieved contexts."""
         return len(self.contexts)
 
     def __bool__(self) -> bool:
@@ -147,7 +161,10 @@ context_metadata=None, metadata=None)
         return True
 
     def to_chunks(self) -> list[Chunk]:
-        """The contexts as chunks; without ids, a chunk's id is its position, from ``"0"``."""
+        """The retrieval's contexts as chunks, which operators take.
+
+        Without ids, a chunk's id is its position, from ``"0"``.
+        """
         chunks: list[Chunk] = []
         for position, text in enumerate(self.contexts):
             chunk = Chunk(
@@ -163,7 +180,7 @@ context_metadata=None, metadata=None)
     def from_chunks(
         chunks: Sequence[Chunk], *, metadata: _NewMetaT | None = None
     ) -> RetrievalResult[_NewMetaT]:
-        """A result of chunks, best first. It has scores only when every chunk has one."""
+        """A retrieval of these chunks, best first; it has scores only when every chunk has one."""
         scores = [chunk.score for chunk in chunks if chunk.score is not None]
         return RetrievalResult(
             [chunk.text for chunk in chunks],
@@ -216,14 +233,14 @@ class GenerationResult(_Result, Generic[MetaT]):
 
     @property
     def candidates(self) -> Sequence[str]:
-        """``multi_responses``, or the response alone."""
+        """All answers that the system offers: ``multi_responses``, or the response alone."""
         if self.multi_responses:
             return self.multi_responses
         return (self.response,)
 
 
 def _refuse(self: object, name: str, value: object) -> None:
-    """``__setattr__`` of both results: they are frozen."""
+    """Raises for any assignment to a result: it is the ``__setattr__`` of both frozen results."""
     raise FrozenInstanceError(f"cannot assign to field '{name}'")
 
 
@@ -234,7 +251,7 @@ for _class in (RetrievalResult, GenerationResult):
 
 
 def _check_confidence(value: Any) -> None:
-    """Refuses a value outside [0, 1], or of a type that cannot be compared with numbers."""
+    """Refuses a confidence outside [0, 1], or of a type that cannot be compared with numbers."""
     try:
         is_share = bool(0.0 <= value <= 1.0)  # false for NaN, too
     except (TypeError, ValueError):
@@ -244,7 +261,11 @@ def _check_confidence(value: Any) -> None:
 
 
 def _check_sequence(name: str, value: object, size: int | None = None) -> None:
-    """Refuses a value that is no sequence (a text or an array is none), or of another size."""
+    """Refuses a field of a result that is no list, or has another length than the contexts.
+
+    A text or an array is no list here. It is on the way of every result, so the cheap check is
+    first.
+    """
     # list and tuple are checked first: an abstract Sequence check costs ten times as much.
     if not isinstance(value, (list, tuple)):
         is_text = isinstance(value, (str, bytes))
@@ -257,7 +278,7 @@ def _check_sequence(name: str, value: object, size: int | None = None) -> None:
 
 
 def kind_of(value: object) -> str:
-    """The kind of a value as messages write it: ``None``, ``a list``, ``a str``."""
+    """The kind of a value as error messages call it: ``None``, ``a list``, ``a str``."""
     if value is None:
         return "None"
     return f"a {type(value).__name__}"

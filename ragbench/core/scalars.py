@@ -35,7 +35,10 @@ def plain_scalar(value: Any) -> Any:
 
 
 def plain_number(value: Any) -> Any:
-    """The same, with a `Decimal` as the int or float that it is."""
+    """A single value as `plain_scalar` gives it, with a `Decimal` as the int or float that it is.
+
+    Databases give numbers as `Decimal`, which JSON has no form for.
+    """
     value = plain_scalar(value)
     if not isinstance(value, Decimal):
         return value

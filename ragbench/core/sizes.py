@@ -41,15 +41,19 @@ def size_text(size: int) -> str:
 
 
 def record_limit() -> int:
-    """Bytes of the longest record that is read: a line, a cell, an answer over HTTP."""
+    """Bytes of the longest record that is read: a line, a cell, an answer over HTTP.
+
+    The option ``--max-record`` sets the variable. The default of 64 MB is far above any record that
+    a person made, and keeps a damaged file from filling the memory.
+    """
     return size_of(os.environ.get(RECORD_VARIABLE) or "64MB")
 
 
 def long_record(subject: str, limit: int) -> str:
-    """What is said of a record that is too long.
+    """The message about a record that is longer than the limit, with the way to allow more.
 
     Args:
-        subject: what the sentence calls it, such as ``the line``.
+        subject: the record's name in the sentence, such as ``the line``.
     """
     return (
         f"{subject} is longer than {size_text(limit)}, the limit for one record. Where that is "

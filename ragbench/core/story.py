@@ -110,7 +110,7 @@ class ExpectationStory(Record):
 
     @property
     def sentence(self) -> str:
-        """The expectation in words, with the reason in brackets."""
+        """The expectation in words; of a source, with whether it was retrieved or cited."""
         if self.reason:
             return f"{self.text} ({self.reason})"
         return self.text

@@ -53,7 +53,10 @@ class Trace(Record):
 
     @property
     def stages(self) -> list[tuple[str, Outcome[Any]]]:
-        """The stages that the case went through, in order, each with its outcome."""
+        """The stages that the case went through, in order, each with its outcome.
+
+        The names are those of journals and reports: ``"retrieve"``, ``"generate"`` ...
+        """
         stages: list[tuple[str, Outcome[Any]]] = []
         for stage, field_name in STAGES.items():
             outcome = getattr(self, field_name)
@@ -72,7 +75,7 @@ class Entry(Record):
 
     @property
     def id(self) -> str:
-        """The id of the case."""
+        """The id of the entry's case."""
         return self.case.id
 
 
@@ -110,7 +113,11 @@ class RunCase:
 
     @property
     def trace(self) -> Trace:
-        """The case with its outcomes; only once retrieval and generation are settled."""
+        """The case with its outcomes, as metrics read it.
+
+        Only once retrieval and generation are settled. Made once: a later outcome does not get into
+        it.
+        """
         if self._trace is None:
             outcomes: dict[str, Any] = {}
             for stage, stage_outcome in self.settled.items():
@@ -156,7 +163,10 @@ class SampleRow(Record):
     """The query's length class, such as ``"short"``."""
 
     def as_mapping(self) -> dict[str, Any]:
-        """All twelve fields by name, in order; the values are the row's own objects."""
+        """All twelve fields of the sample by name, in order; the values are the row's own objects.
+
+        Names and order are those of RAGAS, and of exported tables.
+        """
         return structs.asdict(self)
 
 
@@ -201,21 +211,30 @@ def sample_row(trace: Trace) -> SampleRow:
 
 
 def reference_ids(case: Case) -> Sequence[str] | None:
-    """The case's reference ids; without any, the ids with a grade above 0."""
+    """The ids of the chunks or documents that hold the answer, as RAGAS calls them reference ids.
+
+    Without such ids, those with a grade above 0; None when neither is known.
+    """
     if case.reference_context_ids is not None or case.grades is None:
         return case.reference_context_ids
     return list(case.relevant_ids)
 
 
 def _text(value: object) -> str | None:
-    """A field of the dataset if it is a text; RAGAS refuses anything else."""
+    """A field of the case's record for RAGAS if it is a text, else None.
+
+    RAGAS refuses other kinds.
+    """
     if isinstance(value, str):
         return value
     return None
 
 
 def _rubrics(value: object) -> Mapping[str, str] | None:
-    """A field of the dataset if it is what RAGAS calls rubrics: a mapping of texts to texts."""
+    """A field of the case's record if it is what RAGAS calls rubrics, else None.
+
+    Rubrics map the name of each grade to its meaning, both texts; RAGAS refuses anything else.
+    """
     if not isinstance(value, Mapping):
         return None
     for grade, meaning in cast("Mapping[object, object]", value).items():
