@@ -85,7 +85,10 @@ class OwnConfig:
     """
 
     def __get__(self, rag: object | None, owner: type) -> RAGConfig:
-        """Makes the configuration at the first access; later ones find it in the instance."""
+        """Makes an object's own configuration at the first access.
+
+        Later ones find it in the object.
+        """
         if rag is None:
             # A dataclass with a field `config` would take anything else for the field's default.
             raise AttributeError(f"'config' belongs to instances of {owner.__name__}")
@@ -120,13 +123,20 @@ class RAGBase(Generic[MetaT]):
         config = OwnConfig()
 
     def __init__(self, config: RAGConfig | None = None) -> None:
-        """Keeps the configuration; subclasses need not call this, see `OwnConfig`."""
+        """Keeps the RAG's configuration, by default an empty one; a subclass need not call this."""
         self.config = RAGConfig() if config is None else config
 
     def __init_subclass__(
         cls, *, families: Iterable[str] | None = None, abstract: bool = False, **kwargs: Any
     ) -> None:
-        """Works out which method stands in for which, and refuses a class that can do nothing."""
+        """Works out which method of a RAG's class stands in for which, when the class is made.
+
+        Refuses a class that could do nothing, or whose coroutines would never be awaited.
+
+        Args:
+            families: what the class does, ``"retrieval"`` or ``"generation"``; by default both.
+            abstract: whether it is only a base for other classes, and is not checked.
+        """
         super().__init_subclass__(**kwargs)
         if families is not None:
             cls.families = known_families(cls, families)
