@@ -57,7 +57,7 @@ class Texts(Protocol):
         ...
 
     def marks(self) -> Integers:
-        """Two numbers per case that stand for its retrieved ids and for its answer.
+        """Two numbers per case in place of its retrieved ids and of its answer.
 
         Two cases with equal numbers have the same ids, or the same answer: a comparison of runs so
         finds the changed cases without reading their texts.

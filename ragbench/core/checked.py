@@ -46,7 +46,7 @@ class Checked:
 
 
 def refuse(*problems: str | None) -> None:
-    """Raises one `ConfigError` with all of these problems, a line each; None stands for no problem.
+    """Raises one `ConfigError` with all of these problems, a line each; None is no problem.
 
     With problems of nothing but None it returns. So users see every mistake in their settings at
     once.

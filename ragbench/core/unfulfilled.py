@@ -83,7 +83,7 @@ def unfulfilled(
 def _unfulfilled_case(row: CaseRow, held_in_baseline: Collection[str]) -> UnfulfilledCase:
     """The case with those of its expectations that its answer does not fulfil.
 
-    A case that failed in other repetitions only gets a sentence that says so.
+    A case that failed in other repetitions only gets a sentence about that.
 
     Args:
         held_in_baseline: the texts of the expectations that the baseline's answer fulfils.

@@ -41,7 +41,7 @@ class RankedChunk(Record):
 
 
 def as_query(query: Query | str) -> Query:
-    """A question as post-retrieval sees it."""
+    """A question as operators see it: a bare text has no embedding and no time."""
     if isinstance(query, str):
         return Query(text=query)
     return query
@@ -50,7 +50,8 @@ def as_query(query: Query | str) -> Query:
 def ranked(chunks: Sequence[Chunk | RankedChunk]) -> list[RankedChunk]:
     """Retrieval's chunks as they enter post-retrieval: in the order given, ranks from 1.
 
-    Chunks that have entered it already stay as they are.
+    Each keeps its score and place from retrieval, so that a report can show how it moved. Chunks
+    that have entered already stay as they are.
     """
     entries: list[RankedChunk] = []
     for rank, chunk in enumerate(chunks, start=1):
@@ -95,11 +96,11 @@ class Operator(Protocol):
 
     @property
     def name(self) -> str:
-        """How results and settings name it, such as ``filter.top_k``."""
+        """The operator's name in results and settings, such as ``filter.top_k``."""
         ...
 
     def apply(self, context: OperatorInput) -> OperatorOutput | Sequence[RankedChunk]:
-        """Does the step.
+        """Does the operator's step between retrieval and generation.
 
         What it returns is the chunks that are left, in their new order: a sequence, or an
         `OperatorOutput` where there is more to say.
@@ -112,7 +113,7 @@ class Operator(Protocol):
 
 
 def in_order(chunks: Iterable[RankedChunk]) -> tuple[RankedChunk, ...]:
-    """The chunks with ranks from 1 in the order given."""
+    """The chunks in their order with new ranks from 1, after some were dropped, added or moved."""
     entries: list[RankedChunk] = []
     for rank, entry in enumerate(chunks, start=1):
         if entry.rank != rank:

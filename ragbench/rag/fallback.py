@@ -156,7 +156,7 @@ class Route(Record):
 
 
 def routes_of(cls: type, implemented: frozenset[str]) -> dict[str, Route]:
-    """For each method of the interface that a class has not written: the method that stands in.
+    """For each method of the interface that a class has not written: the substitute for it.
 
     Worked out once for a class, and not at each call.
 

@@ -129,7 +129,7 @@ class RAGBase(Generic[MetaT]):
     def __init_subclass__(
         cls, *, families: Iterable[str] | None = None, abstract: bool = False, **kwargs: Any
     ) -> None:
-        """Works out which method of a RAG's class stands in for which, when the class is made.
+        """Works out the substitute of each method of a RAG's class, when the class is made.
 
         Refuses a class that could do nothing, or whose coroutines would never be awaited.
 

@@ -350,7 +350,7 @@ def _context_rank(body: Body, leaf: Leaf) -> tuple[int, int, int]:
 
 
 def _ids_and_scores_beside(body: Body, leaves: Sequence[Leaf], contexts: Leaf) -> list[str]:
-    """Lines of ``--take`` for the ids and scores that stand beside the contexts in a response.
+    """Lines of ``--take`` for the ids and scores beside the contexts in a response.
 
     A column counts only where it has a value for each context: else ids would be of other ones.
     """

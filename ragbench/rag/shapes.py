@@ -128,7 +128,7 @@ def _from_items(items: Sequence[_Item]) -> RetrievalResult[Any]:
 
 
 def _item_of_document(value: object, position: int, where: str) -> _Item:
-    """One document of a foreign retrieval, whose score may stand beside it.
+    """One document of a foreign retrieval, whose score may be beside it.
 
     That is in a pair, or in LlamaIndex' wrapper. A score beside the document wins over one within
     it: it is that of this query.
