@@ -166,8 +166,8 @@ class Neighbours(Checked):
 def _reading_order(chunk: Chunk, part: Chunk) -> tuple[int, bool, int]:
     """A key that sorts a chunk and its neighbours as a reader would read them.
 
-    First the parts that are known to come before the chunk in its document, then the chunk itself, then the
-    rest of its document, and at last other documents.
+    First the parts that are known to come before the chunk in its document, then the chunk itself,
+    then the rest of its document, and at last other documents.
 
     Args:
         chunk: the chunk in the middle.
