@@ -296,7 +296,10 @@ class AnswerCounts(Record):
 
     @property
     def answers(self) -> int:
-        """The number of answers that people, a judge or words compared with the right answer."""
+        """The number of answers that people, a judge or words compared with the right answer.
+
+        If it equals one of the three, that one decided all, and a report names it once.
+        """
         return self.by_label + self.by_judge + self.by_words
 
 

@@ -43,9 +43,10 @@ class Step(Record):
 
     @property
     def acted(self) -> bool:
-        """Whether the operator of this step changed anything for generation.
+        """Whether the operator of this step changed chunks, their order or their texts.
 
-        Chunks, their order or texts. New scores alone, with the same order, change nothing.
+        New scores alone, with the same order, change nothing for generation: reports call such a
+        step idle.
         """
         if self.rewrote or self.made or self.wrote_text:
             return True
@@ -55,7 +56,10 @@ class Step(Record):
 
     @property
     def dropped(self) -> tuple[str, ...]:
-        """Ids of the chunks that the operator of this step removed, in their order before it."""
+        """Ids of the chunks that the operator of this step removed, in their order before it.
+
+        Each may have held the answer: reports show by it which operator took what away.
+        """
         ids_after = {id_ for id_, _ in self.left}
         return tuple(id_ for id_, _ in self.given if id_ not in ids_after)
 
@@ -70,7 +74,10 @@ def written_text(result: RetrievalResult[Any]) -> str | None:
 
 
 def steps_of(result: RetrievalResult[Any]) -> tuple[Step, ...]:
-    """The steps of the operators, in order, read from a post-retrieval result."""
+    """The steps of the operators, in order, read from a post-retrieval result.
+
+    A stored step leaves out what the step before it has; here each step is whole again.
+    """
     record = record_of(result, POST_RETRIEVE)
     steps: list[Step] = []
     # A stored step has no "given", which is what the step before it left, and no "left" where the
@@ -114,10 +121,10 @@ class ChunkLife(Record):
 
     @property
     def dropped_by(self) -> int | None:
-        """Position of the operator after which the chunk is gone for good.
+        """Position of the operator after which the chunk is gone; None if generation got the chunk.
 
-        None if generation got it. Operators count from 0. A chunk that was dropped and came back
-        was not lost by that operator.
+        Operators count from 0. A chunk that was dropped and came back was not lost by that
+        operator.
         """
         if self.ranks[-1] is not None:
             return None
@@ -170,6 +177,7 @@ class Biography(Record):
         """The name of the operator at a position, from 0.
 
         If others share the name, with its number: ``"rerank (step 2)"``.
+        Operators are named so in reports, where a stage may have one twice.
         """
         name = self.operators[position]
         if self.operators.count(name) == 1:

@@ -29,7 +29,10 @@ HISTORY = frozenset({"history", "histories", "chat_history", "conversation_histo
 
 
 def parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
-    """A function's parameters; None where it has no signature, as some functions in C."""
+    """A function's parameters; None where it has no signature, as some functions in C.
+
+    Adapters look there for the way in which a user's function takes ``top_k``, contexts or history.
+    """
     try:
         return list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
@@ -240,9 +243,9 @@ class LoopThread:
     def silence(self) -> float:
         """Seconds for which the loop has not answered, since this was first called.
 
-        0 on the first call. Each call asks the loop for a turn, unless the last one is still open.
-        A long silence means that a coroutine blocks the loop, and that everything else in it waits.
-        To be called from one thread.
+        It is 0 on the first call. Each call asks the loop for a turn, unless the last one is still
+        open. A long silence means that a coroutine blocks the loop, and that everything else in it
+        waits. To be called from one thread.
         """
         now = time.monotonic()
         if self._asked_at is None:
@@ -287,7 +290,10 @@ class LoopThread:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def leave(self, work: Coroutine[Any, Any, object]) -> None:
-        """Starts a coroutine without waiting for it, from any thread, the loop's own included."""
+        """Starts a coroutine without waiting for it, from any thread, the loop's own included.
+
+        For clean-up, such as closing a connection, whose end is of no interest.
+        """
         asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def run(self, work: Coroutine[Any, Any, ValueT]) -> ValueT:

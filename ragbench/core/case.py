@@ -68,7 +68,10 @@ class Expectation(Record):
 
     @property
     def sentence(self) -> str:
-        """The expectation in words for a report: ``must not contain "refund"``."""
+        """The expectation in words for a report: ``must not contain "refund"``.
+
+        A change of the words changes reports only.
+        """
         verb = self.kind.label
         if self.negated:
             verb = verb.replace("must", "must not", 1)
@@ -117,7 +120,10 @@ class Case(Record):
 
     @property
     def references(self) -> tuple[str, ...]:
-        """Every right answer to the question, the main one first; empty when none is known."""
+        """Every right answer to the question, the main one first; empty when none is known.
+
+        Metrics of answers compare with each, and the best match counts.
+        """
         if self.reference is None:
             return tuple(self.alternative_references)  # users may build a case with a list
         return (self.reference, *self.alternative_references)
@@ -169,10 +175,9 @@ class Case(Record):
 
     @property
     def messages(self) -> list[dict[str, str]]:
-        """The messages before the question, as a RAG is given them.
+        """The messages before the question in the form in which a RAG takes them.
 
-        Only the user's and the assistant's. Other speakers are left out: the roles are those that
-        chat models know.
+        Only the user's and the assistant's are there: chat models know no other roles.
         """
         messages: list[dict[str, str]] = []
         for turn in self.history:
@@ -210,9 +215,9 @@ class Case(Record):
 
     @property
     def needs_all(self) -> bool:
-        """Whether the question can only be answered with all gold contexts: ``needs.
+        """Whether the record declares that the question needs all of its gold contexts.
 
-        All`` in its record. Then one missing gold context is enough for a wrong answer to be the
-        fault of retrieval.
+        It does so by ``needs: all``. Then one missing gold context is enough for a wrong answer to
+        be the fault of retrieval.
         """
         return self.metadata.get("needs") == "all"

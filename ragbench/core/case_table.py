@@ -65,7 +65,10 @@ class Texts(Protocol):
         ...
 
     def at(self, places: Sequence[int]) -> Texts:
-        """The same texts for a table of only the cases at these places, in this order."""
+        """The same texts for a table of only the cases at these places, in this order.
+
+        A table with some of its cases keeps its texts so, still unread.
+        """
         ...
 
 
@@ -92,7 +95,10 @@ class ScoredCase(Record):
     """Digests of question, answer and contexts; None without a file of labels."""
 
     def value(self, metric: str) -> float | None:
-        """The case's value by a metric; None where the case was not measured by it."""
+        """The case's value by a metric; None where the case was not measured by it.
+
+        A missing value is never 0: the case is then in no mean.
+        """
         cell = self.scores.get(metric)
         return None if cell is None else cell.value
 
@@ -204,7 +210,10 @@ class Cells(Record, eq=False):
 
     @property
     def values(self) -> Floats:
-        """The metric's value by case, NaN where a case has none."""
+        """The metric's value by case, NaN where a case has none.
+
+        The values are stored once each, and put in the order of the cases here.
+        """
         values: Floats = self.distinct[self.value_places]
         return values
 
@@ -230,16 +239,20 @@ class Cells(Record, eq=False):
         return self[place] or Cell.skipped("")
 
     def has(self, status: Status) -> NDArray[np.bool_]:
-        """By case: whether its cell has this status, such as failed."""
+        """By case: whether its cell has this status, such as failed.
+
+        It counts and selects cases by how the metric ended for them.
+        """
         has_status: NDArray[np.bool_] = self.states == _CODES[status]
         return has_status
 
     @property
     def coverage(self) -> Floats:
-        """By case: the share of its repetitions that are measured.
+        """The share of each case's repetitions that are measured.
 
-        NaN where the metric does not apply. Repetitions to which the metric did not apply are not
-        counted. A case that was asked once has 0 or 1.
+        NaN where the metric does not apply to the case. Repetitions to which it did not apply are
+        not counted. A case that was asked once has 0 or 1. The gate tests by it whether a system
+        answers less.
         """
         applies = (self.states != _NO_CELL) & ~self.has(Status.SKIPPED)
         shares = np.where(applies, self.has(Status.MEASURED).astype(float), np.nan)
@@ -251,11 +264,18 @@ class Cells(Record, eq=False):
         return shares
 
     def asked(self, place: int) -> Repeats:
-        """The repetitions of the case at a place; a single one where it was asked once."""
+        """The repetitions of the case at a place; a single one where it was asked once.
+
+        So callers treat cases that were asked once and several times alike.
+        """
         return self.repeats.get(place) or Repeats(cells=(self[place],))
 
     def take(self, places: Integers) -> Cells:
-        """The cells of the cases at these places only, in this order."""
+        """The cells of the cases at these places only, in this order.
+
+        Values and reasons stay as they are, and only the places of the cases change: no value is
+        copied.
+        """
         repeats: dict[int, Repeats] = {}
         if self.repeats:
             for place, old_place in enumerate(places.tolist()):
@@ -331,7 +351,10 @@ class CaseTable:
         )
 
     def __len__(self) -> int:
-        """The number of cases."""
+        """The number of cases.
+
+        All columns have as many values.
+        """
         return len(self.ids)
 
     def __eq__(self, other: object) -> bool:
@@ -348,7 +371,7 @@ class CaseTable:
     def __getitem__(self, place: int) -> ScoredCase:
         """The case at a place, made of the columns.
 
-        A metric that does not apply to it has no score.
+        A metric that does not apply to the case has no score in it.
         """
         scores: dict[str, Cell] = {}
         repeats: dict[str, Repeats] = {}
@@ -368,10 +391,7 @@ class CaseTable:
         )
 
     def fact(self, name: str) -> Sequence[Any]:
-        """The column of a field of `ScoredCase`, such as ``tags``, by its name.
-
-        Empty where no case has it.
-        """
+        """The column of one field of `ScoredCase`, such as ``tags``; empty where no case has it."""
         return self.facts.get(name, ())
 
     def texts_of(self, places: Iterable[int]) -> Iterator[CaseTexts]:
@@ -385,10 +405,9 @@ class CaseTable:
         return self.texts.of(places)
 
     def places(self, ids: Sequence[str]) -> Integers:
-        """The place in this table of each of these case ids.
+        """The place in this table of each of some case ids; -1 for an id that is not there.
 
-        -1 for an id that the table does not have. The same ids in the same order, as two runs on
-        one dataset have them, need no look-up.
+        The same ids in the same order, as two runs on one dataset have them, need no look-up.
         """
         if ids is self.ids or ids == self.ids:
             return np.arange(len(ids))
@@ -397,7 +416,10 @@ class CaseTable:
         return np.array([self._places.get(id_, -1) for id_ in ids], np.int64)
 
     def take(self, places: Integers) -> CaseTable:
-        """The table of only the cases at these places, in this order."""
+        """The table of only the cases at these places, in this order.
+
+        A comparison cuts both runs to their common cases so.
+        """
         order: list[int] = places.tolist()
         facts: dict[str, list[Any]] = {}
         for name, column in self.facts.items():

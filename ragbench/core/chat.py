@@ -28,7 +28,10 @@ class Usage(Record):
     """False when the endpoint reported no tokens: then the numbers are 0 and mean nothing."""
 
     def __add__(self, other: Usage) -> Usage:
-        """The tokens of two requests together; reported only when the endpoint reported both."""
+        """The tokens of two requests together; reported only when the endpoint reported both.
+
+        Without that, the numbers of one would pass for those of both.
+        """
         return Usage(
             prompt_tokens=self.prompt_tokens + other.prompt_tokens,
             completion_tokens=self.completion_tokens + other.completion_tokens,
@@ -96,10 +99,7 @@ class Price(Record):
         return (prompt_tokens * highest_input + completion_tokens * rate.output) / _MILLION
 
     def _rate(self, prompt_tokens: int) -> Price | LongPrompt:
-        """The prices of a request with so many tokens in its prompt.
-
-        Vendors may charge long ones more.
-        """
+        """The prices of a request by the tokens of its prompt: long prompts may cost more."""
         if self.long_prompt is not None and prompt_tokens > self.long_prompt.above:
             return self.long_prompt
         return self
@@ -145,7 +145,10 @@ class Message(Record):
 
 
 def task_messages(task: str, data: str) -> list[Message]:
-    """Two messages: the instruction for a model, and the data that it is about."""
+    """Two messages: the instruction for a model, and the data that it is about.
+
+    Apart from each other, so that a text in the data is not taken for an instruction.
+    """
     return [Message(role="system", content=task), Message(role="user", content=data)]
 
 
@@ -155,7 +158,7 @@ class ChatModel(Protocol):
 
     @property
     def name(self) -> str:
-        """The language model's name, for reports."""
+        """The language model's name, by which reports and a run's settings call it."""
         ...
 
     def complete(self, messages: Sequence[Message]) -> str:
@@ -169,7 +172,10 @@ class SamplingChat(ChatModel, Protocol):
 
     @property
     def temperature(self) -> float | None:
-        """The model's temperature: 0 if it always gives its likeliest answer; None when unknown."""
+        """The model's temperature: 0 if it always gives its likeliest answer; None when unknown.
+
+        Several answers to the same conversation only differ above 0.
+        """
         ...
 
     def ask(self, messages: Sequence[Message], *, repeat: int = 0) -> Reply[str]:

@@ -80,7 +80,10 @@ def stored_chunk(values: Mapping[str, Any], score: float | None) -> Chunk:
 
 
 def scored_chunk(chunk: Chunk, score: float | None) -> Chunk:
-    """The same chunk with a score, and with a copy of its metadata, which the caller may change."""
+    """The same chunk with a score, and with a copy of its metadata, which the caller may change.
+
+    A search in memory returns it: the store's own chunk must not change with what callers do.
+    """
     return replace(chunk, score=score, metadata=_copied({**chunk.metadata}))
 
 

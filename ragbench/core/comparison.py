@@ -96,12 +96,18 @@ class Difference(Record):
 
     @property
     def cases_only_first(self) -> int:
-        """Number of cases that the first run measured, and the second one did not."""
+        """Number of cases that the first run measured, and the second one did not.
+
+        A report shows it beside the difference, which leaves these cases out.
+        """
         return self.left_out.get(self.second, 0)
 
     @property
     def cases_only_second(self) -> int:
-        """Number of cases that the second run measured, and the first one did not."""
+        """Number of cases that the second run measured, and the first one did not.
+
+        A report shows it beside the difference, which leaves these cases out.
+        """
         return self.left_out.get(self.first, 0)
 
 
@@ -119,10 +125,7 @@ class MetricComparison(Record):
     """Why there are no differences; None where there are."""
 
     def figure_of(self, mark: str) -> RunFigure:
-        """The metric's figure of the run with a mark, such as ``"a"``.
-
-        StopIteration without such a run.
-        """
+        """The metric's figure of the run with a mark, such as ``"a"``; there must be such a run."""
         return next(figure for figure in self.figures if figure.run == mark)
 
     @property
@@ -168,7 +171,10 @@ class IdChange(Record):
 
     @property
     def is_none(self) -> bool:
-        """Whether the case has the same retrieved ids in the same order in both runs."""
+        """Whether the case has the same retrieved ids in the same order in both runs.
+
+        Then a report has no ids to show for the case.
+        """
         return not (self.gained or self.lost or self.moved)
 
 

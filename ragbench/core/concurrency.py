@@ -48,12 +48,18 @@ class AdaptiveLimit:
 
     @property
     def limit(self) -> int:
-        """How many calls may be in flight just now: a whole number, at least 1."""
+        """How many calls may be in flight just now: a whole number, at least 1.
+
+        The fraction that the limit has inside lets it grow by less than one call at a time.
+        """
         return int(self._limit)
 
     @property
     def pause(self) -> float:
-        """Seconds for which no call may begin; at most 0 where there is no pause."""
+        """Seconds for which no call may begin; at most 0 where there is no pause.
+
+        A service that refuses several calls in a row is left alone for as long.
+        """
         return self._paused_until - self._now()
 
     def succeeded(self, left: int | None = None) -> None:
@@ -78,10 +84,10 @@ class AdaptiveLimit:
             self._limit = min(self._limit, float(max(1, left)))
 
     def rate_limited(self, epoch: int, wait: float) -> None:
-        """Notes that a call was refused as one too many (429).
+        """Notes that a call was refused as one too many (429), and halves the limit.
 
-        Halves the limit, and may pause all calls. Several refusals in a row with nothing answered
-        between them mean a pause until the first of the refused calls may come again.
+        Several refusals in a row with nothing answered between them mean a pause of all calls until
+        the first of the refused calls may come again.
 
         Args:
             epoch: the limit's ``epoch`` when the call began.

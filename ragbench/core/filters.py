@@ -60,7 +60,10 @@ class Equals(Record):
     value: Scalar
 
     def __post_init__(self) -> None:
-        """Refuses a value that no store can compare, however the filter was made."""
+        """Refuses a value that no store can compare, however the filter was made.
+
+        Such are null, NaN, lists and objects: stores would treat them in different ways.
+        """
         _check_value(self.field, self.value)
 
 
@@ -71,7 +74,10 @@ class In(Record):
     values: tuple[Scalar, ...]
 
     def __post_init__(self) -> None:
-        """Refuses a value that no store can compare, however the filter was made."""
+        """Refuses a value that no store can compare, however the filter was made.
+
+        Such are null, NaN, lists and objects: stores would treat them in different ways.
+        """
         for value in self.values:
             _check_value(self.field, value)
 
@@ -82,7 +88,10 @@ class Exists(Record):
     field: str
 
     def __post_init__(self) -> None:
-        """Refuses a field that is named by something else than a text."""
+        """Refuses a field that is named by something else than a text.
+
+        Metadata keys are texts, so no chunk could have such a field.
+        """
         _check_field(self.field)
 
 
@@ -115,9 +124,9 @@ class Range(Record):
     """Inclusive upper bound."""
 
     def __post_init__(self) -> None:
-        """Refuses a range without a bound, and one with bounds of numbers and dates.
+        """Refuses a range without a bound, or with bounds of numbers and of dates.
 
-        Nothing lies in it.
+        In such a range lies nothing, and a search would return no chunk without a reason.
         """
         _check_field(self.field)
         kinds = {_bound_kind(self.field, name, bound) for name, bound in self.bounds().items()}
@@ -130,13 +139,19 @@ class Range(Record):
         raise ConfigError(f"filter on '{self.field}': the bounds are {problem}")
 
     def bounds(self) -> dict[str, Bound]:
-        """The range's bounds that are set, by name: ``gt``, ``gte``, ``lt``, ``lte``."""
+        """The range's bounds that are set, by name: ``gt``, ``gte``, ``lt``, ``lte``.
+
+        A store's dialect writes one comparison for each.
+        """
         bounds = {"gt": self.gt, "gte": self.gte, "lt": self.lt, "lte": self.lte}
         return {name: bound for name, bound in bounds.items() if bound is not None}
 
     @property
     def of_dates(self) -> bool:
-        """Whether the range's bounds are dates; else they are numbers."""
+        """Whether the range's bounds are dates; else they are numbers.
+
+        A number never lies in a range of dates, and stores compare the two in different fields.
+        """
         return any(isinstance(bound, str) for bound in self.bounds().values())
 
     def limits(self) -> dict[str, float]:
@@ -217,7 +232,10 @@ class Dialect(Record, Generic[_ConditionT]):
 
 
 def matches(filters: Filter, metadata: Mapping[str, Any]) -> bool:
-    """Whether a chunk with these metadata passes the filter: the definition for every store."""
+    """Whether a chunk with these metadata passes the filter: the definition for every store.
+
+    Stores translate a filter into their own language, and tests compare them with this function.
+    """
     return matcher(filters)(metadata)
 
 
@@ -323,7 +341,10 @@ def equality_key(value: object) -> str | None:
 
 
 def equality_keys(value: object) -> frozenset[str]:
-    """The keys of a metadata value (see `equality_key`): one, or one for each item of a list."""
+    """The keys of a metadata value (see `equality_key`): one, or one for each item of a list.
+
+    A field with a list holds a value if one of the items is it.
+    """
     keys: set[str] = set()
     for item in _items(value):
         key = equality_key(item)
@@ -405,13 +426,19 @@ _Test: TypeAlias = Callable[[Mapping[str, Any]], bool]
 
 
 def _equal(field: str, values: Sequence[Scalar]) -> _Test:
-    """A test of metadata: whether the field holds one of these values, by itself or in a list."""
+    """A test of metadata: whether the field holds one of these values, by itself or in a list.
+
+    Part of the reference by which all stores are tested.
+    """
     keys = frozenset(map(equality_key, values))
     return lambda metadata: not keys.isdisjoint(equality_keys(_value(metadata, field)))
 
 
 def _within(range_: Range) -> _Test:
-    """A test of metadata: whether the field holds a number, or a date, within the bounds."""
+    """A test of metadata: whether the field holds a number, or a date, within the bounds.
+
+    Part of the reference by which all stores are tested.
+    """
     to_number = instant if range_.of_dates else number
     limits = range_.limits()
     # Once for all chunks: the test runs for each chunk of a search.
@@ -450,7 +477,10 @@ def _lies_within(
 
 
 def _prefixed(field: str, prefix: str) -> _Test:
-    """A test of metadata: whether a field holds a text with this prefix, alone or in a list."""
+    """A test of metadata: whether a field holds a text with this prefix, alone or in a list.
+
+    Part of the reference by which all stores are tested.
+    """
     return partial(_has_prefix, field=field, prefix=prefix)
 
 

@@ -21,7 +21,10 @@ IdT = TypeVar("IdT", bound=Hashable)
 
 
 def best_ranks(ids: Sequence[IdT]) -> dict[IdT, int]:
-    """The rank of each id in a ranking, from 1; of an id that is there twice the better rank."""
+    """The rank of each id in a ranking, from 1; of an id that is there twice the better rank.
+
+    A retriever may return a chunk twice, and fusion must not count it twice.
+    """
     ranks: dict[IdT, int] = {}
     for rank, id_ in enumerate(ids, start=1):
         ranks.setdefault(id_, rank)
@@ -38,6 +41,7 @@ def reciprocal_rank_scores(
 
     The score of an id is the sum, over the rankings that contain it, of ``weight / (rrf_k + rank)``
     with ranks from 1. The order of the rankings does not matter.
+    Stores, pipelines and operators all fuse by it: a change moves the results of each.
     """
     if not weights:
         weights = [1.0] * len(rankings)
@@ -54,6 +58,7 @@ def min_max(scores: Sequence[float]) -> list[float]:
 
     Lists of different scales can be added up so. Equal scores do not rank their chunks: 0.5 neither
     lifts nor sinks these among other lists.
+    Stored outcomes of fused rankings rest on it.
     """
     if not scores:
         return []
@@ -125,9 +130,9 @@ class ScoreOrders:
     mixed: int = 0
 
     def add(self, scores: Sequence[float]) -> None:
-        """Counts the direction of one retrieval's scores.
+        """Counts whether one retrieval's scores rise, fall or do both.
 
-        Scores that are all the same have none.
+        Scores that are all the same have no direction, and are not counted.
         """
         is_rising = rises(scores)
         if is_rising:
@@ -140,8 +145,8 @@ class ScoreOrders:
     def note(self) -> str | None:
         """A warning that a system's scores are distances, if nine of ten of its lists rise.
 
-        Else None. Operators would take the worst chunks for the best ones. The share is far above a
-        half, as lists of two chunks without any order rise half of the time.
+        Operators would take the worst chunks for the best ones. The share is far above a half, as
+        lists of two chunks without any order rise half of the time. None without such a sign.
         """
         lists = self.rising + self.falling + self.mixed
         if not lists or self.rising < _SHARE_OF_DISTANCES * lists:

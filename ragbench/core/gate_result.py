@@ -51,7 +51,7 @@ class GateOutcome(StrEnum):
 
     @property
     def colour(self) -> str:
-        """The name of the outcome's colour in a terminal and on a page."""
+        """The name of the outcome's colour in a terminal, on a page and in verdict.json."""
         return _COLOURS.get(self, "default")
 
 
@@ -184,26 +184,38 @@ class Drop(Record):
 
     @property
     def cases_only_before(self) -> int:
-        """Number of cases that the baseline measured, and this run did not."""
+        """Number of cases that the baseline measured, and this run did not.
+
+        The test of the drop leaves these cases out; a report shows how many they are.
+        """
         left_out = self.left_out
         return left_out.get(ONLY_IN_BASELINE, 0) + left_out.get(NOT_MEASURED_IN_RUN, 0)
 
     @property
     def cases_only_now(self) -> int:
-        """Number of cases that this run measured, and the baseline did not."""
+        """Number of cases that this run measured, and the baseline did not.
+
+        The test of the drop leaves these cases out; a report shows how many they are.
+        """
         left_out = self.left_out
         return left_out.get(ONLY_IN_RUN, 0) + left_out.get(NOT_MEASURED_IN_BASELINE, 0)
 
     @property
     def is_gain(self) -> bool:
-        """Whether the whole interval of the metric's change is on the better side of zero."""
+        """Whether the whole interval of the metric's change is on the better side of zero.
+
+        Then the system is shown to be better in this respect.
+        """
         if self.low is None or self.high is None:
             return False
         return self.high < 0.0 if self.rises else self.low > 0.0
 
     @property
     def loss(self) -> float:
-        """The size of the metric's loss; negative for a gain."""
+        """The size of the metric's loss; negative for a gain.
+
+        So that callers need not know whether a rise or a fall of the metric is bad.
+        """
         if self.rises:
             return self.difference
         return -self.difference
@@ -339,15 +351,19 @@ class GateCheck(Record):
 
     @property
     def is_small_slice(self) -> bool:
-        """Whether the check is of a slice too small to decide.
+        """Whether the check is of a slice that is too small to decide.
 
-        Most are, so such a check is ignored. A slice is the cases of one tag or language.
+        A slice is the cases of one tag or language. Most are too small, so that such a check is
+        ignored.
         """
         return self.kind is CheckKind.SLICE and self.outcome is GateOutcome.INCONCLUSIVE
 
     @property
     def can_settle(self) -> bool:
-        """Whether asking both systems again about the check's cases may decide it."""
+        """Whether asking both systems again about the check's cases may decide it.
+
+        Reports then propose the command that asks them.
+        """
         return self.is_open_drop and self.kind is CheckKind.DROP
 
     @property
@@ -408,7 +424,11 @@ class GateCheck(Record):
 
     @property
     def marked(self) -> str:
-        """The check's name, with a remark where people or a judge decide and no formula."""
+        """The check's name, with a remark where people or a judge decide and no formula.
+
+        A figure that people corrected, and one that only a model computed, must not pass for a
+        formula's.
+        """
         if self.corrected:
             return f"{self.name} (people)"
         if self.is_opinion:
@@ -492,10 +512,7 @@ class SharedLoss(Record):
 
     @property
     def text(self) -> str:
-        """The shared loss in a sentence.
-
-        Which checks lost on the same cases, and why most of these did.
-        """
+        """A sentence on which checks lost on the same cases, and why most of these did."""
         names = f"{', '.join(self.subjects[:-1])} and {self.subjects[-1]}"
         text = f"{names} lost on the same {counted(self.cases, 'case')}"
         if self.cause is None:
@@ -544,7 +561,10 @@ class GateResult(Record):
 
     @property
     def is_warned(self) -> bool:
-        """Whether the gate passed though one of its checks warns of a likely loss."""
+        """Whether the gate passed though one of its checks warns of a likely loss.
+
+        A reader should look at the check though the run is not stopped.
+        """
         is_passed = self.outcome is GateOutcome.PASSED
         return is_passed and any(check.is_warning for check in self.checks)
 
@@ -557,9 +577,9 @@ class GateResult(Record):
 
     @property
     def colour(self) -> str:
-        """The colour of the outcome.
+        """The colour of the gate's outcome on pages: ``"red"``, ``"green"`` or ``"yellow"``.
 
-        Red, green, or yellow for inconclusive or passed with a warning.
+        Yellow is for an inconclusive gate, and for one that passed with a warning.
         """
         if self.is_warned:
             return "yellow"
@@ -569,7 +589,7 @@ class GateResult(Record):
     def against(self) -> list[GateCheck]:
         """The failed and inconclusive checks that count against the run.
 
-        Those on small slices do not.
+        Inconclusive checks on small slices do not count.
         """
         checks: list[GateCheck] = []
         for check in self.checks:

@@ -31,7 +31,10 @@ class BodyReader:
     """Reads the bodies of a client's answers. For one event loop."""
 
     def __init__(self) -> None:
-        """Takes the limit of a record as it is set now, and a lock for large bodies."""
+        """Takes the limit of a record as it is set now, and a lock for large bodies.
+
+        The lock lets one large body be read at a time.
+        """
         self._limit = record_limit()
         self._reading_large = asyncio.Lock()
 
@@ -72,7 +75,10 @@ class BodyReader:
             body.clear()  # the traceback of an error would keep it
 
     def _check(self, size: int) -> None:
-        """Raises where a body of so many bytes exceeds the limit of a record."""
+        """Raises where a body of so many bytes exceeds the limit of a record.
+
+        An endless body is so refused before it fills the memory.
+        """
         if size > self._limit:
             raise BodyError(long_record("the answer", self._limit))
 

@@ -10,10 +10,7 @@ class UnreadableError(OSError):
     """A source cannot be read as what it is taken for; says why."""
 
     def __init__(self, message: str) -> None:
-        """Keeps the message as the reason, too.
-
-        Messages about an OSError are made of ``strerror``.
-        """
+        """Keeps the message as ``strerror``, too, of which messages about an OSError are made."""
         super().__init__(message)
         self.strerror = message
 

@@ -159,15 +159,15 @@ class ProbeFigure(Record):
     def is_injection(self) -> bool:
         """Whether the probe puts an instruction into a text.
 
-        Then only a better verdict is a fault.
+        Then only a more favourable verdict is a fault of the judge: it obeyed.
         """
         return self.probe in (Probe.INJECTION_ANSWER, Probe.INJECTION_CONTEXT)
 
     @property
     def hits(self) -> int:
-        """Number of verdicts that the probe changed.
+        """Number of verdicts that the probe changed; of an injection, those that it raised.
 
-        Of an injection, that it made more favourable.
+        A raised verdict is a more favourable one.
         """
         if self.is_injection:
             return self.raised
@@ -175,10 +175,9 @@ class ProbeFigure(Record):
 
     @property
     def share(self) -> float | None:
-        """Share of the verdicts that the probe changed.
+        """Share of the verdicts that the probe changed; of an injection, those that it raised.
 
-        Of an injection, that it made more favourable. None where no claim has a verdict both before
-        and after the change.
+        None where no claim has a verdict both before and after the change.
         """
         if not self.count:
             return None
@@ -274,7 +273,10 @@ class JudgeCard(Record):
 
     @property
     def conclusion(self) -> Conclusion:
-        """Whether to use the judge: not with a fatal fault, with care with a lesser one."""
+        """Whether to use the judge: not with a fatal fault, with care with a lesser one.
+
+        The reasons are those faults, the fatal ones first.
+        """
         fatal_faults = [*_fatal_faults(self)]
         faults = [*_faults(self)]
         if fatal_faults:

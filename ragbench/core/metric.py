@@ -237,7 +237,11 @@ class Metric(Record, dict=True):
         return self.definition.abstains or needs_answer
 
     def parameter(self, name: str) -> ParameterValue:
-        """The value of one of the metric's parameters: the one that was set, else its default."""
+        """The value of one of the metric's parameters: the one that was set, else its default.
+
+        Raises:
+            KeyError: the metric takes no such parameter.
+        """
         for key, value in self.parameters:
             if key == name:
                 return value

@@ -84,7 +84,10 @@ class Origin(NamedTuple):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Origin:
-        """The origin of an object with its fields by name, as `_asdict` makes it."""
+        """The origin of an object with its fields by name, as `_asdict` makes it.
+
+        Runs and baseline files store origins in that form.
+        """
         parts = tuple(OriginPart(*part) for part in value["parts"])
         return cls(value["stage"], parts, value["reach"])
 
@@ -129,12 +132,18 @@ class SystemChange(Record):
 
     @property
     def is_none(self) -> bool:
-        """Whether no input that can be read differs between the systems of the two runs."""
+        """Whether no input that can be read differs between the systems of the two runs.
+
+        Inputs that cannot be read may still have changed.
+        """
         return not self.changes and not self.unknown
 
     @property
     def is_ruled_out(self) -> bool:
-        """Whether both runs are certainly of one system: no input differs, and all can be read."""
+        """Whether both runs are certainly of one system: no input differs, and all can be read.
+
+        Then a difference of their scores comes of chance, and not of a change.
+        """
         return self.is_none and not self.unseen
 
 

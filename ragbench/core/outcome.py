@@ -67,7 +67,10 @@ class Failure(Record):
 
     @classmethod
     def of(cls, error: BaseException, *, stage: str) -> Failure:
-        """An exception as it is stored: type, message, chain of causes, traceback."""
+        """An exception as it is stored: type, message, chain of causes, traceback.
+
+        Journals store it, and reports group cases by it. Texts are masked and bounded.
+        """
         return cls(
             type=type(error).__name__,
             message=_readable(_message(error)),
@@ -162,7 +165,10 @@ def _causes(error: BaseException) -> list[str]:
 
 
 def _cause_of(error: BaseException) -> BaseException | None:
-    """The exception that a traceback would show before an error."""
+    """The exception that a traceback would show before an error.
+
+    That is its cause, or the error that was being handled, unless ``from None`` hides that.
+    """
     if error.__cause__ is not None:
         return error.__cause__
     if error.__suppress_context__:
@@ -171,7 +177,10 @@ def _cause_of(error: BaseException) -> BaseException | None:
 
 
 def _message(error: BaseException) -> str:
-    """The text of an error; of a class whose ``__str__`` raises, the name of that exception."""
+    """The text of an error; of a class whose ``__str__`` raises, the name of that exception.
+
+    A message that cannot be made must not end a run.
+    """
     try:
         return str(error)
     except Exception as broken:  # noqa: BLE001  # a message that cannot be made must not end a run
@@ -207,7 +216,10 @@ class Quote(Record):
 
     @property
     def is_fabricated(self) -> bool:
-        """Whether no context contains the quote: the judge has invented it."""
+        """Whether no context contains the quote: the judge has invented it.
+
+        A verdict that rests on such quotes proves nothing.
+        """
         return self.context is None
 
 
@@ -290,7 +302,10 @@ class Repeats(Record):
 
     @property
     def values(self) -> tuple[float | None, ...]:
-        """The case's score in each repetition, the oldest first; None where none was measured."""
+        """The case's score in each repetition, the oldest first; None where none was measured.
+
+        Tests of repeated cases compare these lists, place by place.
+        """
         return tuple(None if cell is None else cell.value for cell in self.cells)
 
     @property
@@ -303,9 +318,9 @@ class Repeats(Record):
 
     @property
     def mean(self) -> Cell:
-        """A cell with the mean of the repetitions' measured scores.
+        """A cell with the mean of the measured scores of all repetitions.
 
-        Without any, the newest cell.
+        Without any measured score, the newest cell.
         """
         values = [value for value in self.values if value is not None]
         if not values:

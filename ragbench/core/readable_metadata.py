@@ -44,7 +44,10 @@ def _is_internal(name: str, value: object) -> bool:
 
 
 def readable(value: object) -> object:
-    """A value of metadata, of any kind, without embeddings and other things for programs alone."""
+    """A value of metadata, of any kind, without embeddings and other things for programs alone.
+
+    Metadata of users may nest mappings and lists.
+    """
     if isinstance(value, Mapping):
         return readable_metadata(cast("Mapping[str, Any]", value))
     if isinstance(value, (list, tuple)):

@@ -84,7 +84,11 @@ class _RecordType(StructMeta):
         kw_only: bool = True,
         **options: Any,
     ) -> _RecordType:
-        """Makes the class with the attributes in ``scope``, and with two of a dataclass."""
+        """Makes the class with the attributes in ``scope``, and with two of a dataclass.
+
+        These are ``__dataclass_fields__`` and ``__dataclass_params__``: libraries that know
+        dataclasses take records for such by them.
+        """
         scope["__dataclass_fields__"] = _DataclassAttribute()
         scope["__dataclass_params__"] = _DataclassAttribute()
         return super().__new__(cls, name, bases, scope, kw_only=kw_only, **options)

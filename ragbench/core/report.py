@@ -251,10 +251,10 @@ class Summary(Counted):
 
     @property
     def decided_by(self) -> str:
-        """The way in which answers were called right, or chunks relevant.
+        """How answers were called right, or chunks relevant: by document, labels, judge or words.
 
-        Document, labels, judge, words. Empty where neither had to be decided. Chunks are relevant
-        by their own id or text, unless their document decided.
+        The value is the number of labels, or one of these words; empty where neither had to be
+        decided. Chunks are relevant by their own id or text, unless their document decided.
         """
         if self.by_document:
             return "document"
@@ -494,7 +494,10 @@ def main_metric(metrics: Sequence[Metric]) -> int | None:
 
 
 def badness(value: float | None, metric: Metric | None) -> tuple[bool, float]:
-    """A key that sorts cases by a metric, the worst first and those without a value last."""
+    """A key that sorts cases by a metric, the worst first and those without a value last.
+
+    The worst cases are those that reports show.
+    """
     if value is None:
         return True, 0.0
     if metric is not None and metric.definition.direction is Direction.LOWER:

@@ -153,7 +153,7 @@ context_metadata=None, metadata=None)
         return self.context_ids is not None and bool(self.contexts) and not any(self.contexts)
 
     def __len__(self) -> int:
-        """The number of retrieved contexts."""
+        """The number of retrieved contexts, also of those whose text is not known."""
         return len(self.contexts)
 
     def __bool__(self) -> bool:
@@ -180,7 +180,10 @@ context_metadata=None, metadata=None)
     def from_chunks(
         chunks: Sequence[Chunk], *, metadata: _NewMetaT | None = None
     ) -> RetrievalResult[_NewMetaT]:
-        """A retrieval of these chunks, best first; it has scores only when every chunk has one."""
+        """A retrieval of these chunks, best first; it has scores only when every chunk has one.
+
+        A result has scores for all of its contexts or for none.
+        """
         scores = [chunk.score for chunk in chunks if chunk.score is not None]
         return RetrievalResult(
             [chunk.text for chunk in chunks],

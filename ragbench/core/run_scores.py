@@ -53,7 +53,10 @@ class MetricColumn(Record):
 
     @classmethod
     def of(cls, metric: Metric, score: float | None = None) -> MetricColumn:
-        """The column of a metric as a comparison reads it, with its figure over the run."""
+        """The column of a metric as a comparison reads it, with its figure over the run.
+
+        Formulas stay behind: baseline files hold no code.
+        """
         definition = metric.definition
         return cls(
             name=metric.name,
@@ -96,7 +99,10 @@ class MetricColumn(Record):
 
     @property
     def no_mean(self) -> str:
-        """Why no mean of the metric's values per case can be compared; empty where it can be."""
+        """Why no mean of the metric's values per case can be compared; empty where it can be.
+
+        Without such a mean the metric is not tested for a difference.
+        """
         if not self.has_cells:
             return "a report holds no per-case values of it"
         if self.aggregate is not None:
@@ -105,7 +111,10 @@ class MetricColumn(Record):
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """The smallest and the largest value of the metric; None when it is unbounded on a side."""
+        """The smallest and the largest value of the metric; None when it is unbounded on a side.
+
+        Intervals of a mean need both.
+        """
         if self.low is None or self.high is None:
             return None
         return self.low, self.high
@@ -120,7 +129,10 @@ class MetricColumn(Record):
 
     @property
     def scale(self) -> float | None:
-        """Largest change of the metric that one case can show; None when it is unbounded."""
+        """Largest change of the metric that one case can show; None when it is unbounded.
+
+        Sizes of changes of different metrics compare as shares of it.
+        """
         if self.bounds is None:
             return None
         low, high = self.bounds
@@ -187,23 +199,22 @@ class RunScores:
 
     @property
     def clusters(self) -> Sequence[str | None]:
-        """The cluster of each of the run's cases.
+        """The cluster of each of the run's cases; None for a case that shares nothing with others.
 
-        None for a case that is independent of all others. Cases of one cluster count as one
-        observation in tests and intervals.
+        Cases of one cluster count as one observation in tests and intervals.
         """
         return self.table.fact("cluster") or (None,) * len(self.cases)
 
     @property
     def has_labels(self) -> bool:
-        """Whether people labelled at least one of the run's cases."""
+        """Whether people labelled at least one of the run's cases.
+
+        Labels correct a judge's figures.
+        """
         return any(self.table.fact("labels"))
 
     def column(self, metric: str) -> MetricColumn | None:
-        """The run's metric of that name, in its exact spelling.
-
-        None when the run does not measure it.
-        """
+        """The run's metric of exactly that name; None when the run does not measure it."""
         for column in self.metrics:
             if column.name == metric:
                 return column
@@ -239,14 +250,20 @@ class RunScores:
         return column.sign * np.where(cells.has(Status.ABSTAINED), worst, cells.values)
 
     def values(self, metric: str) -> dict[str, float | None]:
-        """A metric's value by case id; None for a case that was not measured."""
+        """A metric's value by case id; None for a case that was not measured.
+
+        Another run may have its cases in another order: by id they can be paired.
+        """
         value_of: dict[str, float | None] = {}
         for id_, value in zip(self.table.ids, self.cells(metric).values.tolist(), strict=True):
             value_of[id_] = value if value == value else None  # NaN is not equal to itself
         return value_of
 
     def on(self, ids: Collection[str]) -> RunScores:
-        """The run with only the cases of these ids; the run itself where it has no others."""
+        """The run with only the cases of these ids; the run itself where it has no others.
+
+        Two runs are compared on the cases that both have.
+        """
         places = [place for place, id_ in enumerate(self.table.ids) if id_ in ids]
         if len(places) == len(self.cases):
             return self

@@ -33,7 +33,10 @@ def size_of(text: str) -> int:
 
 
 def size_text(size: int) -> str:
-    """A size as people read it, such as ``1.5 GB``."""
+    """A size as people read it, such as ``1.5 GB``.
+
+    Errors about limits show it; the units are those that `size_of` reads.
+    """
     for unit, factor in _UNITS.items():
         if size >= factor:
             return f"{size / factor:.4g} {unit}"

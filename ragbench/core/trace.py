@@ -46,7 +46,10 @@ class Trace(Record):
 
     @property
     def context(self) -> Outcome[RetrievalResult[Any]]:
-        """The chunks that generation was given: post-retrieval's outcome, or else retrieval's."""
+        """The chunks that generation was given: post-retrieval's outcome, or else retrieval's.
+
+        Metrics of contexts judge these, and not what an operator dropped.
+        """
         if self.post_retrieval is None:
             return self.retrieval
         return self.post_retrieval
@@ -115,8 +118,8 @@ class RunCase:
     def trace(self) -> Trace:
         """The case with its outcomes, as metrics read it.
 
-        Only once retrieval and generation are settled. Made once: a later outcome does not get into
-        it.
+        It can be made once retrieval and generation are settled. It is made once: a later outcome
+        does not get into it.
         """
         if self._trace is None:
             outcomes: dict[str, Any] = {}
@@ -221,9 +224,9 @@ def reference_ids(case: Case) -> Sequence[str] | None:
 
 
 def _text(value: object) -> str | None:
-    """A field of the case's record for RAGAS if it is a text, else None.
+    """A field of the case's record for a RAGAS sample if it is a text, else None.
 
-    RAGAS refuses other kinds.
+    RAGAS refuses a sample with any other kind.
     """
     if isinstance(value, str):
         return value

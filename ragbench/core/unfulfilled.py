@@ -104,7 +104,10 @@ def _unfulfilled_case(row: CaseRow, held_in_baseline: Collection[str]) -> Unfulf
 
 
 def _texts_that_hold(row: CaseRow) -> frozenset[str]:
-    """The texts of the expectations that a case's answer in the baseline fulfils."""
+    """The texts of the expectations that a case's answer in the baseline fulfils.
+
+    An expectation that held there and does not now is what the change broke.
+    """
     story = row.story
     if story is None:
         return frozenset()

@@ -38,10 +38,10 @@ class AnswerWorth(Record):
     """Labels of your own that the share comes from; 0 for the domains that ragbench measured."""
 
     def __str__(self) -> str:
-        """The share of true words for readers.
+        """The share of true words for readers, as in ``83 % (70 to 91 by domain)``.
 
-        ``83 % (70 to 91 by domain), not calibrated on your data``. A share without its origin would
-        be taken for one of the reader's own data.
+        It names its origin, too: a share without it would be taken for one of the reader's own
+        data.
         """
         share = f"{100 * self.share:.0f} %"
         if self.labels:
@@ -342,7 +342,10 @@ class MatrixCell(Record):
 
     @property
     def meaning(self) -> str:
-        """The cell of the table in words, such as ``answered from evidence``."""
+        """The cell of the table in words, such as ``answered from evidence``.
+
+        Reports head the cell with it.
+        """
         if self.answer_present and self.answered:
             return "answered from evidence"
         if self.answer_present:

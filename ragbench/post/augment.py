@@ -59,7 +59,11 @@ class Context(Checked):
     """Text between two of them."""
 
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
-        """Puts a heading above each chunk's text whose place is known; ids and scores stay."""
+        """Puts a heading above each chunk's text whose place is known; ids and scores stay.
+
+        Metadata keys of the setting ``fields`` make the heading.
+        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
+        """
         return rewritten_by(self.name, context.chunks, self._text_with_heading)
 
     def _text_with_heading(self, entry: RankedChunk) -> str | None:
@@ -93,16 +97,17 @@ class Metadata(Checked):
     """Metadata keys, in the order in which they are written."""
 
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
-        """Puts metadata fields below each chunk's text that has one of them.
+        """Puts metadata fields below the text of each chunk that has one of them.
 
         Ids and scores stay.
+        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
         """
         return rewritten_by(self.name, context.chunks, self._text_with_metadata)
 
     def _text_with_metadata(self, entry: RankedChunk) -> str | None:
-        """The chunk's text above a line for each metadata field.
+        """The chunk's text above a line for each metadata field that the chunk has.
 
-        None for a chunk that has none of them.
+        None for a chunk that has none of them: it stays as it is.
         """
         chunk = entry.chunk
         lines: list[str] = []
@@ -139,6 +144,7 @@ class Neighbours(Checked):
 
         A neighbour that is among the chunks, or widens an earlier one, is not used again: no text
         comes twice.
+        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
         """
         present_ids = {entry.chunk.id for entry in context.chunks}
         widened: list[RankedChunk] = []
@@ -153,7 +159,10 @@ class Neighbours(Checked):
         return (*widened, *context.chunks[self.first :])
 
     def _widened(self, entry: RankedChunk, neighbours: Sequence[Chunk]) -> RankedChunk:
-        """The chunk with the texts of its neighbours before and behind its own."""
+        """The chunk with the texts of its neighbours before and behind its own.
+
+        Only its text changes: id and score stay those of the chunk.
+        """
         if not neighbours:
             return entry
         chunk = entry.chunk
@@ -209,7 +218,10 @@ class Reflection(Checked):
     """How many chunks it reads."""
 
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
-        """Asks the model once about the first chunks, and puts its reply before all as a chunk."""
+        """Asks the model once about the first chunks, and puts its reply before all as a chunk.
+
+        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
+        """
         passages = context.chunks[: self.first]
         if not passages:
             return ()
@@ -238,6 +250,7 @@ class Temporal(Checked):
         """Dates the chunks whose time is known.
 
         Notes count the others, and say where dates have no ages.
+        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
         """
         now = context.query.now
         text_with_date = partial(self._text_with_date, now)
@@ -446,6 +459,7 @@ class LinkExpand(Checked):
         """Joins to the present chunks those that are up to ``depth`` links away.
 
         The service is asked once for each id, since links may lead in circles.
+        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
         """
         # In breadth: all that is one link away, then all that is two ...
         expanded_ids: set[str] = set()
@@ -499,6 +513,7 @@ class QueryMerge(Checked):
         """Searches by each further query once, and fuses the results with the present chunks.
 
         The present chunks weigh 1.
+        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
         """
         rankings: list[Sequence[RankedChunk]] = [context.chunks]
         weights = [1.0]

@@ -134,7 +134,15 @@ def sliced(entry: RankedChunk, spans: Sequence[Span], *, by: str) -> RankedChunk
 
 
 def made_from(origins: Sequence[RankedChunk], text: str, *, id: str, by: str) -> RankedChunk:
-    """A chunk that stands for several: it has no score and no place of its own in retrieval."""
+    """A chunk whose text an operator made of several, such as a summary.
+
+    It has no score and no place of its own in retrieval. Its metadata name the origins, and its
+    document where all share it.
+
+    Args:
+        id: of the new chunk.
+        by: name of the operator.
+    """
     origin_ids = [entry.chunk.id for entry in origins]
     change: dict[str, Any] = {"by": by, "from": origin_ids}
     document_id = None
@@ -274,7 +282,10 @@ def chunk_of(item: object, where: str) -> Chunk:
 
 
 def _id_in(values: Mapping[str, Any]) -> str:
-    """The id that an item of a user's, or its metadata, names; empty where it names none."""
+    """The id that an item of a user's, or its metadata, names; empty where it names none.
+
+    Programs name it ``id``, ``entry_id`` or ``node_id``.
+    """
     for key in _ID_KEYS:
         id = values.get(key)
         if id not in (None, ""):
@@ -370,10 +381,10 @@ def _time_of_day(day: date, precision: Precision = "day") -> KnownTime:
 
 
 def _time_of_number(number: float) -> KnownTime | None:
-    """The point in time that a number means.
+    """The point in time that a number in metadata means.
 
-    A year, a day such as 20240501, or a time since 1970. Years and days are tried first: as seconds
-    they would lie in 1970.
+    It is a year, a day such as 20240501, or a time since 1970. Years and days are tried first: as
+    seconds they would lie in 1970.
     """
     if number.is_integer():
         # An int: for a float, `in` looks through the whole range.

@@ -27,7 +27,10 @@ class Nothing:
     name = "none"
 
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
-        """The chunks as they came: the variant with which others are compared."""
+        """The chunks as they came: the variant with which others are compared.
+
+        In a comparison of variants it shows what the operators of the others do.
+        """
         return context.chunks
 
 
@@ -41,9 +44,10 @@ class LlmFilter:
     """The language model."""
 
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
-        """Asks the model which passages to keep, by their numbers.
+        """Asks the model which passages to keep, by their numbers, and keeps these.
 
         Without chunks nothing is asked.
+        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
         """
         chunks = context.chunks
         if not chunks:
@@ -69,9 +73,10 @@ class Threshold(Checked):
     """On the scale of whatever scored the chunks last."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """Keeps the chunks whose present score reaches the limit.
+        """Keeps the chunks whose present score reaches the limit, and those without a score.
 
-        A note counts those without a score.
+        A note counts the latter.
+        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
         """
         passing: list[RankedChunk] = []
         unscored = 0
@@ -108,9 +113,10 @@ class TokenBudget(Checked):
     """Counter of tokens: approximate, tiktoken:ENCODING or tokenizers:PATH."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """Takes chunks in their order while they fit the budget.
+        """Takes chunks in their order while their texts fit the budget of tokens.
 
-        A note says where counts are estimates. Each text is counted before it is taken.
+        Each text is counted before it is taken. A note marks where counts are estimates.
+        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
         """
         remaining = self.budget
         fitting: list[RankedChunk] = []
@@ -162,7 +168,10 @@ class TopK(Checked):
     """How many chunks to keep."""
 
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
-        """Keeps the first k chunks, whatever ordered them."""
+        """Keeps the first k chunks, whatever ordered them.
+
+        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
+        """
         return context.chunks[: self.k]
 
 
@@ -179,6 +188,7 @@ class Dedup:
         """Drops each chunk that repeats the id or text of an earlier one.
 
         It goes from the first chunk on, so that the best placed of several repeats stays.
+        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
         """
         distinct: list[RankedChunk] = []
         ids: set[str] = set()
@@ -216,6 +226,7 @@ class DedupNear(Checked):
         """Drops each chunk that resembles one of those kept before it.
 
         A chunk that only resembles a dropped one stays.
+        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
         """
         distinct: list[RankedChunk] = []
         distinct_shingles: list[set[str]] = []
@@ -305,6 +316,7 @@ class Abstractive(Checked):
         """Replaces texts by summaries, and cuts these to the budget at the end.
 
         The model is not asked for a length. A chunk that stays as it is must fit the budget, too.
+        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
         """
         question = context.query.text
         summaries: list[RankedChunk] = []
@@ -351,10 +363,9 @@ class Abstractive(Checked):
 
 
 def inverse_frequency(texts: int, holding: int) -> float:
-    """The weight of a word by its rarity.
+    """The weight of a word by its rarity among texts: ``ln(1 + (N - n + 0.5) / (n + 0.5))``.
 
-    ``ln(1 + (N - n + 0.5) / (n + 0.5))``, n of N texts have it. Source: Robertson and Zaragoza
-    2009, "The Probabilistic Relevance Framework: BM25 and Beyond".
+    Source: Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework: BM25 and Beyond".
 
     Args:
         texts: N, the number of texts.
@@ -370,7 +381,10 @@ class QueryWords(Record, kw_only=False):
 
     @classmethod
     def among(cls, query: str, texts: Sequence[str]) -> QueryWords:
-        """The query's words, each weighted by its rarity among the texts (`inverse_frequency`)."""
+        """The query's words, each weighted by its rarity among the texts (`inverse_frequency`).
+
+        A word that is in all texts distinguishes none of them.
+        """
         words_of_texts = [set(tokenise(text)) for text in texts]
         distinct_words = dict.fromkeys(tokenise(query))
         weights: dict[str, float] = {}
@@ -382,7 +396,10 @@ class QueryWords(Record, kw_only=False):
         return cls(weights)
 
     def held_by(self, text: str) -> set[str]:
-        """The query's words that are in a text."""
+        """The query's words that are in a text.
+
+        What they are worth together is the relevance of the text.
+        """
         return {word for word in tokenise(text) if word in self.weights}
 
     def worth(self, words: Iterable[str]) -> float:
@@ -425,6 +442,7 @@ class Extractive(Checked):
         """Keeps the most relevant sentences of all chunks, ranked in one list, that fit the budget.
 
         So a chunk that says little leaves its room in the budget to the others.
+        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
         """
         texts = [entry.chunk.text for entry in context.chunks]
         if not texts:

@@ -39,6 +39,7 @@ class Chat(Checked):
         """Writes the turns in the order of the chunks: the text that generation gets as context.
 
         The chunks stay as they are, for metrics and pages.
+        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
         """
         turns: list[tuple[str, str]] = []
         for entry in context.chunks:
@@ -75,6 +76,7 @@ class LongContext:
         """Puts every other chunk first, in order, and those between them behind, in reverse.
 
         So the best chunks are at both ends, which language models use best.
+        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
         """
         first_and_every_second = context.chunks[::2]
         between = context.chunks[1::2]
@@ -122,9 +124,10 @@ class JsonFormat(Checked):
     """Spaces a level; all in one line when not given."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """Writes an object for each chunk into the text for generation.
+        """Writes a JSON array with an object for each chunk as the text for generation.
 
         The chunks stay as they are.
+        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
         """
         objects: list[dict[str, object]] = []
         for entry in context.chunks:
@@ -197,7 +200,10 @@ class Template:
         )
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """Writes each chunk by the template; header and footer know the question alone."""
+        """Writes each chunk by the template; header and footer know the question alone.
+
+        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
+        """
         shared: dict[str, object] = {"question": context.query.text}
         blocks: list[str] = []
         for entry in context.chunks:
@@ -219,10 +225,7 @@ class Template:
 
 
 def _score_text(entry: RankedChunk) -> str | None:
-    """A chunk's score with four digits, as format operators write it.
-
-    None where nothing scored it.
-    """
+    """A chunk's score with four digits, for a prompt; None where nothing scored the chunk."""
     if entry.score is None:
         return None
     return f"{entry.score:.4g}"
@@ -318,7 +321,10 @@ class Xml:
         refuse(*problems)
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """Writes an element for each chunk; values that are not known have no attribute."""
+        """Writes an element for each chunk; values that are not known have no attribute.
+
+        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
+        """
         lines: list[str] = []
         for entry in context.chunks:
             chunk = entry.chunk

@@ -41,7 +41,10 @@ class RankedChunk(Record):
 
 
 def as_query(query: Query | str) -> Query:
-    """A question as operators see it: a bare text has no embedding and no time."""
+    """A question as operators see it: a bare text has no embedding and no time.
+
+    Callers may give either.
+    """
     if isinstance(query, str):
         return Query(text=query)
     return query
@@ -132,7 +135,10 @@ class ChunkSearch(Protocol):
     """Finds chunks by a query."""
 
     def search(self, query: str, top_k: int) -> Sequence[Found]:
-        """Finds the best chunks for a query, best first, at most ``top_k``."""
+        """Finds the best chunks for a query, best first, at most ``top_k``.
+
+        A user's service has this method, by which operators bring in more chunks.
+        """
         ...
 
 
@@ -141,5 +147,8 @@ class ChunkNeighbours(Protocol):
     """Finds chunks by a chunk."""
 
     def neighbours(self, chunk_id: str, top_k: int) -> Sequence[Found]:
-        """Finds chunks that are linked with a chunk, or stand beside it."""
+        """Finds chunks that are linked with a chunk, or come before or behind it in its document.
+
+        A user's service has this method, by which operators widen a chunk or follow links.
+        """
         ...

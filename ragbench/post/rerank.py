@@ -44,9 +44,9 @@ class Reranker(Protocol):
         ...
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> Sequence[float]:
-        """The reranker's score of each chunk for the query, in their order.
+        """The reranker's score of each chunk for the query, in the order of the chunks.
 
-        Finite, higher is better. It is not asked where there is no chunk.
+        Scores are finite, and higher is better. It is not asked where there is no chunk.
         """
         ...
 
@@ -195,10 +195,7 @@ class Rerank(Checked):
         return f"rerank.{self.reranker.name}"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """Reranks the chunks.
-
-        A failure that left the old order is recorded with the stage's step.
-        """
+        """Reranks the chunks; a failure that left the old order is recorded with the step."""
         result = self.reranked(context.query, context.chunks)
         failures: tuple[Failure, ...] = ()
         if result.failure is not None:
@@ -243,7 +240,11 @@ class Rerank(Checked):
         return Reranked(chunks=tuple(reordered), failure=failure, notes=notes)
 
     def _scores(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        """The reranker's scores of the chunks, within the timeout, which is for the whole list."""
+        """The reranker's scores of the chunks, within the timeout, which is for the whole list.
+
+        Raises:
+            StageTimeoutError: the time is over.
+        """
         if self.timeout is None:
             return checked_scores(self.reranker, query, chunks)
         scores_of_each = partial(_scores_of_each, self.reranker, chunks)
@@ -283,10 +284,7 @@ class StoredReranker:
 
     @property
     def name(self) -> str:
-        """The name of the reranker behind the store.
-
-        Results are the same wherever scores came from.
-        """
+        """The reranker's own name: results are the same wherever the scores came from."""
         return self.reranker.name
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:

@@ -54,7 +54,10 @@ class PostRetrieved(Record):
 
     @property
     def failures(self) -> tuple[Failure, ...]:
-        """The failures of all operators that were made up for, so that the chunks went on."""
+        """The failures of all operators that were made up for, so that the chunks went on.
+
+        A report counts them: with many, the numbers are not those of the operators.
+        """
         failures: list[Failure] = []
         for step in self.steps:
             failures += step.failures
@@ -62,7 +65,10 @@ class PostRetrieved(Record):
 
     @property
     def texts(self) -> list[str]:
-        """The texts that generation is given: the formatted one alone, or those of the chunks."""
+        """The texts that generation is given: the formatted one alone, or those of the chunks.
+
+        A formatted text is one text, in which the chunks are no longer apart.
+        """
         if self.formatted:
             return [self.history_text]
         return [entry.chunk.text for entry in self.chunks]
@@ -273,7 +279,10 @@ def _checked_output(operator: Operator, returned: object) -> OperatorOutput:
 
 
 def rerankers_of(stage: PostRetrieval) -> list[Reranker]:
-    """The rerankers of a stage's operators, those within other rerankers included."""
+    """The rerankers of a stage's operators, those within other rerankers included.
+
+    What the stage needs, such as a model or the time, is asked of each of them.
+    """
     rerankers: list[Reranker] = []
     for operator in stage.operators:
         reranker = getattr(operator, "reranker", None)

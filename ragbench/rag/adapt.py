@@ -143,7 +143,11 @@ def _options_of_url(obj: object, **options: object) -> dict[str, object]:
 
 
 def _rag_of_url(url: str, options: Mapping[str, Any]) -> object:
-    """The RAG behind a URL; with options that map its requests, that of a foreign service."""
+    """The RAG behind a URL; with options that map its requests, that of a foreign service.
+
+    Raises:
+        InterfaceError: the text is no URL, as of a RAG's name, which another function loads.
+    """
     from ragbench.rag.service_mapping import read_service
 
     if read_service(url) is None:
@@ -156,7 +160,10 @@ def _rag_of_url(url: str, options: Mapping[str, Any]) -> object:
 
 
 def _instance_of_class(cls: type) -> object:
-    """An instance of a user's class; refuses a class that cannot be built without arguments."""
+    """An instance of a user's class; refuses a class that cannot be built without arguments.
+
+    Users may give `as_rag` their class as well as an object of it.
+    """
     try:
         inspect.signature(cls).bind()
     except TypeError as error:
@@ -238,7 +245,10 @@ def _parts_of_object(obj: object) -> Parts:
 
 
 def interface_methods(obj: object) -> tuple[str, ...]:
-    """Names of the interface's methods that an object has, whatever its class."""
+    """Names of the interface's methods that an object has, whatever its class.
+
+    An object may have them without inheriting from the interface.
+    """
     return tuple(name for name in FORMS if callable(getattr(obj, name, None)))
 
 
@@ -257,7 +267,10 @@ def _inventory(obj: object) -> str:
 
 
 def name_of(function: object) -> str:
-    """The name of a function in messages; of an object, the name of its class."""
+    """The name of a function in messages; of an object, the name of its class.
+
+    Of ``functools.partial`` it is the name of the function within.
+    """
     inner = getattr(function, "func", function)  # functools.partial
     return str(getattr(inner, "__qualname__", type(function).__name__))
 

@@ -28,7 +28,10 @@ class Contract:
     """Whether a service was understood so far; until it was, an error ends the run."""
 
     def __init__(self) -> None:
-        """Begins with a service that has not been asked anything."""
+        """Begins with a service that has not been asked anything.
+
+        One contract is kept for each address, over all questions of a run.
+        """
         self.is_met = False
         """Whether an answer could be read."""
         self._bad_requests = 0

@@ -46,7 +46,10 @@ class Explored(Record):
 
     @property
     def is_complete(self) -> bool:
-        """Whether the options that were found name the place of an answer, or of contexts."""
+        """Whether the options that were found name the place of an answer, or of contexts.
+
+        Only then is the service asked no more: its answers could be measured.
+        """
         return any(option.startswith("--take") for option in self.options)
 
 
@@ -73,7 +76,10 @@ def explore(
 
 
 def _is_question(line: str) -> bool:
-    """Whether a line of ``--send``, such as ``q={query}``, sends the question."""
+    """Whether a line of ``--send``, such as ``q={query}``, sends the question.
+
+    Lists of messages send it, too.
+    """
     return "{query}" in line or "{messages}" in line
 
 
@@ -91,7 +97,10 @@ class _Explorer:
         headers: dict[str, str],
         timeout: float,
     ) -> None:
-        """Takes the one service that is explored, the question, and what the user knows of it."""
+        """Takes the one service that is explored, the question, and what the user knows of it.
+
+        Nothing is asked yet.
+        """
         self._service = service
         self._question = question
         self._send = send
@@ -163,7 +172,10 @@ class _Explorer:
             endpoint.close()
 
     def _headers_of(self, attempt: Attempt) -> dict[str, str]:
-        """The headers of an attempt: the user's, and the one that has the fields sent as a form."""
+        """The headers of an attempt: the user's, and the one that has the fields sent as a form.
+
+        Some services refuse JSON, and take the same fields as a browser's form.
+        """
         headers = dict(self._headers)
         if attempt.is_form:
             headers["Content-Type"] = FORM

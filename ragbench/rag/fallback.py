@@ -100,7 +100,10 @@ def to_batch(values: object, size: int, where: str) -> Sequence[Any]:
 
 
 def _check_strings(values: Sequence[object], name: str, where: str) -> None:
-    """Refuses the first value of a result's field that is no string, by its place in the field."""
+    """Refuses the first value of a result's field that is no string, by its place in the field.
+
+    The message has that place, so that users find the value in their system.
+    """
     for position, value in enumerate(values):
         if not isinstance(value, str):
             raise InterfaceError(
@@ -109,7 +112,10 @@ def _check_strings(values: Sequence[object], name: str, where: str) -> None:
 
 
 def _check_scores(scores: Sequence[Any], where: str) -> None:
-    """Refuses the first score of a retrieval that is no finite number, by its place."""
+    """Refuses the first score of a retrieval that is no finite number, by its place.
+
+    A score that is NaN would make every comparison with it false, and the order random.
+    """
     for position, score in enumerate(scores):
         # A tensor is not a float, yet a number: what has __float__ will do. A flag will not.
         number = plain_number(score)
@@ -122,7 +128,10 @@ def _check_scores(scores: Sequence[Any], where: str) -> None:
 
 
 def _to_id(value: Any, where: str) -> str:
-    """A context's id as a plain string: ids of databases are often numbers, UUIDs or ObjectIds."""
+    """A context's id as a plain string: ids of databases are often numbers, UUIDs or ObjectIds.
+
+    Ids are compared as texts with those of a dataset, so 7 and "7" must be the same.
+    """
     value = plain_number(value)
     if isinstance(value, str):
         return str.__str__(value)  # an enumeration's strings become plain ones
@@ -360,7 +369,10 @@ class PartialBatchError(InterfaceError):
     """
 
     def __init__(self, outcomes: Sequence[object], where: str) -> None:
-        """Holds the results and exceptions of a batch, in the order of its queries."""
+        """Holds the results and exceptions of a batch, in the order of its queries.
+
+        Its message names the first error, which is often that of the others, too.
+        """
         self.outcomes = tuple(outcomes)
         self.where = where
         errors = [outcome for outcome in self.outcomes if isinstance(outcome, Exception)]

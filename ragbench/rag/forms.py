@@ -88,7 +88,10 @@ def routes(implemented: Iterable[str]) -> dict[str, MethodForm]:
 
 
 def written(cls: type) -> frozenset[str]:
-    """Names of the interface's methods that a class, or a class it inherits from, wrote."""
+    """Names of the interface's methods that a class, or a class it inherits from, wrote.
+
+    Those that it did not write are derived from these. Abstract methods are not written.
+    """
     names: set[str] = set()
     for name in FORMS:
         for owner in cls.__mro__:
@@ -267,7 +270,10 @@ def accepts_second_argument(function: Callable[..., Any]) -> bool:
 
 
 def keyword_for_top_k(function: Callable[..., Any]) -> str | None:
-    """The parameter by which a foreign function takes how many contexts are wanted, or None."""
+    """The parameter by which a foreign function takes how many contexts are wanted, or None.
+
+    The usual names are tried in order: ``top_k``, ``k``, ``limit`` and the like.
+    """
     names: set[str] = set()
     for parameter in parameters_of(function) or []:
         if parameter.kind is not parameter.POSITIONAL_ONLY:
@@ -279,7 +285,10 @@ def keyword_for_top_k(function: Callable[..., Any]) -> str | None:
 
 
 def keyword_for_contexts(function: Callable[..., Any]) -> str | None:
-    """The parameter ``contexts`` of a function that retrieves if it is not given any, or None."""
+    """The parameter ``contexts`` of a function that retrieves if it is not given any, or None.
+
+    Such a function can answer from the contexts that post-retrieval left.
+    """
     for parameter in parameters_of(function) or []:
         is_optional = parameter.default is not parameter.empty
         is_keyword = parameter.kind is not parameter.POSITIONAL_ONLY
@@ -289,7 +298,10 @@ def keyword_for_contexts(function: Callable[..., Any]) -> str | None:
 
 
 def parameter_names(function: Callable[..., Any]) -> frozenset[str]:
-    """Names of a function's parameters; none for a function whose signature cannot be read."""
+    """Names of a function's parameters; none for a function whose signature cannot be read.
+
+    Adapters know by them what a framework's object takes.
+    """
     return frozenset(parameter.name for parameter in parameters_of(function) or ())
 
 

@@ -127,7 +127,10 @@ def _langchain_options(obj: Any, takes_k: bool, where: str, top_k: int | None) -
 
 
 def _takes_keywords(search: Callable[..., Any] | None) -> bool:
-    """Whether a retriever's search takes any keyword: LangChain passes on those of ``invoke``."""
+    """Whether a retriever's search takes any keyword: LangChain passes on those of ``invoke``.
+
+    Only then does ``k`` reach the store, and not raise an error.
+    """
     if search is None:
         return False
     parameters = parameters_of(search) or ()
@@ -294,7 +297,10 @@ _ANY = "root"
 
 
 def _takes_history(names: Sequence[str]) -> bool:
-    """Whether a chain's input has a key for the messages before the query, or may have any key."""
+    """Whether a chain's input has a key for the messages before the query, or may have any key.
+
+    A chain without one is asked the bare question.
+    """
     return _HISTORY in names or _ANY in names
 
 
@@ -340,7 +346,10 @@ def _chain_input(
 
 
 def _first_of(candidates: Sequence[str], names: Sequence[str]) -> str | None:
-    """The first of the candidates, in their order, that is among the names; None where none is."""
+    """The first of the candidates, in their order, that is among the names; None where none is.
+
+    Frameworks name the same thing in several ways, and the most usual name wins.
+    """
     for name in candidates:
         if name in names:
             return name
@@ -387,7 +396,7 @@ def _generating_chain_input(
 def _input_names(obj: object) -> list[str]:
     """The keys of the mapping that a chain takes.
 
-    None when it takes no mapping, or they are unknown.
+    None when they are unknown, or it takes no mapping.
     """
     keys = getattr(obj, "input_keys", None)  # the older chain classes
     if isinstance(keys, list):
@@ -397,9 +406,7 @@ def _input_names(obj: object) -> list[str]:
 
 
 def _schema(obj: object, method: str) -> Mapping[str, Any]:
-    """The JSON schema that a LangChain object gives of its input or output.
-
-    Empty for other objects.
+    """The JSON schema that a LangChain object has of its input or output; empty without one.
 
     Args:
         method: the name of its method that gives the schema.
@@ -451,7 +458,10 @@ _ANSWER_SOCKETS = ("answers", "replies", "answer", "response")
 
 
 def _haystack_component(obj: Any) -> Parts:
-    """The retrieval method that a Haystack component gives: ``run(query=..., top_k=...)``."""
+    """The retrieval method that a Haystack component gives: ``run(query=..., top_k=...)``.
+
+    Components differ in the name of that number, or take none.
+    """
     where = f"{type(obj).__name__}.run"
     search = partial(_run_haystack_component, obj, keyword_for_top_k(obj.run))
     return _retrieving_parts(obj, where, search)
@@ -563,7 +573,10 @@ def _haystack_outputs(obj: Any) -> dict[str, frozenset[str]]:
 
 
 def _answering_components(outputs: Mapping[str, frozenset[str]]) -> list[str]:
-    """The components of a Haystack pipeline that give an answer under one of the usual names."""
+    """The components of a Haystack pipeline that give an answer under one of the usual names.
+
+    A pipeline without one only retrieves.
+    """
     components: list[str] = []
     for component, sockets in outputs.items():
         if not sockets.isdisjoint(_ANSWER_SOCKETS):

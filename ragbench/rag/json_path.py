@@ -59,7 +59,10 @@ class JsonPath(Record):
 
     @property
     def leads_to_many(self) -> bool:
-        """Whether the path goes through each element of a list, and so leads to a list."""
+        """Whether the path goes through each element of a list, and so leads to a list.
+
+        Such a path is for contexts, ids and scores, and not for the answer.
+        """
         return EACH in self.steps
 
 
@@ -72,6 +75,8 @@ class PathProblem(Record):
 
 def parse_path(text: str) -> JsonPath:
     """Reads a path; the dot at its beginning may be left out.
+
+    Users write paths into ``--take`` and ``--send``.
 
     Example:
         >>> parse_path("sources[].id").text
@@ -195,7 +200,10 @@ class _Place(Record):
         return text_of(self.steps)
 
     def problem_of(self, step: Step) -> PathProblem | None:
-        """Why a step of a path leads nowhere from this place; None where it leads somewhere."""
+        """Why a step of a path leads nowhere from this place; None where it leads somewhere.
+
+        The message names the place and what is there, so that users can mend the path.
+        """
         container = as_json(self.value)
         kind = described_value(container)
         if isinstance(step, str):
@@ -216,7 +224,8 @@ class _Place(Record):
     def after(self, step: Step) -> list[_Place]:
         """The places to which a step of a path leads from this one.
 
-        Several where it is each element.
+        The step ``[]`` leads to one place for each element. `problem_of` must have found no
+        problem.
         """
         container = cast("Any", as_json(self.value))
         if step is not EACH:

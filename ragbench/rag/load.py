@@ -361,14 +361,20 @@ def _config_of_values(hint: Any, values: dict[str, Any], spec: str) -> Any:
 
 
 def _accepted_names(target: Callable[..., Any]) -> str:
-    """The names of the arguments that a user's class or factory takes, for messages."""
+    """The names of the arguments that a user's class or factory takes, for messages.
+
+    A user who gave a wrong argument sees them.
+    """
     parameters = inspect.signature(target).parameters.values()
     names = [parameter.name for parameter in parameters if _can_be_named(parameter)]
     return ", ".join(names) or "no arguments"
 
 
 def _can_be_named(parameter: inspect.Parameter) -> bool:
-    """Whether a parameter can be given by its name, unlike ``*args`` and ``**kwargs``."""
+    """Whether a parameter can be given by its name, unlike ``*args`` and ``**kwargs``.
+
+    Only such a parameter can be missing.
+    """
     return parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
 
 
@@ -393,7 +399,10 @@ class RagEndpoint(JsonEndpoint):
     """A server that is a RAG, or a part of one."""
 
     def __init__(self, url: str, **options: Any) -> None:
-        """Takes what `JsonEndpoint` takes; whether the server is understood shows as it answers."""
+        """Takes what `JsonEndpoint` takes; whether the server is understood shows as it answers.
+
+        Until it has been understood once, a wrong answer ends the run.
+        """
         super().__init__(url, **options)
         self._contract = Contract()
 
@@ -401,8 +410,8 @@ class RagEndpoint(JsonEndpoint):
     def unseen_because(self) -> str | None:
         """Why the server's answers may change without a trace here.
 
-        None where a version proves them. Stored answers of such a server are not reused by a later
-        run.
+        None where one version was sent with all of them. Else stored answers of the server are not
+        reused by a later run.
         """
         if self.version is None:
             return f"{self.url} names no version ({VERSION_HEADER})"
@@ -531,7 +540,10 @@ def http_rag(url: str, **options: Any) -> RAGInterface[Any] | AsyncRAGInterface[
 
 
 def _retrieving_parts(endpoint: RagEndpoint) -> Parts:
-    """The methods of a RAG that a server gives which retrieves; it is always asked in batches."""
+    """The methods of a RAG that a server gives which retrieves; it is always asked in batches.
+
+    A batch is one request, whatever its size.
+    """
     retrieve = partial(_retrieve_over_http, endpoint)
     return Parts(source=endpoint, methods={"batch_retrieve_with_metadata": retrieve})
 
@@ -562,7 +574,10 @@ def _read_retrieval(fields: Mapping[str, Any], where: str) -> RetrievalResult[An
 
 
 def _generating_parts(endpoint: RagEndpoint) -> Parts:
-    """The methods of a RAG that a server gives which generates; it is always asked in batches."""
+    """The methods of a RAG that a server gives which generates; it is always asked in batches.
+
+    A batch is one request, whatever its size.
+    """
     generate = partial(_generate_over_http, endpoint)
     return Parts(source=endpoint, methods={"batch_generate_with_metadata": generate})
 

@@ -46,7 +46,10 @@ def refuse_beyond(top_k: int | None, built_with: object, where: str) -> None:
 
 
 def cut(result: RetrievalResult[Any], top_k: int | None) -> RetrievalResult[Any]:
-    """The first ``top_k`` contexts of a retrieval; the same object when it has no more."""
+    """The first ``top_k`` contexts of a retrieval; the same object when it has no more.
+
+    A system may return more than it was asked for, and a metric must not read them.
+    """
     if top_k is None or len(result) <= top_k:
         return result
     shortened: dict[str, Any] = {}
@@ -74,7 +77,10 @@ class Parts(Record):
     """Whether what retrieves and answers in one call can also answer from contexts of a caller."""
 
     def only(self, family: str) -> Parts:
-        """The methods of one family alone, such as those that retrieve."""
+        """The methods of one family alone, such as those that retrieve.
+
+        The other half of a RAG may come from another object.
+        """
         methods: dict[str, Callable[..., Any]] = {}
         for name, method in self.methods.items():
             if FORMS[name].family == family:
@@ -114,7 +120,10 @@ class AdaptedRAG:
 
     @property
     def answers_in_one_call(self) -> bool:
-        """Whether the adapted system gives its answer together with its retrieval."""
+        """Whether the adapted system gives its answer together with its retrieval.
+
+        Then generation reads the kept answer, and asks nothing.
+        """
         return bool(self._restores)
 
     @property
@@ -150,9 +159,9 @@ class AdaptedRAG:
         return identities
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
-        """Pickles the way to make this RAG anew.
+        """Pickles the way to make this RAG anew, for a worker process.
 
-        Its class was made for it and cannot be imported.
+        The class was made for this one object and cannot be imported there.
         """
         if self.rebuild is None:
             return super().__reduce_ex__(protocol)
@@ -218,9 +227,9 @@ def taking_history(method: Callable[..., Any], keyword: str | None) -> Callable[
 
 
 def is_coroutine(function: object) -> bool:
-    """Whether calling a function gives a coroutine.
+    """Whether a function is a coroutine function, which has to be awaited.
 
-    Also for objects with an ``async def __call__``.
+    So is an object with an ``async def __call__``.
     """
     if inspect.iscoroutinefunction(function):
         return True
@@ -309,7 +318,10 @@ class OneCall:
     _warned: bool = False
 
     def parts(self) -> Parts:
-        """Both halves of a system that answers in one call, as methods of the interface."""
+        """Both halves of a system that answers in one call, as methods of the interface.
+
+        Coroutines where the system is one; in batches, too, where it takes batches.
+        """
         methods: dict[str, Callable[..., Any]]
         if is_coroutine(self.ask):
             methods = {
@@ -336,7 +348,10 @@ class OneCall:
         )
 
     def retrieve(self, query: str, top_k: int | None = None, said: Said = ()) -> _Retrieval:
-        """Asks the system, returns its contexts, and keeps its answer for `generate`."""
+        """Asks the system, returns its contexts, and keeps its answer for `generate`.
+
+        So the system is asked once for a query, and not once for each half.
+        """
         value = self._called(self.ask, query, top_k, said)
         return self._retrieval(query, value, said)
 
@@ -447,12 +462,18 @@ class OneCall:
     def _called_together(
         self, queries: list[str], top_k: int | None, said: Sequence[Said]
     ) -> Sequence[Any]:
-        """The values that the system returns for a batch, checked to be one per query."""
+        """The values that the system returns for a batch, checked to be one per query.
+
+        With fewer or more, answers would go to other queries.
+        """
         values = self._called(self.ask_batch, queries, top_k, list(said))
         return to_batch(values, len(queries), self.where)
 
     def _remembered(self, query: str, contexts: Sequence[str], said: Said) -> _Answer | None:
-        """The answer that the system gave with just these contexts, if it is still kept."""
+        """The answer that the system gave with just these contexts, if it is still kept.
+
+        None after post-retrieval changed the contexts, or where too many answers came since.
+        """
         return self._answers.get(self._key(query, contexts, said))
 
     def _remember(self, query: str, contexts: Sequence[str], answer: _Answer, said: Said) -> None:
@@ -535,7 +556,10 @@ class OneCall:
 
 
 def _fields_of_metadata(metadata: object) -> dict[str, Any]:
-    """A result's metadata as a mapping that keys can be added to, whatever a user put there."""
+    """A result's metadata as a mapping that keys can be added to, whatever a user put there.
+
+    Metadata that are no mapping are put below the key ``metadata``.
+    """
     if metadata is None:
         return {}
     if is_object(metadata):

@@ -44,7 +44,10 @@ _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 @cache
 def _proposal_table(name: str) -> dict[str, str]:
-    """A table of ``proposal.toml``: words and names by which a response's fields are recognised."""
+    """A table of ``proposal.toml``: words and names by which a response's fields are recognised.
+
+    The words are data: a service with other names needs an entry there, and no code.
+    """
     content = (get_data("ragbench.rag", "proposal.toml") or b"").decode()
     tables = cast("dict[str, dict[str, str]]", tomllib.loads(content))
     return tables[name]
@@ -61,7 +64,10 @@ def _words(kind: str) -> tuple[str, ...]:
 
 
 def question_fields() -> tuple[str, ...]:
-    """The usual names of the field with the question, in the order in which they are tried."""
+    """The usual names of the field with the question, in the order in which they are tried.
+
+    A service whose fields are unknown is asked by one after the other.
+    """
     return tuple(_proposal_table("request")["question"].split())
 
 
@@ -78,7 +84,10 @@ class Leaf(Record):
 
     @property
     def name(self) -> str:
-        """The name of this value: the last key of its path; empty without one."""
+        """The name of this value: the last key of its path; empty without one.
+
+        Answers, contexts, ids and scores are recognised by it.
+        """
         for step in reversed(self.steps):
             if isinstance(step, str):
                 return step
@@ -86,12 +95,18 @@ class Leaf(Record):
 
     @property
     def words(self) -> list[str]:
-        """The words of this value's name in lower case: ``sourceURL`` has two."""
+        """The words of this value's name in lower case: ``sourceURL`` has two.
+
+        A field is recognised by its words, however its name joins them.
+        """
         return _words_in(self.name)
 
     @property
     def first_list(self) -> tuple[Step, ...]:
-        """The path up to the first list that this value is in; empty where it is in none."""
+        """The path up to the first list that this value is in; empty where it is in none.
+
+        A value in the same list as the contexts belongs to one of them.
+        """
         if EACH not in self.steps:
             return ()
         return self.steps[: self.steps.index(EACH) + 1]
@@ -109,7 +124,10 @@ class Leaf(Record):
 
 
 def _words_in(name: str) -> list[str]:
-    """The words of a name in lower case, however the name joins them."""
+    """The words of a name in lower case, however the name joins them.
+
+    ``sourceURL`` and ``source_url`` give the same words.
+    """
     return [word.lower() for word in _WORDS.findall(name)]
 
 
@@ -214,7 +232,10 @@ def take_lines(body: Body, question: str = "") -> list[str]:
 
 
 def proposed_take(body: Body) -> str:
-    """A sentence with the options of ``--take`` that fit a response, or with what it holds."""
+    """A sentence with the options of ``--take`` that fit a response, or with what it holds.
+
+    It ends the error about a response that the mapping does not fit.
+    """
     lines = take_lines(body)
     if lines:
         return f"Try: {options_of('--take', lines)}"
@@ -226,12 +247,18 @@ def proposed_take(body: Body) -> str:
 
 
 def options_of(option: str, values: Sequence[str]) -> str:
-    """An option of the command with each of its values, quoted as a shell takes them."""
+    """An option of the command with each of its values, quoted as a shell takes them.
+
+    Users copy it from an error into their command.
+    """
     return " ".join(f"{option} {shlex.quote(value)}" for value in values)
 
 
 def _json_path_of(steps: Sequence[Step]) -> JsonPath:
-    """The path with these steps, and with its text as ``--take`` has it."""
+    """The path with these steps, and with its text as ``--take`` has it.
+
+    A body is searched with it, and a proposal shows its text.
+    """
     return JsonPath(text=text_of(steps), steps=tuple(steps))
 
 
@@ -291,7 +318,10 @@ def _answer_rank(leaf: Leaf) -> int | None:
 
 
 def _contexts_leaf(body: Body, leaves: Sequence[Leaf]) -> Leaf | None:
-    """The texts in a list that look most like retrieved contexts; None where none do."""
+    """The texts in a list that look most like retrieved contexts; None where none do.
+
+    The names of the text and of the list around it decide, then the length of the texts.
+    """
     best: Leaf | None = None
     best_rank = _NO_CONTEXTS
     for leaf in leaves:
@@ -398,7 +428,10 @@ def _is_among_contexts(leaf: Leaf, contexts: Leaf) -> bool:
 
 
 def _are_beside(leaf: Leaf, contexts: Leaf) -> bool:
-    """Whether a value is in the same object as the text of an event with one context each."""
+    """Whether a value is in the same object as the text of an event with one context each.
+
+    In a stream, contexts may come one per event and in no list: their ids are then beside them.
+    """
     return not contexts.list_steps and leaf.steps[:-1] == contexts.steps[:-1] != ()
 
 
@@ -429,7 +462,10 @@ def _best_id(leaves: Sequence[Leaf]) -> Leaf | None:
 
 
 def error_in(body: Body) -> str:
-    """The error that a service reports in a successful response, for the end of a message."""
+    """The error that a service reports in a successful response, for the end of a message.
+
+    Some services answer 200 and report in the body that something failed.
+    """
     for document in body.documents:
         if not is_object(document):
             continue

@@ -39,7 +39,10 @@ class Body(Record):
 
     @property
     def is_json(self) -> bool:
-        """Whether the body has a structure that paths lead into, and is no mere text."""
+        """Whether the body has a structure that paths lead into, and is no mere text.
+
+        A mere text is read as the answer itself.
+        """
         return any(is_object(document) or is_list(document) for document in self.documents)
 
     def find(
@@ -91,7 +94,11 @@ class Body(Record):
 
 
 def _problem_of_stream(problems: Sequence[PathProblem]) -> PathProblem:
-    """Why a path leads to nothing in any event of a stream: the reasons, each once."""
+    """Why a path leads to nothing in any event of a stream: the reasons, each once.
+
+    A path that leads nowhere in one event may lead somewhere in the next, so one reason is not
+    enough.
+    """
     if not problems:
         return PathProblem(message="the stream has no events")
     messages = list(dict.fromkeys(problem.message for problem in problems))

@@ -39,14 +39,20 @@ class ServiceEndpoint(JsonEndpoint):
     """A foreign service, asked by a mapping."""
 
     def __init__(self, mapping: ServiceMapping, **options: Any) -> None:
-        """Takes the service's mapping, and the options of `JsonEndpoint`, such as a timeout."""
+        """Takes the service's mapping, and the options of `JsonEndpoint`, such as a timeout.
+
+        As long as no answer could be read, an error ends the run.
+        """
         super().__init__(mapping.address, headers=mapping.headers, **options)
         self.mapping = mapping
         self._contract = Contract()
 
     @property
     def version(self) -> None:
-        """The service's version: None, as a foreign service is asked nothing but questions."""
+        """The service's version: None, as a foreign service is asked nothing but questions.
+
+        A server that speaks ragbench's own requests has a version in a header.
+        """
         return
 
     @property
@@ -120,10 +126,10 @@ class ServiceEndpoint(JsonEndpoint):
         return body
 
     def _request_of(self, address: str | httpx.URL, payload: Any) -> dict[str, Any]:
-        """The options with which httpx sends a request.
+        """The options with which httpx sends a request to the service.
 
-        Fields as JSON, as a form, or in the address. `JsonEndpoint`, which makes the exchange,
-        calls it by this name.
+        The fields are JSON, a form, or in the address already. `JsonEndpoint`, which makes the
+        exchange, calls this method by its name.
         """
         request = cast("Request", payload)
         options: dict[str, Any] = {"method": request.method, "url": address}
@@ -135,7 +141,9 @@ class ServiceEndpoint(JsonEndpoint):
 
 
 def service_rag(service: Service, **options: Any) -> RAGInterface[Any] | AsyncRAGInterface[Any]:
-    """The RAG of a foreign service.
+    """The RAG of a foreign service, one that does not speak ragbench's own requests.
+
+    It is asked one question per request, by a mapping of its fields.
 
     Args:
         options: ``send``, ``take`` and ``headers``, and those of the endpoint.
@@ -158,7 +166,10 @@ def service_rag(service: Service, **options: Any) -> RAGInterface[Any] | AsyncRA
 
 
 def mapping_notes(rag: object) -> tuple[str, ...]:
-    """A note for the report on how a foreign service is asked; none for any other RAG."""
+    """A note for the report on how a foreign service is asked; none for any other RAG.
+
+    Readers of the numbers see by it what was measured.
+    """
     notes: list[str] = []
     for source in getattr(rag, "adapts", ()):
         if isinstance(source, ServiceEndpoint):
@@ -167,7 +178,10 @@ def mapping_notes(rag: object) -> tuple[str, ...]:
 
 
 def _note_on_mapping(mapping: ServiceMapping) -> str:
-    """A sentence on how a service was asked and read, without credentials."""
+    """A sentence on how a service was asked and read, without credentials.
+
+    Fields and paths are as in the options ``--send`` and ``--take``.
+    """
     sent = send_lines(cast("dict[str, Any]", described(mapping.written["send"], at=AS_SAID)))
     taken = [f"{taken.name}={taken.paths[0].text}" for taken in mapping.take]
     return (

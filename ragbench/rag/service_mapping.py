@@ -85,7 +85,10 @@ class Service(Record):
 
     @property
     def shown(self) -> str:
-        """The service's address without credentials, as reports show it."""
+        """The service's address without credentials, as reports show it.
+
+        Addresses may hold a password or a key.
+        """
         prefix = self.method or self.preset
         url = mask_url(self.url)
         return url if prefix is None else f"{prefix}:{url}"
@@ -144,7 +147,10 @@ class Preset(Record):
 
 @cache
 def presets() -> Mapping[str, Preset]:
-    """The presets by name: how well-known services are asked, and what they answer."""
+    """The presets by name: how well-known services are asked, and what they answer.
+
+    They are rows of ``presets.toml``: a service with other fields needs a row, and no code.
+    """
     content = (get_data("ragbench.rag", "presets.toml") or b"").decode()
     rows: dict[str, Preset] = {}
     for name, row in tomllib.loads(content).items():
@@ -180,12 +186,18 @@ class ServiceMapping(Record):
 
     @property
     def placeholders(self) -> frozenset[str]:
-        """The placeholders for parts of a question that the mapping sends, such as ``query``."""
+        """The placeholders for parts of a question that the mapping sends, such as ``query``.
+
+        By them a mapping that does not send the question is refused.
+        """
         return frozenset(placeholders_of(self.send) | placeholders_of(self.address))
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of what the mapping takes from a response, such as ``answer``."""
+        """The names of what the mapping takes from a response, such as ``answer``.
+
+        Without ``answer`` the service only retrieves.
+        """
         return frozenset(taken.name for taken in self.take)
 
 
@@ -440,9 +452,9 @@ def _in_kind(name: str, value: object) -> Any:
 
 
 def _answer_text(value: object) -> str:
-    """The answer out of a response's value.
+    """The answer out of a response's value; of a list, its texts together.
 
-    The texts of a list are its pieces, as models give them.
+    Models give pieces of a text in such lists.
     """
     if isinstance(value, str):
         return value
@@ -454,9 +466,10 @@ def _answer_text(value: object) -> str:
 
 
 def _as_contexts(value: object) -> list[Any]:
-    """The contexts out of a response's value.
+    """The contexts out of a response's value: texts, or documents with usual names.
 
-    Texts, or documents with usual names for their parts.
+    Raises:
+        MappingError: an element is neither; the message has a hint for a list in a list.
     """
     contexts = list(value) if is_list(value) else [value]
     for position, context in enumerate(contexts):
@@ -482,7 +495,7 @@ def _as_number(value: object) -> float:
 
 
 def _check_lengths(values: Mapping[str, Any], mapping: ServiceMapping) -> None:
-    """Refuses lists of a response that disagree.
+    """Refuses lists of contexts, ids and scores in a response that differ in length.
 
     Ids and scores would be those of other contexts.
     """

@@ -78,7 +78,10 @@ def placeholders_of(template: object) -> set[str]:
 
 
 def _placeholders_in(text: str) -> set[str]:
-    """The names of the placeholders in a text; refuses a name that there is none of."""
+    """The names of the placeholders in a text; refuses a name that there is none of.
+
+    A name in doubled braces is none.
+    """
     names: set[str] = set()
     for match in _PLACEHOLDER.finditer(text):
         name = match["name"]
@@ -159,7 +162,10 @@ def _replacement_of_placeholder(values: Mapping[str, object], match: re.Match[st
 
 
 def _placeholder_text(value: object) -> str:
-    """A placeholder's value as a part of a longer text; of messages a line each."""
+    """A placeholder's value as a part of a longer text; of messages a line each.
+
+    A line per message keeps the speakers apart.
+    """
     if value is None:
         return ""
     if is_list(value):
@@ -197,7 +203,10 @@ def read_send(lines: Sequence[str]) -> dict[str, Any]:
 
 
 def _object_of(text: str) -> dict[str, Any]:
-    """The object of a JSON text of ``--send``, or of the file that is named behind an @."""
+    """The object of a JSON text of ``--send``, or of the file that is named behind an @.
+
+    A body with objects in it is hard to write in single options.
+    """
     source = "--send"
     content: str | bytes = text
     if text.startswith("@"):
@@ -220,9 +229,9 @@ def _object_of(text: str) -> dict[str, Any]:
 
 
 def _value_of_text(text: str) -> object:
-    """The value of a line of ``--send``.
+    """The value behind the sign in a line of ``--send``: JSON where it is JSON, else a text.
 
-    JSON where it is JSON (5, true, "5" in quotes), else a text.
+    So 5 and true keep their types, and "5" in quotes is a text.
     """
     try:
         return cast("object", orjson.loads(text))
@@ -416,14 +425,20 @@ def request_of(
 
 
 def _filled_address(address: str, values: Mapping[str, object]) -> str:
-    """The service's address with its placeholders replaced, each escaped."""
+    """The service's address with its placeholders replaced, each escaped.
+
+    A question with an ampersand stays one parameter.
+    """
     return _PLACEHOLDER.sub(
         lambda match: quote(_placeholder_text(values.get(match["name"] or "")), safe=""), address
     )
 
 
 def _with_parameters(address: str, fields: Mapping[str, object]) -> str:
-    """The service's address with the fields as further parameters."""
+    """The service's address with the fields as further parameters.
+
+    A GET request has no body for them.
+    """
     if not fields:
         return address
     sign = "&" if "?" in address else "?"
@@ -445,7 +460,10 @@ def _form_fields(fields: Mapping[str, object]) -> dict[str, object]:
 
 
 def _form_text(value: object) -> str:
-    """A value as the text of a form's field, or of a parameter of the address."""
+    """A value as the text of a form's field, or of a parameter of the address.
+
+    Any value but a text is JSON.
+    """
     if isinstance(value, str):
         return value
     return orjson.dumps(value).decode()

@@ -216,7 +216,10 @@ def _attribute_or_none(document: Any, name: str) -> Any:
 
 
 def _is_score(value: Any) -> bool:
-    """Whether a foreign value can be a score: a finite number, NumPy's included; a flag is none."""
+    """Whether a foreign value can be a score: a finite number, NumPy's included; a flag is none.
+
+    Without a score for each document, the result has none.
+    """
     value = plain_number(value)
     is_number = hasattr(value, "__float__") and not isinstance(value, bool)
     return is_number and math.isfinite(value)
@@ -238,7 +241,10 @@ def _first_value(value: Mapping[str, Any], names: Sequence[str]) -> Any:
 
 
 def _keys_in_words(value: Mapping[str, Any]) -> str:
-    """The keys of a foreign mapping, for messages."""
+    """The keys of a foreign mapping, for messages.
+
+    Users see there under which name their system has the answer.
+    """
     return ", ".join(repr(key) for key in value) or "no keys"
 
 

@@ -75,7 +75,10 @@ class FusionReranker(Checked):
 
     @property
     def every_weight(self) -> list[float]:
-        """The weight of the given scores, then those of the rerankers."""
+        """The weight of the given scores, then those of the rerankers.
+
+        The given scores are those that retrieval, or the operator before, gave.
+        """
         weights = self.weights
         if not weights:
             weights = [1.0] * len(self.rerankers)
@@ -115,6 +118,7 @@ class LinearFusionReranker(FusionReranker):
         """The weighted mean of the rerankers' scores, each list normalised first.
 
         Chunks without a given score take the lowest of those with one.
+        Other scores for the same chunks need a higher `POST_RETRIEVAL_VERSION`.
         """
         lists, notes = self.members(query, chunks)
         # The given scores come last here, and only where they weigh anything.
@@ -152,6 +156,7 @@ class ReciprocalRankFusionReranker(FusionReranker):
         """The sum over the rerankers of weight / (k + rank) for each chunk.
 
         A reranker's ranks come from its scores; equal scores are ranked in the present order.
+        Other scores for the same chunks need a higher `POST_RETRIEVAL_VERSION`.
         """
         lists, notes = self.members(query, chunks)
         places = range(len(chunks))
@@ -193,7 +198,8 @@ class TimeWeightedReranker(Checked):
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         """Each chunk's given score, faded by its age.
 
-        Notes count chunks without a score or a time.
+        Notes count the chunks without a score or a time.
+        Other scores for the same chunks need a higher `POST_RETRIEVAL_VERSION`.
         """
         scores = given_scores(chunks, self.default_score)
         notes = list(unscored_note(chunks, self.default_score))
@@ -263,6 +269,7 @@ class WeightedReranker(Checked):
         """The weighted mean of the factors' values for each chunk.
 
         Notes count the chunks that got a factor's default.
+        Other scores for the same chunks need a higher `POST_RETRIEVAL_VERSION`.
         """
         totals = [0.0] * len(chunks)
         notes: list[str] = []

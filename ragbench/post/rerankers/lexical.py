@@ -56,7 +56,10 @@ class CandidateWords(Record, kw_only=False):
         return counts.reshape(len(rows), len(words))
 
     def lengths(self) -> Floats:
-        """The number of tokens of each candidate, with its title as often as that counts."""
+        """The number of tokens of each candidate, with its title as often as that counts.
+
+        BM25 holds long candidates down by it.
+        """
         totals = [counter.total() for counter in self.counters]
         return np.array(totals, dtype=np.float64)
 
@@ -97,7 +100,10 @@ def check_corpus(corpus: str | None) -> None:
 
 
 def corpus_weights(corpus: str, words: Iterable[str]) -> list[float]:
-    """The weight of each word by how many of a corpus's documents hold it: rare ones weigh more."""
+    """The weight of each word by how many of a corpus's documents hold it: rare ones weigh more.
+
+    Among the candidates alone, words that a search looked for all seem frequent.
+    """
     size, documents_of_word = _document_counts(corpus)
     return [inverse_frequency(size, documents_of_word[word]) for word in words]
 
@@ -157,7 +163,11 @@ class LexicalReranker(Checked):
         check_corpus(self.corpus)
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> tuple[float, ...]:
-        """The weight of the query's words that each chunk holds; 0 for a chunk that shares none."""
+        """The weight of the query's words that each chunk holds; 0 for a chunk that shares none.
+
+        By ``bm25``, a word that the chunk repeats counts more, and a long chunk less.
+        Other scores for the same chunks need a higher `POST_RETRIEVAL_VERSION`.
+        """
         query_counts = Counter(tokenise(query.text))
         candidates = CandidateWords.of(chunks, title_weight=self.title_weight)
         if self.corpus is not None:
@@ -178,7 +188,10 @@ class LexicalReranker(Checked):
 
 
 def _candidate_weights(candidates: CandidateWords, words: Sequence[str]) -> list[float]:
-    """The weight of each word by how many of the N candidates hold it: ln(1 + N / n)."""
+    """The weight of each word by how many of the N candidates hold it: ln(1 + N / n).
+
+    It never falls below ln 2: all candidates hold the words by which they were found.
+    """
     holds_word = candidates.counts(words) > 0
     size = len(candidates.counters)
     weights: list[float] = []
@@ -239,6 +252,7 @@ class FeedbackReranker(Checked):
 
         The numbers are at least 0 by words, and at least -1 by embeddings. The words of a title
         count as those of the text do.
+        Other scores for the same chunks need a higher `POST_RETRIEVAL_VERSION`.
         """
         notes: list[str] = []
         best, shares = self._examples(chunks, notes)
@@ -275,9 +289,10 @@ class FeedbackReranker(Checked):
     def _scores_by_embeddings(
         self, query: Query, chunks: Sequence[Chunk], best: list[int], shares: Floats
     ) -> Floats | None:
-        """The chunks' cosines with the widened query.
+        """The cosine of each chunk's embedding with the widened query's.
 
-        None where the query or a chunk has no embedding.
+        None where the query or a chunk has no embedding. The query is widened by the mean embedding
+        of the best candidates.
 
         Args:
             best: places of the candidates that are taken for relevant.

@@ -52,6 +52,7 @@ class LlmListwiseReranker(Checked):
         """Scores by the model's order: 1 / rank, the best first.
 
         The window moves from the end to the start, so that the last candidate can reach the front.
+        Other scores for the same chunks need a higher `POST_RETRIEVAL_VERSION`.
         """
         texts, notes = shown_texts(chunks, self.max_characters)
         order = list(range(len(chunks)))
@@ -134,13 +135,17 @@ class LlmPointwiseReranker(Checked):
         """The model's grade of each chunk, as a share of the highest.
 
         It is asked once for each chunk: a grade does not depend on the other candidates.
+        Other scores for the same chunks need a higher `POST_RETRIEVAL_VERSION`.
         """
         texts, notes = shown_texts(chunks, self.max_characters)
         scores = [self._grade(query, text) / self.highest for text in texts]
         return NotedScores(scores, notes)
 
     def _grade(self, query: Query, passage: str) -> float:
-        """The grade that the model gives a passage, from 0 to the highest."""
+        """The grade that the model gives a passage, from 0 to the highest.
+
+        The task and the form of its answer are the prompt's; another wording gives other grades.
+        """
         task = (
             f"Question: {query.text}\n\nPassage:\n{passage}\n\n"
             f"How well does the passage answer the question? 0 means not at all, {self.highest} "

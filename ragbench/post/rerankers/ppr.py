@@ -105,6 +105,7 @@ class PersonalisedPageRankReranker(Checked):
         """The probability that the walk is at each chunk.
 
         Embeddings are read only where seeds or edges need them.
+        Other scores for the same chunks need a higher `POST_RETRIEVAL_VERSION`.
         """
         rows: Floats | None = None
         places: list[int] = []
@@ -127,9 +128,9 @@ class PersonalisedPageRankReranker(Checked):
     def _start_probabilities(
         self, query: Query, chunks: Sequence[Chunk], rows: Floats | None, places: list[int]
     ) -> tuple[Floats, list[str]]:
-        """How probable each candidate is as the start of the walk, up to a factor.
+        """How probable each candidate is as the start of the walk, up to a factor, with notes.
 
-        And notes on that.
+        A note is given where scores or embeddings are missing, so that ranks are used.
 
         Args:
             rows: embeddings of the chunks that have one.
@@ -187,7 +188,8 @@ class PersonalisedPageRankReranker(Checked):
 def _edges_by_links(chunks: Sequence[Chunk], field: str | None, *, directed: bool) -> list[Edge]:
     """Edges of the walk by the links in the candidates' metadata.
 
-    Of several between two, the heaviest. Links to what is not among the candidates are left out.
+    Of several links between two candidates the heaviest counts. Links to what is not among the
+    candidates are left out.
 
     Args:
         field: the field of the metadata that holds links; None where links are left out.

@@ -149,6 +149,7 @@ class SemanticReranker:
         """The cosine of the query's and each chunk's embedding.
 
         A chunk without an embedding keeps its given score, and a note says so.
+        Other scores for the same chunks need a higher `POST_RETRIEVAL_VERSION`.
         """
         scores = given_scores(chunks, self.default_score)
         rows, places = chunk_directions(query, chunks, self.embedding_field)
@@ -253,13 +254,17 @@ class MmrReranker(Checked):
 
     @property
     def needs_embeddings(self) -> bool:
-        """Whether a setting of this reranker asks for embeddings; ``"auto"`` does without."""
+        """Whether a setting of this reranker asks for embeddings; ``"auto"`` does without.
+
+        A pipeline refuses it then where retrieval gives none.
+        """
         return "embedding" in (self.relevance, self.similarity)
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         """Each chunk's marginal relevance; with one embedding missing, all are compared by words.
 
         Cosines of embeddings and of words have no common scale, so that the two are never mixed.
+        Other scores for the same chunks need a higher `POST_RETRIEVAL_VERSION`.
         """
         notes: list[str] = []
         rows: Floats | None = None
