@@ -55,10 +55,11 @@ def history_keyword(function: Callable[..., Any]) -> str | None:
 
 
 def bears_calls(asked: object) -> bool:
-    """Whether several calls may be in flight without the user saying so.
+    """Whether several calls of a user's object may be in flight without the user asking for it.
 
-    That is what ``bears_calls`` says: of a language model, or of a validator or an operator that
-    waits for a service. Code that does not say it may not be made for several threads.
+    It is so where the object's attribute ``bears_calls`` is true: of a language model, or of a
+    validator or an operator that waits for a service. Code without the attribute may not be made
+    for several threads.
     """
     says_so = getattr(asked, "bears_calls", None)
     if says_so is None:
@@ -74,6 +75,8 @@ def with_deadline(
     The call runs in a thread of its own. A plain Python call cannot be stopped from outside: one
     that exceeds its time runs on, and its result is ignored. Such threads do not keep the process
     alive.
+
+    A user's system that hangs would else hold up the whole run.
 
     Args:
         seconds_per_item: a call may take as many times this as it has items.
@@ -135,6 +138,8 @@ def with_async_deadline(
 
     The call is a task of its own, as code may catch its cancellation and go on: then the task is
     left to itself, and its result is ignored.
+
+    A user's system that hangs would else hold up its place in the run.
 
     Args:
         seconds_per_item: a call may take as many times this as it has items.
@@ -215,10 +220,10 @@ class LoopThread:
         self._thread.start()
 
     def _run(self) -> None:
-        """Runs the loop until `stop`; code that runs in it may end it for nobody else.
+        """Runs the loop, in its thread, until `stop`.
 
-        SystemExit and KeyboardInterrupt of a task within a task leave the loop, too: whoever waits
-        for that task has the error, and all others would wait for ever.
+        SystemExit and KeyboardInterrupt of a task within a task leave the loop, too. The loop is
+        then run again: the waiter for that task has the error, and all others would wait for ever.
         """
         while not self._is_stopping:
             with suppress(SystemExit, KeyboardInterrupt):
@@ -364,6 +369,8 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
     ``retry-after-ms``, in milliseconds, overrides ``retry-after`` (RFC 9110, 10.2.3), in seconds or
     as a date.
+
+    Calls of models and of users' systems wait as long before they are repeated.
 
     Args:
         headers: with names in lower case.

@@ -181,6 +181,9 @@ class SamplingChat(ChatModel, Protocol):
     def ask(self, messages: Sequence[Message], *, repeat: int = 0) -> Reply[str]:
         """Answers a conversation.
 
+        Judges that are asked several times, and generators of several candidates, number their
+        questions: a stored answer is then found again under its number.
+
         Args:
             repeat: number of the answer among several to the same conversation, from 0.
         """

@@ -247,6 +247,7 @@ class Comparison(Record):
         """A line per metric: its name, then each run's figure, as in ``b 0.612 > a``.
 
         Behind ``>`` are the runs that a run is significantly better than.
+        All fields of a comparison would fill screens.
         """
         width = max((len(metric.name) for metric in self.metrics), default=0)
         runs = ", ".join(f"{run.mark} {run.source}" for run in self.runs)
@@ -275,6 +276,8 @@ class Comparison(Record):
 
         A missing value is NA, and never 0.
 
+        For further work in a notebook; its columns are documented, so users' code reads them.
+
         Raises:
             MissingExtraError: pandas is not installed.
         """
@@ -283,6 +286,8 @@ class Comparison(Record):
 
     def summaries_frame(self) -> DataFrame:
         """A row per metric and pair of runs: means, difference, interval and p-value.
+
+        For further work in a notebook; its columns are documented, so users' code reads them.
 
         Raises:
             MissingExtraError: pandas is not installed.

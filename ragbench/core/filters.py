@@ -213,7 +213,11 @@ class Dialect(Record, Generic[_ConditionT]):
     """The field (first argument) holds a text that begins with the prefix (second)."""
 
     def __call__(self, filters: Filter) -> _ConditionT:
-        """The filter as a condition in the engine's language, its parts from the inside out."""
+        """The filter as a condition in the engine's language, its parts from the inside out.
+
+        Each store has a dialect: the functions for the parts of a filter, which are its fields
+        here.
+        """
         if isinstance(filters, And):
             return self.both([self(part) for part in filters.filters])
         if isinstance(filters, Or):
@@ -241,6 +245,8 @@ def matches(filters: Filter, metadata: Mapping[str, Any]) -> bool:
 
 def field_values(metadata: Mapping[str, Any]) -> dict[str, object]:
     """Every field of metadata with its value, those within objects by their dotted names.
+
+    A store that cannot look into objects keeps these fields, and filters by them.
 
     Example:
         >>> field_values({"dept": {"name": "legal"}})
@@ -324,7 +330,8 @@ def renamed(filters: Filter, name: Callable[[str], str]) -> Filter:
 def equality_key(value: object) -> str | None:
     """A text that is the same for two values exactly when a filter takes them for equal.
 
-    None for a value that equals nothing: None, NaN, an object or a list.
+    None for a value that equals nothing: None, NaN, an object or a list. Python itself takes
+    ``True`` for 1.
 
     Example:
         >>> equality_key(1) == equality_key(1.0), equality_key(True) == equality_key(1)
@@ -389,6 +396,8 @@ def number(value: object) -> float | None:
 
 def instant(value: object) -> int | None:
     """Milliseconds from 1970 to the first moment of a date; None when the value is not a date.
+
+    Bounds of dates, and the dates in metadata, are compared as such numbers.
 
     Example:
         >>> instant("1970-01-02"), instant("1970-01-01T01:00:00+01:00"), instant("soon")

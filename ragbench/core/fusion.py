@@ -82,6 +82,7 @@ def reciprocal_rank_fusion(
 
     Only ranks count, so the chunks' own scores may be on different scales. A chunk of several
     rankings is that of the first one; equal totals are in the order of the ids.
+    Hybrid searches, and searches by several queries, fuse by it.
     """
     ids: list[list[str]] = []
     chunk_of: dict[str, Chunk] = {}

@@ -39,7 +39,10 @@ class Reading:
         self._refusal = refusal
 
     def __enter__(self) -> None:
-        """Begins the reading, with nothing to prepare."""
+        """Begins the reading, with nothing to prepare.
+
+        A ``with`` statement asks for it.
+        """
 
     def __exit__(
         self,
@@ -85,6 +88,7 @@ def is_of_the_system(error: Exception) -> bool:
     """Whether the system did not let us read, or write, a file that may be in order.
 
     A damaged file is made anew or left out; of a full disk the user has to hear.
+    The names of SQLite's results are those above.
     """
     if isinstance(error, (OSError, MemoryError)):
         return True

@@ -559,7 +559,10 @@ class Report(Record):
     It is in none of the files."""
 
     def __repr__(self) -> str:
-        """A line per metric, cause and kind of failure: the manifest alone would fill a screen."""
+        """A line per metric, cause and kind of failure: the manifest alone would fill a screen.
+
+        A Python prompt shows it.
+        """
         lines = ["Report: score and cases of each metric"]
         width = max((len(summary.metric.name) for summary in self.summaries), default=0)
         for summary in self.summaries:
@@ -590,6 +593,8 @@ class Report(Record):
 
         A missing value is NA, and never 0.
 
+        For further work in a notebook; its columns are documented, so users' code reads them.
+
         Raises:
             MissingExtraError: pandas is not installed.
         """
@@ -599,6 +604,8 @@ class Report(Record):
     def summaries_frame(self) -> DataFrame:
         """A row per metric: score, interval, and how many cases ended in each way.
 
+        For further work in a notebook; its columns are documented, so users' code reads them.
+
         Raises:
             MissingExtraError: pandas is not installed.
         """
@@ -607,6 +614,10 @@ class Report(Record):
 
     @property
     def is_comparable(self) -> bool:
-        """Whether retrieval could be compared with the gold; else the first note says why."""
+        """Whether retrieval could be compared with the gold; else the first note says why.
+
+        The run's manifest has the word ``not_comparable``: ids of another kind than the gold's
+        compare with nothing, and a score of 0 would be no finding.
+        """
         settings: Mapping[str, Any] = self.manifest.get("settings", {})
         return settings.get("matching") != "not_comparable"

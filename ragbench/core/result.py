@@ -49,6 +49,8 @@ class _Result:
     def from_mapping(cls, values: Mapping[str, Any]) -> Self:
         """The reverse of `to_dict`: builds a result of fields by name; None is "not known".
 
+        Answers of services, and retrievals that a run stored, come as such mappings.
+
         Raises:
             InterfaceError: ``contexts`` or ``response`` is missing, or a key is not a field.
         """
@@ -96,7 +98,10 @@ context_metadata=None, metadata=None)
     """Facts about the retrieval as a whole. Any keys; its type is yours."""
 
     def __post_init__(self) -> None:
-        """Refuses lists that disagree in length: scores would be those of other contexts."""
+        """Refuses lists that disagree in length: scores would be those of other contexts.
+
+        A list of mappings as ``metadata`` becomes ``context_metadata``, as old systems return it.
+        """
         if not isinstance(self.contexts, list):
             _check_sequence("contexts", self.contexts)
         size = len(self.contexts)
@@ -157,7 +162,10 @@ context_metadata=None, metadata=None)
         return len(self.contexts)
 
     def __bool__(self) -> bool:
-        """Always true: a retrieval that found nothing is still a result."""
+        """Always true: a retrieval that found nothing is still a result.
+
+        By its length it would be false, and pass for a missing one.
+        """
         return True
 
     def to_chunks(self) -> list[Chunk]:
@@ -221,7 +229,10 @@ class GenerationResult(_Result, Generic[MetaT]):
     """Tokens, times, model ... Any keys; its type is yours."""
 
     def __post_init__(self) -> None:
-        """Refuses what a score could not be computed of: users' systems build this."""
+        """Refuses what a score could not be computed of: users' systems build this.
+
+        Numbers and flags of NumPy and the like become Python's own.
+        """
         if not isinstance(self.response, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InterfaceError(f"response must be a string, not {kind_of(self.response)}")
         if self.multi_responses is not None:

@@ -322,6 +322,7 @@ def under_ids_of(run: RunScores, earlier: RunT) -> tuple[RunT, dict[str, str]]:
 
     Ids that count rows move with each row that is inserted; the fingerprint of a case does not. So
     a case whose id differs, or now belongs to another case, is matched by its fingerprint.
+    So two runs stay comparable after rows were inserted in the dataset.
     """
     same = unchanged(run, earlier)
     if len(same) == len(run.cases):

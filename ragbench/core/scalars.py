@@ -16,6 +16,8 @@ def plain_scalar(value: Any) -> Any:
     Missing are None, the NaN of any of these libraries, NaT and NA: so data frames and arrays write
     what is not known.
 
+    Cases, results and answers of users may come out of such libraries.
+
     Example:
         >>> plain_scalar(float("nan")), plain_scalar(0.5), plain_scalar("a")
         (None, 0.5, 'a')

@@ -16,6 +16,11 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([KMGT])?i?B)?", re.IGNORECASE)
 def size_of(text: str) -> int:
     """Bytes of a size in words; a kB is 1024 of them.
 
+    Options and variables have limits in that form.
+
+    Raises:
+        ConfigError: the text is no size.
+
     Example:
         >>> size_of("64MB"), size_of("1.5 GB"), size_of("100")
         (67108864, 1610612736, 100)

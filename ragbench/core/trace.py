@@ -178,6 +178,7 @@ def sample_row(trace: Trace) -> SampleRow:
 
     A stage that failed or was skipped leaves its fields None, never empty: an empty list means
     that retrieval found nothing. An abstention is a response like any other.
+    Exports and judges of RAGAS read it.
     """
     case = trace.case
     retrieval = trace.context.value

@@ -62,7 +62,7 @@ class Context(Checked):
         """Puts a heading above each chunk's text whose place is known; ids and scores stay.
 
         Metadata keys of the setting ``fields`` make the heading.
-        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         return rewritten_by(self.name, context.chunks, self._text_with_heading)
 
@@ -100,7 +100,7 @@ class Metadata(Checked):
         """Puts metadata fields below the text of each chunk that has one of them.
 
         Ids and scores stay.
-        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         return rewritten_by(self.name, context.chunks, self._text_with_metadata)
 
@@ -144,7 +144,7 @@ class Neighbours(Checked):
 
         A neighbour that is among the chunks, or widens an earlier one, is not used again: no text
         comes twice.
-        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         present_ids = {entry.chunk.id for entry in context.chunks}
         widened: list[RankedChunk] = []
@@ -220,7 +220,7 @@ class Reflection(Checked):
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
         """Asks the model once about the first chunks, and puts its reply before all as a chunk.
 
-        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         passages = context.chunks[: self.first]
         if not passages:
@@ -250,7 +250,7 @@ class Temporal(Checked):
         """Dates the chunks whose time is known.
 
         Notes count the others, and say where dates have no ages.
-        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         now = context.query.now
         text_with_date = partial(self._text_with_date, now)
@@ -459,7 +459,7 @@ class LinkExpand(Checked):
         """Joins to the present chunks those that are up to ``depth`` links away.
 
         The service is asked once for each id, since links may lead in circles.
-        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         # In breadth: all that is one link away, then all that is two ...
         expanded_ids: set[str] = set()
@@ -513,7 +513,7 @@ class QueryMerge(Checked):
         """Searches by each further query once, and fuses the results with the present chunks.
 
         The present chunks weigh 1.
-        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         rankings: list[Sequence[RankedChunk]] = [context.chunks]
         weights = [1.0]

@@ -338,6 +338,7 @@ def load_variants(path: Path, resources: Resources | None = None) -> tuple[Varia
     """Reads several stages from a YAML file: a list ``variants``, each with a ``name``.
 
     All mistakes of the file are reported together: the reading notes them and goes on.
+    ``ragbench ablate`` compares them over one stored run.
     """
     reading = SettingsFile(file=read_yaml(path))
     top = reading.mapping((), ("variants", *_SHARED))

@@ -257,6 +257,11 @@ def chunk_of(item: object, where: str) -> Chunk:
 
     Its id is empty where the item names none.
 
+    Mappings of `PostRetrieval.execute` and of chunk services have such items.
+
+    Raises:
+        InputError: a field has another type.
+
     Args:
         where: the item's place, for errors.
     """

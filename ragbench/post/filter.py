@@ -47,7 +47,7 @@ class LlmFilter:
         """Asks the model which passages to keep, by their numbers, and keeps these.
 
         Without chunks nothing is asked.
-        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         chunks = context.chunks
         if not chunks:
@@ -76,7 +76,7 @@ class Threshold(Checked):
         """Keeps the chunks whose present score reaches the limit, and those without a score.
 
         A note counts the latter.
-        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         passing: list[RankedChunk] = []
         unscored = 0
@@ -116,7 +116,7 @@ class TokenBudget(Checked):
         """Takes chunks in their order while their texts fit the budget of tokens.
 
         Each text is counted before it is taken. A note marks where counts are estimates.
-        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         remaining = self.budget
         fitting: list[RankedChunk] = []
@@ -170,7 +170,7 @@ class TopK(Checked):
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
         """Keeps the first k chunks, whatever ordered them.
 
-        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         return context.chunks[: self.k]
 
@@ -188,7 +188,7 @@ class Dedup:
         """Drops each chunk that repeats the id or text of an earlier one.
 
         It goes from the first chunk on, so that the best placed of several repeats stays.
-        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         distinct: list[RankedChunk] = []
         ids: set[str] = set()
@@ -226,7 +226,7 @@ class DedupNear(Checked):
         """Drops each chunk that resembles one of those kept before it.
 
         A chunk that only resembles a dropped one stays.
-        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         distinct: list[RankedChunk] = []
         distinct_shingles: list[set[str]] = []
@@ -316,7 +316,7 @@ class Abstractive(Checked):
         """Replaces texts by summaries, and cuts these to the budget at the end.
 
         The model is not asked for a length. A chunk that stays as it is must fit the budget, too.
-        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         question = context.query.text
         summaries: list[RankedChunk] = []
@@ -442,7 +442,7 @@ class Extractive(Checked):
         """Keeps the most relevant sentences of all chunks, ranked in one list, that fit the budget.
 
         So a chunk that says little leaves its room in the budget to the others.
-        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         texts = [entry.chunk.text for entry in context.chunks]
         if not texts:

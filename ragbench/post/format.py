@@ -39,7 +39,7 @@ class Chat(Checked):
         """Writes the turns in the order of the chunks: the text that generation gets as context.
 
         The chunks stay as they are, for metrics and pages.
-        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         turns: list[tuple[str, str]] = []
         for entry in context.chunks:
@@ -76,7 +76,7 @@ class LongContext:
         """Puts every other chunk first, in order, and those between them behind, in reverse.
 
         So the best chunks are at both ends, which language models use best.
-        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         first_and_every_second = context.chunks[::2]
         between = context.chunks[1::2]
@@ -127,7 +127,7 @@ class JsonFormat(Checked):
         """Writes a JSON array with an object for each chunk as the text for generation.
 
         The chunks stay as they are.
-        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         objects: list[dict[str, object]] = []
         for entry in context.chunks:
@@ -202,7 +202,7 @@ class Template:
     def apply(self, context: OperatorInput) -> OperatorOutput:
         """Writes each chunk by the template; header and footer know the question alone.
 
-        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         shared: dict[str, object] = {"question": context.query.text}
         blocks: list[str] = []
@@ -323,7 +323,7 @@ class Xml:
     def apply(self, context: OperatorInput) -> OperatorOutput:
         """Writes an element for each chunk; values that are not known have no attribute.
 
-        Another result for the same chunks needs a higher `POST_RETRIEVAL_VERSION`.
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         lines: list[str] = []
         for entry in context.chunks:

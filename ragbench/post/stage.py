@@ -351,10 +351,11 @@ def _step_item(step: Step) -> dict[str, Any]:
 
 
 def _warn_of(step: Step) -> None:
-    """Warns the caller of `PostRetrieval.execute` of what failed, or did nothing for a reason.
+    """Warns the caller of `PostRetrieval.execute` of a step that failed, or did nothing.
 
-    The chunks look the same as without the operator: whoever does not read the steps would not see
-    that it had no part in them.
+    A step that changed nothing is only warned of if it notes why. The chunks look the same as
+    without the operator: a caller who does not read the steps would not see that it had no part in
+    them.
     """
     problems = [f"{failure.type}: {failure.message}" for failure in step.failures]
     if problems:

@@ -63,6 +63,8 @@ def explore(
 ) -> Explored:
     """Asks a service one question in the usual ways, until it answers.
 
+    ``ragbench doctor --rag URL`` proposes by it how to evaluate a service of unknown form.
+
     Args:
         send: what it is sent, if that is known already.
 

@@ -256,15 +256,15 @@ def _derive(
     A user writes one form of a method (for one query or a batch, with metadata or without), and
     callers use any form of that family.
 
+    It is a generator, so that it is written once for plain methods and for coroutines: it yields
+    what a call returned (a value or an awaitable), is sent the value, and returns the result.
+
     Args:
         rag: a `RAGInterface` or `AsyncRAGInterface`.
         target: the name of the form that is called.
         columns: the queries, and for generation beside them the contexts of each.
         top_k: how many chunks are asked for.
-        said: what was said before each query.
-
-    Yields what a call returned (a value or an awaitable), is sent the value, returns the result: so
-    it is written once for plain methods, and for coroutines, which its caller awaits.
+        said: the messages before each query.
     """
     form = FORMS[target]
     route = rag._routes.get(target)

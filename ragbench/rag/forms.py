@@ -64,10 +64,13 @@ FORMS: Mapping[str, MethodForm] = {form.name: form for form in (*RETRIEVAL, *GEN
 
 
 def routes(implemented: Iterable[str]) -> dict[str, MethodForm]:
-    """Which implemented form each form falls back on, were it not implemented itself.
+    """For each method of the interface, the written one that it is derived from.
 
     A form with metadata is derived from forms with metadata first, so that no metadata is lost. A
     plain batch is derived from a real batch first, so that a batch stays one call.
+
+    Args:
+        implemented: names of the methods that a user's class has written.
     """
     names = set(implemented)
     sources: dict[str, MethodForm] = {}
@@ -243,6 +246,9 @@ def pass_top_k(
     way: str | None, top_k: int | None, where: str
 ) -> tuple[tuple[int, ...], dict[str, int]]:
     """The arguments for how many contexts are wanted: positional and by keyword.
+
+    Raises:
+        InterfaceError: a number is wanted, and the method takes none: it would return any number.
 
     Args:
         way: how the method takes the number: `BY_POSITION`, a keyword, or None where it takes none.

@@ -18,7 +18,7 @@ from ragbench.rag.shapes import read_generation, read_retrieval
 
 
 def shapes_of(obj: object) -> list[Shape]:
-    """What an object looks like; of several frameworks where it looks like several.
+    """The frameworks' objects that an object looks like: a LangChain chain, a Haystack pipeline ...
 
     Frameworks are known by their methods, so that none has to be installed or imported. The caller
     refuses an object of several shapes rather than guess, and one of none.

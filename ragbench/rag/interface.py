@@ -38,6 +38,8 @@ class RAGConfig:
     def get(self, name: str, default: Any = None) -> Any:
         """A setting by its name, as code written for a dictionary reads it.
 
+        A key of ``settings`` may have the same name as a field: the field wins.
+
         Args:
             name: a field of this class, or a key of ``settings``.
             default: what is returned where there is neither.
@@ -50,6 +52,8 @@ class RAGConfig:
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Self:
         """Builds a configuration: what the constructor takes by name, the rest into ``settings``.
+
+        Configurations come as mappings from files and from options such as ``--rag-args``.
 
         Raises:
             ConfigError: there is a rest, and the constructor takes no ``settings``.

@@ -121,6 +121,8 @@ def stage_origin(
 ) -> Origin:
     """What a RAG's outcomes in a stage come from: where it changes, stored ones are not reused.
 
+    Stored outcomes of the stage are compared by it with the system of today.
+
     Args:
         description: the RAG, as `describe_rag` gives it.
         settings: those of the run that the outcomes depend on, such as ``top_k``.
@@ -422,6 +424,13 @@ class RagEndpoint(JsonEndpoint):
 
     def results(self, path: str, payload: Mapping[str, Any], read: _Read) -> list[Any]:
         """The result of each query, or the exception that it failed with.
+
+        Errors of single queries are in the list, so that the others keep their results.
+
+        Args:
+            path: of the request, such as ``/retrieve``.
+            payload: its fields, ``queries`` among them.
+            read: makes a result of the fields of one query's answer.
 
         Raises:
             ContractError: the server refuses the request, or answers in another form.

@@ -393,6 +393,7 @@ class OneCall:
         """Asks for all queries in one call, and keeps the answers.
 
         A query whose result cannot be read fails alone: the others have their results.
+        The answers are kept for `batch_generate`, so that the system is not asked twice.
         """
         histories = said or [()] * len(queries)
         values = self._called_together(queries, top_k, histories)
@@ -493,6 +494,7 @@ class OneCall:
 
         Earlier turns of the conversation are in it only where the system reads them: else the same
         query with the same contexts has the same answer.
+        Long contexts would else fill the memory.
         """
         parts: list[object] = [query, *contexts]
         if self.history is not None and said:

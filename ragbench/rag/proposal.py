@@ -178,6 +178,7 @@ def _is_row(elements: Sequence[object]) -> bool:
     """Whether a list within a list is a row, such as an id and a text, and no list of texts.
 
     Its elements then mean different things: one of them is prose, and another one is not.
+    So the elements of a row have paths of their own, by position.
     """
     prose_count = 0
     for element in elements:
@@ -214,6 +215,8 @@ def tree_of(body: Body) -> list[tuple[str, str]]:
 
 def take_lines(body: Body, question: str = "") -> list[str]:
     """Values of ``--take`` that fit a response; none where nothing in it looks like an answer.
+
+    A user copies them to evaluate the service.
 
     Args:
         question: what was asked, which some services repeat.
@@ -338,6 +341,8 @@ _NO_CONTEXTS = (0, 0, 0)
 
 def _context_rank(body: Body, leaf: Leaf) -> tuple[int, int, int]:
     """How much the texts at a path look like contexts.
+
+    Tuples compare from the left, so a sign in the names outweighs any length.
 
     Returns:
         How many signs the names give, at most two: the text's own name and that of a list around

@@ -206,6 +206,8 @@ def read_mapping(
 ) -> ServiceMapping:
     """The mapping of a service: its preset, with what the user writes over it.
 
+    It is checked here, before the first question: a service is then asked with it.
+
     Args:
         send: an object of fields, or lines as ``--send`` has them.
         take: an object from names to paths, or lines as ``--take`` has them.
@@ -357,6 +359,8 @@ def _taken_by_name(name: str, value: object) -> Taken:
 def sent_headers(headers: Mapping[str, Any]) -> dict[str, str]:
     """Headers with the environment variables in them, as requests carry them.
 
+    Keys stay out of files and shell histories so, and are masked as secrets.
+
     Raises:
         SettingsError: a header is not a text, or its variable is not set; it has the header's name.
     """
@@ -389,6 +393,8 @@ def _check_is_usable(mapping: ServiceMapping) -> None:
 
 def read_response(body: Body, mapping: ServiceMapping) -> dict[str, Any]:
     """The fields of a result, as a system that answers in one call returns them.
+
+    The mapping's names become those of ragbench's own contract.
 
     Raises:
         MappingError: a path leads to nothing, or to something of another kind.

@@ -65,6 +65,8 @@ class Question(Record):
 def placeholders_of(template: object) -> set[str]:
     """The placeholders in a template, however deep.
 
+    A mapping is checked by them: one that does not send the question asks nothing.
+
     Raises:
         SettingsError: one has an unknown name; it has the place of the text with it.
     """
@@ -316,6 +318,8 @@ def merged_fields(fields: Mapping[str, Any], more: Mapping[str, Any]) -> dict[st
 
 def read_headers(lines: Sequence[str]) -> dict[str, str]:
     """The headers of ``--header``: NAME=VALUE, or NAME: VALUE as curl has them.
+
+    Users copy them from commands of curl.
 
     Raises:
         ConfigError: a line is neither.

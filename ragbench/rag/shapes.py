@@ -106,6 +106,7 @@ def _from_items(items: Sequence[_Item]) -> RetrievalResult[Any]:
     """A retrieval of documents that were read one by one.
 
     Ids and scores are given for all or for none: a result has no place for a missing one.
+    Each document may have had another shape.
     """
     texts: list[str] = []
     ids: list[Any] = []

@@ -118,7 +118,7 @@ class LinearFusionReranker(FusionReranker):
         """The weighted mean of the rerankers' scores, each list normalised first.
 
         Chunks without a given score take the lowest of those with one.
-        Other scores for the same chunks need a higher `POST_RETRIEVAL_VERSION`.
+        Other scores need a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         lists, notes = self.members(query, chunks)
         # The given scores come last here, and only where they weigh anything.
@@ -156,7 +156,7 @@ class ReciprocalRankFusionReranker(FusionReranker):
         """The sum over the rerankers of weight / (k + rank) for each chunk.
 
         A reranker's ranks come from its scores; equal scores are ranked in the present order.
-        Other scores for the same chunks need a higher `POST_RETRIEVAL_VERSION`.
+        Other scores need a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         lists, notes = self.members(query, chunks)
         places = range(len(chunks))
@@ -199,7 +199,7 @@ class TimeWeightedReranker(Checked):
         """Each chunk's given score, faded by its age.
 
         Notes count the chunks without a score or a time.
-        Other scores for the same chunks need a higher `POST_RETRIEVAL_VERSION`.
+        Other scores need a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         scores = given_scores(chunks, self.default_score)
         notes = list(unscored_note(chunks, self.default_score))
@@ -269,7 +269,7 @@ class WeightedReranker(Checked):
         """The weighted mean of the factors' values for each chunk.
 
         Notes count the chunks that got a factor's default.
-        Other scores for the same chunks need a higher `POST_RETRIEVAL_VERSION`.
+        Other scores need a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         totals = [0.0] * len(chunks)
         notes: list[str] = []

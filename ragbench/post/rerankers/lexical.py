@@ -166,7 +166,7 @@ class LexicalReranker(Checked):
         """The weight of the query's words that each chunk holds; 0 for a chunk that shares none.
 
         By ``bm25``, a word that the chunk repeats counts more, and a long chunk less.
-        Other scores for the same chunks need a higher `POST_RETRIEVAL_VERSION`.
+        Other scores need a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         query_counts = Counter(tokenise(query.text))
         candidates = CandidateWords.of(chunks, title_weight=self.title_weight)
@@ -252,7 +252,7 @@ class FeedbackReranker(Checked):
 
         The numbers are at least 0 by words, and at least -1 by embeddings. The words of a title
         count as those of the text do.
-        Other scores for the same chunks need a higher `POST_RETRIEVAL_VERSION`.
+        Other scores need a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         notes: list[str] = []
         best, shares = self._examples(chunks, notes)

@@ -52,7 +52,7 @@ class LlmListwiseReranker(Checked):
         """Scores by the model's order: 1 / rank, the best first.
 
         The window moves from the end to the start, so that the last candidate can reach the front.
-        Other scores for the same chunks need a higher `POST_RETRIEVAL_VERSION`.
+        Other scores need a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         texts, notes = shown_texts(chunks, self.max_characters)
         order = list(range(len(chunks)))
@@ -135,7 +135,7 @@ class LlmPointwiseReranker(Checked):
         """The model's grade of each chunk, as a share of the highest.
 
         It is asked once for each chunk: a grade does not depend on the other candidates.
-        Other scores for the same chunks need a higher `POST_RETRIEVAL_VERSION`.
+        Other scores need a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         texts, notes = shown_texts(chunks, self.max_characters)
         scores = [self._grade(query, text) / self.highest for text in texts]

@@ -171,7 +171,7 @@ class CrossEncoderReranker(Checked):
         """The sigmoid of the model's logit for each chunk's best piece, so a number in (0, 1).
 
         Chunks that are not read have scores below 0, in their order.
-        Other scores for the same chunks need a higher `POST_RETRIEVAL_VERSION`.
+        Other scores need a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         files = find_onnx_files(self.model, file=self.file, revision=self.revision)
         classifier = load_pair_classifier(files.model, files.tokenizer, self.threads)
@@ -350,7 +350,7 @@ class HttpReranker(Checked):
         """The service's scores of the chunks for the query, in the chunks' order.
 
         The texts are sent in the form of the service, in as many requests as ``batch_size`` needs.
-        Other scores for the same chunks need a higher `POST_RETRIEVAL_VERSION`.
+        Other scores need a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         texts, notes = shown_texts(chunks, self.max_characters)
         form = table("ragbench.post.rerankers", "http_forms")[self.shape]

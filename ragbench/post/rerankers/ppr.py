@@ -35,6 +35,8 @@ def personalised_pagerank(adjacency: Any, seeds: Floats, *, damping: float = 0.8
     the weights, else it jumps to a seed; from a node without edges it always jumps (Page et al.
     1999, "The PageRank Citation Ranking"; Haveliwala 2002, "Topic-Sensitive PageRank").
 
+    A candidate ranks high that fits the query, or is linked with such ones.
+
     Args:
         adjacency: a sparse matrix; row and column are the ends of an edge, the value its weight.
         seeds: how likely the walk starts at each node, up to a factor.
@@ -105,7 +107,7 @@ class PersonalisedPageRankReranker(Checked):
         """The probability that the walk is at each chunk.
 
         Embeddings are read only where seeds or edges need them.
-        Other scores for the same chunks need a higher `POST_RETRIEVAL_VERSION`.
+        Other scores need a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         rows: Floats | None = None
         places: list[int] = []

@@ -55,6 +55,8 @@ def chunk_directions(
 
     They come with the query, where the run computed them for all variants, or in the metadata.
 
+    Products of rows of length 1 are cosines.
+
     Returns:
         A row per chunk with an embedding, None without any; and the places of these chunks. A row
         of zeros stays so, its cosines are 0.
@@ -149,7 +151,7 @@ class SemanticReranker:
         """The cosine of the query's and each chunk's embedding.
 
         A chunk without an embedding keeps its given score, and a note says so.
-        Other scores for the same chunks need a higher `POST_RETRIEVAL_VERSION`.
+        Other scores need a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         scores = given_scores(chunks, self.default_score)
         rows, places = chunk_directions(query, chunks, self.embedding_field)
@@ -191,6 +193,8 @@ def lexical_similarity(texts: Sequence[str]) -> Floats:
     """Cosines of the texts' words, each weighted by ln(1 + N / n) * (1 + ln tf).
 
     N is the number of texts, n of those that hold the word, tf its number in the text.
+
+    Chunks are compared by it where embeddings are missing.
 
     Returns:
         A symmetric square matrix in [0, 1]; a text without words is like none, itself included.
@@ -264,7 +268,7 @@ class MmrReranker(Checked):
         """Each chunk's marginal relevance; with one embedding missing, all are compared by words.
 
         Cosines of embeddings and of words have no common scale, so that the two are never mixed.
-        Other scores for the same chunks need a higher `POST_RETRIEVAL_VERSION`.
+        Other scores need a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         notes: list[str] = []
         rows: Floats | None = None
