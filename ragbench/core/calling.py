@@ -260,7 +260,10 @@ class LoopThread:
         return now - self._asked_at
 
     def _take_turn(self) -> None:
-        """Notes, in the loop, that the loop has taken the turn that `silence` asked it for."""
+        """Notes, in the loop, that the loop has taken the turn that `silence` asked it for.
+
+        From then on `silence` counts anew.
+        """
         self._asked_at = None
 
     def task_at_work(self) -> asyncio.Task[Any] | None:

@@ -53,7 +53,10 @@ class Texts(Protocol):
     """The texts of a run's cases, which are read from its folder when they are needed."""
 
     def of(self, places: Iterable[int]) -> Iterator[CaseTexts]:
-        """Reads the query, answer and ids of the cases at these places of the run, in order."""
+        """Reads the query, answer and ids of the cases at these places of the run, in order.
+
+        A folder's texts take more memory than its scores, so they are read when they are shown.
+        """
         ...
 
     def marks(self) -> Integers:
@@ -218,7 +221,10 @@ class Cells(Record, eq=False):
         return values
 
     def __getitem__(self, place: int) -> Cell | None:
-        """The cell of the case at a place; None where the metric did not apply to it."""
+        """The cell of the case at a place; None where the metric did not apply to it.
+
+        As an object it takes much more memory than in the columns, so it is made when it is read.
+        """
         status = _STATUSES.get(int(self.states[place]))
         if status is None:
             return None
@@ -365,7 +371,10 @@ class CaseTable:
         return isinstance(other, CaseTable) and [*self] == [*other]
 
     def __iter__(self) -> Iterator[ScoredCase]:
-        """The cases in order, each made of the columns when it is reached."""
+        """The cases in order, each made of the columns when it is reached.
+
+        All cases as objects at once would take a gigabyte for a hundred thousand.
+        """
         return map(self.__getitem__, range(len(self)))
 
     def __getitem__(self, place: int) -> ScoredCase:
@@ -391,7 +400,10 @@ class CaseTable:
         )
 
     def fact(self, name: str) -> Sequence[Any]:
-        """The column of one field of `ScoredCase`, such as ``tags``; empty where no case has it."""
+        """The column of one field of `ScoredCase`, such as ``tags``; empty where no case has it.
+
+        Callers that need a value per case put their own default in place of the empty column.
+        """
         return self.facts.get(name, ())
 
     def texts_of(self, places: Iterable[int]) -> Iterator[CaseTexts]:

@@ -99,7 +99,10 @@ class Price(Record):
         return (prompt_tokens * highest_input + completion_tokens * rate.output) / _MILLION
 
     def _rate(self, prompt_tokens: int) -> Price | LongPrompt:
-        """The prices of a request by the tokens of its prompt: long prompts may cost more."""
+        """The prices of a request by the tokens of its prompt: long prompts may cost more.
+
+        Vendors charge all tokens of a request with a long prompt at the higher price.
+        """
         if self.long_prompt is not None and prompt_tokens > self.long_prompt.above:
             return self.long_prompt
         return self
@@ -162,7 +165,10 @@ class ChatModel(Protocol):
         ...
 
     def complete(self, messages: Sequence[Message]) -> str:
-        """The text of the model's answer to a conversation."""
+        """The text of the model's answer to a conversation.
+
+        The least that a user's own class needs to be a model here.
+        """
         ...
 
 

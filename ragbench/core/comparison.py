@@ -32,7 +32,10 @@ class CaseKind(StrEnum):
 
     @property
     def heading(self) -> str:
-        """The heading of a report's list of the cases of this kind."""
+        """The heading of a report's list of the cases of this kind.
+
+        It is the kind itself with a capital, but for a mixed one, which needs more words.
+        """
         return _HEADINGS.get(self, self.value.capitalize())
 
 
@@ -125,7 +128,10 @@ class MetricComparison(Record):
     """Why there are no differences; None where there are."""
 
     def figure_of(self, mark: str) -> RunFigure:
-        """The metric's figure of the run with a mark, such as ``"a"``; there must be such a run."""
+        """The metric's figure of the run with a mark, such as ``"a"``; there must be such a run.
+
+        Marks are the letters of runs in tables, in the order in which the runs were given.
+        """
         return next(figure for figure in self.figures if figure.run == mark)
 
     @property

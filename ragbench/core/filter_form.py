@@ -179,14 +179,24 @@ def _scalar(value: object, path: str) -> Scalar:
 
 
 def _mapping(value: object, expected: str, path: str) -> Mapping[object, object]:
-    """The value where it is a mapping; else raises an error with the expected form and the path."""
+    """The value where it is a mapping; else raises an error with the expected form and the path.
+
+    Args:
+        expected: the form in words, such as ``{NAME: condition}``.
+        path: of the value in the user's filter.
+    """
     if not isinstance(value, Mapping):
         raise _unexpected(value, expected, path)
     return cast("Mapping[object, object]", value)
 
 
 def _list(value: object, items: str, path: str) -> Sequence[object]:
-    """The value where it is a list; else raises an error with the expected items and the path."""
+    """The value where it is a list; else raises an error with the expected items and the path.
+
+    Args:
+        items: the expected items in words, such as ``filters``.
+        path: of the value in the user's filter.
+    """
     if not isinstance(value, (list, tuple)):
         raise _unexpected(value, f"a list of {items}", path)
     return cast("Sequence[object]", value)

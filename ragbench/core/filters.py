@@ -494,7 +494,10 @@ def _prefixed(field: str, prefix: str) -> _Test:
 
 
 def _has_prefix(metadata: Mapping[str, Any], *, field: str, prefix: str) -> bool:
-    """Whether a chunk's metadata have under a field a text, or a list with one, that begins so."""
+    """Whether a chunk's metadata have under a field a text, or a list with one, that begins so.
+
+    A value that is no text has no characters to begin with.
+    """
     return any(text.startswith(prefix) for text in texts_of(_value(metadata, field)))
 
 
@@ -533,13 +536,19 @@ def _folded_parts(kind: type[And] | type[Or], parts: tuple[Filter, ...]) -> Filt
 
 
 def _check_field(field: object) -> None:
-    """Refuses a filter's field that is not named by a text, such as the number of a YAML key."""
+    """Refuses a filter's field that is not named by a text, such as the number of a YAML key.
+
+    Metadata keys are texts: no chunk could have such a field.
+    """
     if not isinstance(field, str):
         raise ConfigError(f"filter: a field is named by a text, found {field!r}")
 
 
 def _check_value(field: str, value: object) -> None:
-    """Refuses a filter's value that no field is compared with: null, lists, objects and NaN."""
+    """Refuses a filter's value that no field is compared with: null, lists, objects and NaN.
+
+    Stores would treat such a value in different ways.
+    """
     _check_field(field)
     if equality_key(value) is None:
         raise ConfigError(
@@ -568,7 +577,10 @@ def _bound_kind(field: str, name: str, bound: Bound) -> str:
 
 
 def _shown(value: object) -> str:
-    """A value as the message of an error quotes it, at most 60 characters long."""
+    """A value as the message of an error quotes it, at most 60 characters long.
+
+    A filter may hold a whole document by mistake.
+    """
     text = repr(value)
     if len(text) > 60:
         return f"{text[:57]}..."

@@ -208,7 +208,9 @@ class Drop(Record):
         """
         if self.low is None or self.high is None:
             return False
-        return self.high < 0.0 if self.rises else self.low > 0.0
+        if self.rises:
+            return self.high < 0.0
+        return self.low > 0.0
 
     @property
     def loss(self) -> float:
@@ -368,7 +370,10 @@ class GateCheck(Record):
 
     @property
     def may_pass(self) -> bool:
-        """Whether a gate that lets undecided drops pass lets this inconclusive check pass."""
+        """Whether a gate that lets undecided drops pass lets this inconclusive check pass.
+
+        A setting of the gate lets such drops pass, so that small changes are not held up.
+        """
         is_open = self.is_open_drop and self.ground is not Ground.ALL_OF_FEW_LOST
         return is_open or self.is_near_limit
 
@@ -402,7 +407,10 @@ class GateCheck(Record):
 
     @property
     def name(self) -> str:
-        """The metric or count that the check judges, with its slice: ``recall@5 [language:de]``."""
+        """The metric or count that the check judges, with its slice: ``recall@5 [language:de]``.
+
+        Reports and error messages call the check so.
+        """
         if self.slice is None:
             return self.subject
         return f"{self.subject} [{self.slice}]"
@@ -512,7 +520,10 @@ class SharedLoss(Record):
 
     @property
     def text(self) -> str:
-        """A sentence on which checks lost on the same cases, and why most of these did."""
+        """A sentence on which checks lost on the same cases, and why most of these did.
+
+        Several failed checks look like several faults; here a reader sees that it is one.
+        """
         names = f"{', '.join(self.subjects[:-1])} and {self.subjects[-1]}"
         text = f"{names} lost on the same {counted(self.cases, 'case')}"
         if self.cause is None:
@@ -570,7 +581,10 @@ class GateResult(Record):
 
     @property
     def word(self) -> str:
-        """The gate's outcome for readers: ``passed with a warning``."""
+        """The gate's outcome for readers: ``passed with a warning``.
+
+        A warning must not be lost behind the word for passed.
+        """
         if self.is_warned:
             return f"{self.outcome} with a warning"
         return str(self.outcome)

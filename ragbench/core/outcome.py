@@ -80,7 +80,10 @@ class Failure(Record):
         )
 
     def __str__(self) -> str:
-        """The failure in a line for readers: stage, type, message and the chain of causes."""
+        """The failure in a line for readers: stage, type, message and the chain of causes.
+
+        Logs and warnings quote it.
+        """
         text = f"{self.stage}: {self.type}: {self.message}"
         if self.cause:
             text += f" <- {self.cause}"
@@ -122,27 +125,42 @@ class Cell(Record):
 
     @classmethod
     def measured(cls, value: float) -> Cell:
-        """A cell of a case with a score, the only kind that is averaged."""
+        """A cell of a case with a score, the only kind that is averaged.
+
+        The score must be finite.
+        """
         return cls(status=Status.MEASURED, value=value)
 
     @classmethod
     def skipped(cls, reason: str) -> Cell:
-        """A cell of a case to which the metric does not apply, such as one without a reference."""
+        """A cell of a case to which the metric does not apply, such as one without a reference.
+
+        It counts neither for nor against the system.
+        """
         return cls(status=Status.SKIPPED, reason=reason)
 
     @classmethod
     def abstained(cls, reason: str) -> Cell:
-        """A cell of a case in which the system declined to answer."""
+        """A cell of a case in which the system declined to answer.
+
+        It has no score, and is counted apart from failures.
+        """
         return cls(status=Status.ABSTAINED, reason=reason)
 
     @classmethod
     def unproved(cls, reason: str) -> Cell:
-        """A cell of a case on which the judge gave a verdict that none of its quotes proves."""
+        """A cell of a case on which the judge gave a verdict that none of its quotes proves.
+
+        Without a proof the verdict is no score, though a model gave it.
+        """
         return cls(status=Status.UNPROVED, reason=reason)
 
     @classmethod
     def failed(cls, failure: Failure) -> Cell:
-        """A cell of a case for which the metric, or a stage before it, raised an error."""
+        """A cell of a case for which the metric, or a stage before it, raised an error.
+
+        It has no score: a failure is never 0.
+        """
         return cls(status=Status.FAILED, failure=failure)
 
 

@@ -35,7 +35,10 @@ class Reading:
     __slots__ = ("_refusal",)
 
     def __init__(self, refusal: Callable[[Exception], Exception]) -> None:
-        """Takes the function that makes the reader's own error of any error that was raised."""
+        """Takes the function that makes the reader's own error of any error that was raised.
+
+        That error has the file, the place and the words of the reader.
+        """
         self._refusal = refusal
 
     def __enter__(self) -> None:

@@ -54,7 +54,10 @@ class _DataclassAttribute:
     """
 
     def __set_name__(self, owner: type, name: str) -> None:
-        """Keeps the name of the attribute, by which Python calls this when the class is made."""
+        """Keeps the name of the attribute, by which Python calls this when the class is made.
+
+        The name is that of the attribute in a dataclass, from which the value is taken later.
+        """
         self._name = name
 
     def __get__(self, record: object, record_type: type[Record]) -> Any:
@@ -117,7 +120,10 @@ class Labelled(StrEnum):
     label: str
 
     def __new__(cls, value: str, label: str = "") -> Self:
-        """Makes a member that is equal to its value, as files have it, with its label beside."""
+        """Makes a member that is equal to its value, as files have it, with its label beside.
+
+        Values are stored in files: a changed value makes old ones unreadable. Labels may change.
+        """
         member = str.__new__(cls, value)
         member._value_ = value
         member.label = label

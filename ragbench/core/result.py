@@ -175,13 +175,16 @@ context_metadata=None, metadata=None)
         """
         chunks: list[Chunk] = []
         for position, text in enumerate(self.contexts):
-            chunk = Chunk(
-                id=str(position) if self.context_ids is None else self.context_ids[position],
-                text=text,
-                score=None if self.scores is None else self.scores[position],
-                metadata={} if self.context_metadata is None else self.context_metadata[position],
-            )
-            chunks.append(chunk)
+            id_ = str(position)
+            if self.context_ids is not None:
+                id_ = self.context_ids[position]
+            score: float | None = None
+            if self.scores is not None:
+                score = self.scores[position]
+            metadata: Mapping[str, Any] = {}
+            if self.context_metadata is not None:
+                metadata = self.context_metadata[position]
+            chunks.append(Chunk(id=id_, text=text, score=score, metadata=metadata))
         return chunks
 
     @staticmethod
@@ -193,10 +196,11 @@ context_metadata=None, metadata=None)
         A result has scores for all of its contexts or for none.
         """
         scores = [chunk.score for chunk in chunks if chunk.score is not None]
+        are_all_scored = len(scores) == len(chunks)
         return RetrievalResult(
             [chunk.text for chunk in chunks],
             context_ids=[chunk.id for chunk in chunks],
-            scores=scores if len(scores) == len(chunks) else None,
+            scores=scores if are_all_scored else None,
             context_metadata=[chunk.metadata for chunk in chunks],
             metadata=metadata,
         )
@@ -247,14 +251,21 @@ class GenerationResult(_Result, Generic[MetaT]):
 
     @property
     def candidates(self) -> Sequence[str]:
-        """All answers that the system offers: ``multi_responses``, or the response alone."""
+        """All answers that the system offers: ``multi_responses``, or the response alone.
+
+        Metrics of several answers take one answer as a list of one.
+        """
         if self.multi_responses:
             return self.multi_responses
         return (self.response,)
 
 
 def _refuse(self: object, name: str, value: object) -> None:
-    """Raises for any assignment to a result: it is the ``__setattr__`` of both frozen results."""
+    """Raises for any assignment to a result: it is the ``__setattr__`` of both frozen results.
+
+    What Python writes into a frozen dataclass with slots raises TypeError for other names, and
+    ``RetrievalResult[MyMeta](...)`` could not be built.
+    """
     raise FrozenInstanceError(f"cannot assign to field '{name}'")
 
 
@@ -265,7 +276,10 @@ for _class in (RetrievalResult, GenerationResult):
 
 
 def _check_confidence(value: Any) -> None:
-    """Refuses a confidence outside [0, 1], or of a type that cannot be compared with numbers."""
+    """Refuses a confidence outside [0, 1], or of a type that cannot be compared with numbers.
+
+    Calibration is measured on confidences as probabilities.
+    """
     try:
         is_share = bool(0.0 <= value <= 1.0)  # false for NaN, too
     except (TypeError, ValueError):
@@ -292,7 +306,10 @@ def _check_sequence(name: str, value: object, size: int | None = None) -> None:
 
 
 def kind_of(value: object) -> str:
-    """The kind of a value as error messages call it: ``None``, ``a list``, ``a str``."""
+    """The kind of a value as error messages call it: ``None``, ``a list``, ``a str``.
+
+    Users read the error in their own code's terms.
+    """
     if value is None:
         return "None"
     return f"a {type(value).__name__}"

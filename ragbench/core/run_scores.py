@@ -194,7 +194,7 @@ class RunScores:
 
     @property
     def table(self) -> CaseTable:
-        """The run's cases as columns."""
+        """The run's cases as columns: another name of ``cases``."""
         return self.cases
 
     @property
@@ -214,14 +214,21 @@ class RunScores:
         return any(self.table.fact("labels"))
 
     def column(self, metric: str) -> MetricColumn | None:
-        """The run's metric of exactly that name; None when the run does not measure it."""
+        """The run's metric of exactly that name; None when the run does not measure it.
+
+        Scores of a metric can be read with its column alone: bounds, direction and version are in
+        it.
+        """
         for column in self.metrics:
             if column.name == metric:
                 return column
         return None
 
     def measures(self, column: MetricColumn) -> bool:
-        """Whether the run has a metric of this name by the same formula, so that scores compare."""
+        """Whether the run has a metric of this name by the same formula, so that scores compare.
+
+        Version and digest of the formula are part of a metric's identity.
+        """
         own_column = self.column(column.name)
         return own_column is not None and own_column.identity == column.identity
 
@@ -270,7 +277,10 @@ class RunScores:
         return self.at(np.array(places, np.int64))
 
     def at(self, places: Integers) -> RunScores:
-        """The run with only the cases at these places of its table, in this order."""
+        """The run with only the cases at these places of its table, in this order.
+
+        All other facts of the run, such as its name and times, stay.
+        """
         return replace(self, cases=self.table.take(places))
 
     def beside(self, other: RunScores) -> RunScores:

@@ -78,7 +78,7 @@ class Entry(Record):
 
     @property
     def id(self) -> str:
-        """The id of the entry's case."""
+        """The id of the entry's case, by which readers name it in messages."""
         return self.case.id
 
 

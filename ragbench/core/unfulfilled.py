@@ -24,7 +24,10 @@ class UnfulfilledCase(Record):
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """The case's unfulfilled expectations, with a remark on those the baseline fulfilled."""
+        """The case's unfulfilled expectations, with a remark on those the baseline fulfilled.
+
+        The remark shows what the change between the two runs broke.
+        """
         sentences: list[str] = []
         for text in self.expectations:
             if text in self.held_before:

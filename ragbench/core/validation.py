@@ -245,7 +245,10 @@ class DumpWarning(Record):
     """Ids of such chunks, as examples."""
 
     def __str__(self) -> str:
-        """The warning in a line: its kind, the message, and ids of such chunks."""
+        """The warning in a line: its kind, the message, and ids of such chunks.
+
+        A run stores the problems of a retrieval in this form.
+        """
         text = f"{self.kind.value}: {self.message}"
         if self.chunk_ids:
             text += f" ({', '.join(self.chunk_ids)})"

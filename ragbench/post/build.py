@@ -411,7 +411,10 @@ def _stage_of_settings(
 
 
 def _checked_time(value: object) -> datetime:
-    """The time of a stage's setting ``now``, in any form that times in metadata may have."""
+    """The time of a stage's setting ``now``, in any form that times in metadata may have.
+
+    Ages of chunks are counted from it.
+    """
     time = parse_time(value)
     if time is None:
         raise ConfigError(f"now must be a date, not {shown(value)}")

@@ -299,7 +299,11 @@ def _id_in(values: Mapping[str, Any]) -> str:
 
 
 def _as_mapping(value: object, where: str) -> Mapping[str, Any]:
-    """The value where it is a mapping; else raises an error with its place in the user's data."""
+    """The value where it is a mapping; else raises an error with its place in the user's data.
+
+    Args:
+        where: that place, such as ``memory_data[3]``.
+    """
     if not isinstance(value, Mapping):
         raise InputError(f"{where} must be a mapping, not {type(value).__name__}")
     return cast("Mapping[str, Any]", value)
@@ -327,7 +331,10 @@ class KnownTime(Record):
 
     @property
     def shown(self) -> str:
-        """The known year, month or day as text in ISO 8601, no more precise than it was given."""
+        """The known year, month or day as text in ISO 8601, no more precise than it was given.
+
+        A date in a prompt must not look more exact than it is known.
+        """
         day = self.time.astimezone(UTC).date().isoformat()
         if self.precision == "year":
             return day[:4]

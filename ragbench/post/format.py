@@ -190,7 +190,10 @@ class Template:
     """Text behind the last chunk."""
 
     def __post_init__(self) -> None:
-        """Refuses placeholders that no chunk can fill, before any question is asked."""
+        """Refuses placeholders that no chunk can fill, before any question is asked.
+
+        A misspelled name would else be an empty text in every prompt.
+        """
         refuse(
             _problem_of_template(
                 "template", self.template, (*_CHUNK_NAMES, "question"), metadata=True
@@ -225,7 +228,10 @@ class Template:
 
 
 def _score_text(entry: RankedChunk) -> str | None:
-    """A chunk's score with four digits, for a prompt; None where nothing scored the chunk."""
+    """A chunk's score with four digits, for a prompt; None where nothing scored the chunk.
+
+    More digits would look like a precision that rerankers do not have.
+    """
     if entry.score is None:
         return None
     return f"{entry.score:.4g}"
@@ -311,7 +317,10 @@ class Xml:
     """Metadata keys that become attributes."""
 
     def __post_init__(self) -> None:
-        """Refuses names that XML does not allow, and an attribute that is named twice."""
+        """Refuses names that XML does not allow, and an attribute that is named twice.
+
+        No reader could parse the text for generation.
+        """
         problems = [_name_problem("root", self.root), _name_problem("element", self.element)]
         for field in self.fields:
             problems.append(_name_problem("fields", field))

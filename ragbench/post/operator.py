@@ -99,7 +99,10 @@ class Operator(Protocol):
 
     @property
     def name(self) -> str:
-        """The operator's name in results and settings, such as ``filter.top_k``."""
+        """The operator's name in results and settings, such as ``filter.top_k``.
+
+        Stored steps have it, so another name parts a run from earlier ones in reports.
+        """
         ...
 
     def apply(self, context: OperatorInput) -> OperatorOutput | Sequence[RankedChunk]:
@@ -116,7 +119,10 @@ class Operator(Protocol):
 
 
 def in_order(chunks: Iterable[RankedChunk]) -> tuple[RankedChunk, ...]:
-    """The chunks in their order with new ranks from 1, after some were dropped, added or moved."""
+    """The chunks in their order with new ranks from 1, after some were dropped, added or moved.
+
+    A chunk whose rank is right already stays the same object.
+    """
     entries: list[RankedChunk] = []
     for rank, entry in enumerate(chunks, start=1):
         if entry.rank != rank:

@@ -40,7 +40,10 @@ class Reranker(Protocol):
 
     @property
     def name(self) -> str:
-        """The reranker's name in results, notes and errors."""
+        """The reranker's name in results, notes and errors.
+
+        A user's reranker has one, too.
+        """
         ...
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> Sequence[float]:
@@ -191,11 +194,17 @@ class Rerank(Checked):
 
     @property
     def name(self) -> str:
-        """The operator's name, with its reranker's: a stage may rerank several times."""
+        """The operator's name, with its reranker's: a stage may rerank several times.
+
+        Reports show one row for each step under this name.
+        """
         return f"rerank.{self.reranker.name}"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """Reranks the chunks; a failure that left the old order is recorded with the step."""
+        """Reranks the chunks; a failure that left the old order is recorded with the step.
+
+        Other results need a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
+        """
         result = self.reranked(context.query, context.chunks)
         failures: tuple[Failure, ...] = ()
         if result.failure is not None:
@@ -284,7 +293,10 @@ class StoredReranker:
 
     @property
     def name(self) -> str:
-        """The reranker's own name: results are the same wherever the scores came from."""
+        """The reranker's own name: results are the same wherever the scores came from.
+
+        A store must not show in notes or reports.
+        """
         return self.reranker.name
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:

@@ -253,7 +253,10 @@ def interface_methods(obj: object) -> tuple[str, ...]:
 
 
 def _inventory(obj: object) -> str:
-    """The public methods of an object, for the end of an error that looked for others in vain."""
+    """The public methods of an object, for the end of an error that looked for others in vain.
+
+    Users see there which method they may have meant.
+    """
     methods: list[str] = []
     for name in dir(obj):
         if name.startswith("_"):

@@ -320,7 +320,10 @@ def _in_form(form: MethodForm, value: object, where: str) -> Any:
 
 
 def _as_list(contexts: Sequence[str]) -> list[str]:
-    """Contexts as the list that the old interface promises; a list stays the same object."""
+    """Contexts as the list that the old interface promises; a list stays the same object.
+
+    Results may hold any sequence.
+    """
     if isinstance(contexts, list):
         return contexts
     return list(contexts)

@@ -175,7 +175,10 @@ def _warn_of_hidden(cls: type, implemented: frozenset[str]) -> None:
 
 
 def _methods_mentioned_in(function: Callable[..., Any]) -> set[str]:
-    """Names of the interface's methods that a function's code refers to, and so may call."""
+    """Names of the interface's methods that a function's code refers to, and so may call.
+
+    A method that no inherited one calls would be ignored, and the user is warned of it.
+    """
     pending: list[object] = [getattr(inspect.unwrap(function), "__code__", None)]
     names: set[str] = set()
     while pending:

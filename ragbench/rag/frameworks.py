@@ -43,7 +43,10 @@ def shapes_of(obj: object) -> list[Shape]:
 
 
 def _has_methods(obj: object, *methods: str) -> bool:
-    """Whether an object has all these methods: frameworks are known by them and not imported."""
+    """Whether an object has all these methods: frameworks are known by them and not imported.
+
+    A framework is so neither needed nor loaded.
+    """
     return all(callable(getattr(obj, name, None)) for name in methods)
 
 
@@ -85,7 +88,7 @@ def _langchain_retriever(obj: Any) -> Parts:
 
 
 def _search_langchain(
-    obj: Any, takes_k: bool, where: str, /, query: str, top_k: int | None
+    retriever: Any, takes_k: bool, where: str, /, query: str, top_k: int | None
 ) -> object:
     """What a LangChain retriever finds for one query, as it returns it.
 
@@ -93,11 +96,11 @@ def _search_langchain(
         takes_k: whether the retriever takes the number of documents as ``k``.
         where: its name in messages.
     """
-    return obj.invoke(query, **_langchain_options(obj, takes_k, where, top_k))
+    return retriever.invoke(query, **_langchain_options(retriever, takes_k, where, top_k))
 
 
 def _search_langchain_batch(
-    obj: Any, takes_k: bool, where: str, /, queries: list[str], top_k: int | None = None
+    retriever: Any, takes_k: bool, where: str, /, queries: list[str], top_k: int | None = None
 ) -> list[RetrievalResult[Any]]:
     """The interface's batch method: many queries in one call, which LangChain may run at once.
 
@@ -106,20 +109,22 @@ def _search_langchain_batch(
         where: its name in messages.
     """
     results: list[RetrievalResult[Any]] = []
-    for value in obj.batch(queries, **_langchain_options(obj, takes_k, where, top_k)):
+    for value in retriever.batch(queries, **_langchain_options(retriever, takes_k, where, top_k)):
         result = read_retrieval(value, where)
         results.append(cut(result, top_k))
     return results
 
 
-def _langchain_options(obj: Any, takes_k: bool, where: str, top_k: int | None) -> dict[str, int]:
+def _langchain_options(
+    retriever: Any, takes_k: bool, where: str, top_k: int | None
+) -> dict[str, int]:
     """The arguments that ask a LangChain retriever for ``top_k`` documents.
 
     A retriever that takes no number is refused if it was built to return fewer: a metric at a
     higher cutoff would be too low.
     """
     if not takes_k:
-        refuse_beyond(top_k, getattr(obj, "k", None), where)
+        refuse_beyond(top_k, getattr(retriever, "k", None), where)
         return {}
     if top_k is None:
         return {}
@@ -199,7 +204,7 @@ def _langchain_chain(obj: Any) -> Parts:
 
 
 def _ask_chain(
-    obj: Any, input_of: Callable[..., Any], /, query: str, chat_history: Said = ()
+    chain: Any, input_of: Callable[..., Any], /, query: str, chat_history: Said = ()
 ) -> Any:
     """Asks a LangChain chain once; what it returns holds contexts and answer.
 
@@ -207,11 +212,15 @@ def _ask_chain(
         input_of: makes the chain's input of the query and the messages before it.
         chat_history: these messages; named as `_HISTORY`, by which it is passed.
     """
-    return obj.invoke(input_of(query, chat_history))
+    return chain.invoke(input_of(query, chat_history))
 
 
 def _ask_chain_batch(
-    obj: Any, input_of: Callable[..., Any], /, queries: list[str], chat_history: Sequence[Said] = ()
+    chain: Any,
+    input_of: Callable[..., Any],
+    /,
+    queries: list[str],
+    chat_history: Sequence[Said] = (),
 ) -> list[Any]:
     """Asks a LangChain chain several queries at once.
 
@@ -225,7 +234,7 @@ def _ask_chain_batch(
     inputs: list[Any] = []
     for query, said in zip(queries, histories, strict=True):
         inputs.append(input_of(query, said))
-    return list(obj.batch(inputs, return_exceptions=True))
+    return list(chain.batch(inputs, return_exceptions=True))
 
 
 def _generating_parts(
@@ -248,7 +257,7 @@ def _generating_parts(
 
 
 def _answer_of_chain(
-    obj: Any,
+    chain: Any,
     input_of: Callable[[str, Sequence[str]], Any],
     where: str,
     /,
@@ -261,12 +270,12 @@ def _answer_of_chain(
         input_of: makes the chain's input of the query and the contexts.
         where: the chain's name in messages.
     """
-    message = obj.invoke(input_of(query, contexts))
+    message = chain.invoke(input_of(query, contexts))
     return read_generation(message, where)
 
 
 def _answers_of_chain(
-    obj: Any,
+    chain: Any,
     input_of: Callable[[str, Sequence[str]], Any],
     where: str,
     /,
@@ -284,7 +293,7 @@ def _answers_of_chain(
     inputs: list[Any] = []
     for query, contexts in zip(queries, contexts_list, strict=True):
         inputs.append(input_of(query, contexts))
-    messages = obj.batch(inputs)
+    messages = chain.batch(inputs)
     return [read_generation(message, where) for message in messages]
 
 
@@ -429,7 +438,7 @@ def _llamaindex_retriever(obj: Any) -> Parts:
     return _retrieving_parts(obj, where, partial(_search_llamaindex, obj, where))
 
 
-def _search_llamaindex(obj: Any, where: str, /, query: str, top_k: int | None) -> object:
+def _search_llamaindex(retriever: Any, where: str, /, query: str, top_k: int | None) -> object:
     """What a LlamaIndex retriever finds for one query, as it returns it.
 
     Its number of nodes is set when it is built: more are refused, fewer are cut by the caller.
@@ -437,8 +446,8 @@ def _search_llamaindex(obj: Any, where: str, /, query: str, top_k: int | None) -
     Args:
         where: the retriever's name in messages.
     """
-    refuse_beyond(top_k, getattr(obj, "similarity_top_k", None), where)
-    return obj.retrieve(query)
+    refuse_beyond(top_k, getattr(retriever, "similarity_top_k", None), where)
+    return retriever.retrieve(query)
 
 
 def _llamaindex_engine(obj: Any) -> Parts:
@@ -468,7 +477,7 @@ def _haystack_component(obj: Any) -> Parts:
 
 
 def _run_haystack_component(
-    obj: Any, keyword: str | None, /, query: str, top_k: int | None
+    component: Any, keyword: str | None, /, query: str, top_k: int | None
 ) -> object:
     """What a Haystack component finds for one query, as it returns it.
 
@@ -478,7 +487,7 @@ def _run_haystack_component(
     options: dict[str, int] = {}
     if keyword is not None and top_k is not None:
         options[keyword] = top_k
-    return obj.run(query=query, **options)
+    return component.run(query=query, **options)
 
 
 def _haystack_pipeline(obj: Any) -> Parts:

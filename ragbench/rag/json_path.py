@@ -194,7 +194,10 @@ class _Place(Record):
 
     @property
     def name(self) -> str:
-        """The path to this place in the response, for messages."""
+        """The path to this place in the response, for messages.
+
+        Users compare it with the path that they wrote.
+        """
         if not self.steps:
             return "the response"
         return text_of(self.steps)
@@ -272,7 +275,10 @@ def described_value(value: object) -> str:
 
 
 def _keys_in_words(value: Any) -> str:
-    """The keys of an object from a response, for the end of a message; at most twelve of them."""
+    """The keys of an object from a response, for the end of a message; at most twelve of them.
+
+    Users see there how their service names the value that they look for.
+    """
     if not value:
         return "without keys"
     keys = [_shown_key(str(key)) for key in value]

@@ -168,7 +168,10 @@ class AdaptedRAG:
         return (self.rebuild, ())
 
     def __repr__(self) -> str:
-        """The RAG by what it adapts: its class was made for it and has no name of its own."""
+        """The RAG by what it adapts: its class was made for it and has no name of its own.
+
+        Logs and errors show it.
+        """
         return f"<RAG of {', '.join(type(source).__name__ for source in self.adapts)}>"
 
 

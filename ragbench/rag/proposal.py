@@ -79,7 +79,10 @@ class Leaf(Record):
 
     @property
     def text(self) -> str:
-        """The path of this value as users write it for ``--take``."""
+        """The path of this value as users write it for ``--take``.
+
+        Lines of a proposal and of the shown tree hold it.
+        """
         return text_of(self.steps)
 
     @property
@@ -132,7 +135,10 @@ def _words_in(name: str) -> list[str]:
 
 
 def leaves_of(body: Body) -> list[Leaf]:
-    """The values of a response by path, each path once: a proposal chooses from these."""
+    """The values of a response by path, each path once: a proposal chooses from these.
+
+    A stream may have several documents, whose paths are joined here.
+    """
     leaves: dict[tuple[Step, ...], Leaf] = {}
     for document in body.documents:
         _add_leaves_below(document, (), leaves)
@@ -409,7 +415,10 @@ def _ids_and_scores_beside(body: Body, leaves: Sequence[Leaf], contexts: Leaf) -
 
 
 def _best_score(leaves: Sequence[Leaf]) -> Leaf | None:
-    """The number beside the contexts that is named most like a score; None where none is."""
+    """The number beside the contexts that is named most like a score; None where none is.
+
+    Names of distances are left out: as scores they would turn the order around.
+    """
     numbers: dict[str, Leaf] = {}
     for leaf in leaves:
         if isinstance(leaf.value, (int, float)) and not isinstance(leaf.value, bool):

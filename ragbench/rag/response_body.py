@@ -264,7 +264,10 @@ def _documents_of_event(data: Sequence[str], name: str) -> list[object]:
 
 
 def _with_event_name(document: object, name: str) -> object:
-    """An event's document with the name of the event under ``event``, which paths can lead to."""
+    """An event's document with the name of the event under ``event``, which paths can lead to.
+
+    Some services tell the kinds of events apart by that name alone.
+    """
     if name and is_object(document) and "event" not in document:
         fields: dict[str, Any] = {"event": name, **document}
         return fields

@@ -73,6 +73,8 @@ class ServiceEndpoint(JsonEndpoint):
     def ask(self, question: Question) -> dict[str, Any]:
         """The fields of the service's answer to a question, as the mapping takes them.
 
+        The mapping names the service's own fields for the question, the answer and the contexts.
+
         Raises:
             ContractError: the service refuses the request, or does not answer as it is mapped.
             HTTPRagError: it answered with an error of its own.
@@ -191,7 +193,10 @@ def _note_on_mapping(mapping: ServiceMapping) -> str:
 
 
 def _parts_of_service(endpoint: ServiceEndpoint) -> Parts:
-    """The methods of a RAG that a service gives: both halves of one call, or retrieval alone."""
+    """The methods of a RAG that a service gives: both halves of one call, or retrieval alone.
+
+    Retrieval alone, where the mapping takes contexts and no answer.
+    """
     mapping = endpoint.mapping
     history = None
     if mapping.placeholders & {"history", "messages"}:
@@ -214,13 +219,19 @@ def _parts_of_service(endpoint: ServiceEndpoint) -> Parts:
 def _ask_service(
     endpoint: ServiceEndpoint, /, query: str, top_k: int | None = None, history: Said = ()
 ) -> dict[str, Any]:
-    """The fields of a foreign service's answer to one query, as its mapping takes them."""
+    """The fields of a foreign service's answer to one query, as its mapping takes them.
+
+    `OneCall` asks by it, and splits the fields into retrieval and answer.
+    """
     return endpoint.ask(Question(query=query, top_k=top_k, said=history))
 
 
 def _retrieve_by_service(
     endpoint: ServiceEndpoint, /, query: str, top_k: int | None = None, history: Said = ()
 ) -> RetrievalResult[Any]:
-    """The interface's method for a foreign service that only retrieves: a query's contexts."""
+    """The interface's method for a foreign service that only retrieves: a query's contexts.
+
+    The mapping takes no answer then.
+    """
     fields = _ask_service(endpoint, query, top_k, history)
     return read_retrieval(fields, endpoint.url)

@@ -95,7 +95,10 @@ class Service(Record):
 
     @property
     def name(self) -> str:
-        """The service's name in reports: host and path of its address, without credentials."""
+        """The service's name in reports: host and path of its address, without credentials.
+
+        An address may hold a key, and reports are shared.
+        """
         _, name = mask_url(self.url).split("://", 1)
         return name
 
@@ -374,7 +377,10 @@ def sent_headers(headers: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _check_is_usable(mapping: ServiceMapping) -> None:
-    """Refuses a mapping by which no question is sent, or nothing taken that can be measured."""
+    """Refuses a mapping by which no question is sent, or nothing taken that can be measured.
+
+    Without that a whole run would be asked in vain.
+    """
     if mapping.take and mapping.names.isdisjoint({"answer", "contexts", "ids"}):
         with below("take"):
             raise ConfigError(
@@ -489,7 +495,11 @@ def _as_contexts(value: object) -> list[Any]:
 
 
 def _as_number(value: object) -> float:
-    """A number out of a response's value; services may write numbers as texts."""
+    """A number out of a response's value; services may write numbers as texts.
+
+    Raises:
+        MappingError: it is none, or not finite.
+    """
     if isinstance(value, str):
         try:
             value = float(value)

@@ -209,7 +209,10 @@ def _text_of_document(get: Callable[[str], Any]) -> str | None:
 
 
 def _attribute_or_none(document: Any, name: str) -> Any:
-    """An attribute of a foreign document; None where it has none or refuses to give it."""
+    """An attribute of a foreign document; None where it has none or refuses to give it.
+
+    Some frameworks have properties that raise for other kinds of nodes.
+    """
     try:
         return getattr(document, name, None)
     except (ValueError, TypeError):  # properties that refuse, as LlamaIndex's on other node types

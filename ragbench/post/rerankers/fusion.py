@@ -19,7 +19,10 @@ from ragbench.safe_text import counted
 
 
 def given_scores(chunks: Sequence[Chunk], default: float) -> list[float]:
-    """Each chunk's present score, or a default where it has none (0 is a score)."""
+    """Each chunk's present score, or a default where it has none (0 is a score).
+
+    Formulas need a number for each chunk; a note names the default.
+    """
     scores: list[float] = []
     for chunk in chunks:
         scores.append(default if chunk.score is None else chunk.score)
@@ -63,7 +66,10 @@ class FusionReranker(Checked):
     """The weight of the given scores, or of the present order, at least 0."""
 
     def __post_init__(self) -> None:
-        """Refuses weights that fit no reranker, or are all 0: nothing could be ranked."""
+        """Refuses weights that fit no reranker, or are all 0: nothing could be ranked.
+
+        It does so while settings are read, and not at the first question.
+        """
         Checked.__post_init__(self)
         count = len(self.rerankers)
         if not count:
@@ -255,14 +261,20 @@ class WeightedReranker(Checked):
     """The rate of ``"recency"`` an hour, at least 0."""
 
     def __post_init__(self) -> None:
-        """Refuses factors that all weigh 0: they could rank nothing."""
+        """Refuses factors that all weigh 0: they could rank nothing.
+
+        It does so while settings are read, and not at the first question.
+        """
         Checked.__post_init__(self)
         total = sum(factor.weight for factor in self.factors)
         refuse(None if total else "factors must hold a weight above 0")
 
     @property
     def reads_now(self) -> bool:
-        """Whether ages count for this reranker: a run then sets its date and records it."""
+        """Whether ages count for this reranker: a run then sets its date and records it.
+
+        Without ages, a run's results do not depend on its date.
+        """
         return any(factor.field == "recency" for factor in self.factors)
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:

@@ -47,7 +47,10 @@ class CandidateWords(Record, kw_only=False):
         return cls(counters)
 
     def counts(self, words: Sequence[str]) -> Floats:
-        """How often each word is in each candidate: a row per candidate, a column per word."""
+        """How often each word is in each candidate: a row per candidate, a column per word.
+
+        BM25 and the weights of words are computed from this matrix.
+        """
         rows: list[list[int]] = []
         for counter in self.counters:
             rows.append([counter[word] for word in words])

@@ -43,7 +43,10 @@ class LlmListwiseReranker(Checked):
     """How much of a chunk is shown; a note counts the cut ones."""
 
     def __post_init__(self) -> None:
-        """Refuses a step longer than the window: the candidates between would never be shown."""
+        """Refuses a step longer than the window: the candidates between would never be shown.
+
+        It does so while settings are read, and not at the first question.
+        """
         Checked.__post_init__(self)
         if self.step > self.window:
             refuse(f"step must be at most {self.window}, not {self.step}")

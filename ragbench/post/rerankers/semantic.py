@@ -99,6 +99,8 @@ def similarities(rows: Floats) -> Floats:
 def _unit_rows(embeddings: Sequence[Any], owners: Sequence[str]) -> Floats:
     """Embeddings with length 1, a row each; those of zeros stay as they are.
 
+    Products of such rows are cosines.
+
     Args:
         owners: whose each of them is, for messages.
 
