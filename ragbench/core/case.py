@@ -70,7 +70,7 @@ class Expectation(Record):
     def sentence(self) -> str:
         """The expectation in words for a report: ``must not contain "refund"``.
 
-        A change of the words changes reports only.
+        The answer is not judged by these words, so they may change.
         """
         verb = self.kind.label
         if self.negated:

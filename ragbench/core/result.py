@@ -306,10 +306,7 @@ def _check_sequence(name: str, value: object, size: int | None = None) -> None:
 
 
 def kind_of(value: object) -> str:
-    """The kind of a value as error messages call it: ``None``, ``a list``, ``a str``.
-
-    Users read the error in their own code's terms.
-    """
+    """The kind of a value as error messages call it: ``None``, ``a list``, ``a str``."""
     if value is None:
         return "None"
     return f"a {type(value).__name__}"

@@ -319,7 +319,7 @@ class Xml:
     def __post_init__(self) -> None:
         """Refuses names that XML does not allow, and an attribute that is named twice.
 
-        No reader could parse the text for generation.
+        No reader could else parse the text that generation is given.
         """
         problems = [_name_problem("root", self.root), _name_problem("element", self.element)]
         for field in self.fields:

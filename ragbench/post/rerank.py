@@ -40,10 +40,7 @@ class Reranker(Protocol):
 
     @property
     def name(self) -> str:
-        """The reranker's name in results, notes and errors.
-
-        A user's reranker has one, too.
-        """
+        """The reranker's name in results, notes and errors, such as ``cross_encoder``."""
         ...
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> Sequence[float]:

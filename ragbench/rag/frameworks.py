@@ -43,10 +43,7 @@ def shapes_of(obj: object) -> list[Shape]:
 
 
 def _has_methods(obj: object, *methods: str) -> bool:
-    """Whether an object has all these methods: frameworks are known by them and not imported.
-
-    A framework is so neither needed nor loaded.
-    """
+    """Whether an object has all these methods: frameworks are known by them and not imported."""
     return all(callable(getattr(obj, name, None)) for name in methods)
 
 
