@@ -108,7 +108,11 @@ class Cause(StrEnum):
     )
 
     def __new__(cls, name: str, meaning: str = "", remedy: str = "") -> Self:
-        """Makes a member that is its name, as files have it."""
+        """Makes a cause that is equal to its name, such as ``"not_retrieved"``.
+
+        Files and options hold that name: a renamed cause needs its old name in `_FORMER_NAMES`. The
+        label is the name with spaces in place of underscores.
+        """
         member = str.__new__(cls, name)
         member._value_ = name
         member.label = name.replace("_", " ")
@@ -117,9 +121,12 @@ class Cause(StrEnum):
         return member
 
     @classmethod
-    @classmethod
     def _missing_(cls, value: object) -> Cause | None:
-        """The cause of a label, or of a name that it had in an earlier release."""
+        """The cause of a label such as "not retrieved", or of a name from an earlier release.
+
+        Python calls this for a text that is the name of no cause; None makes it raise ValueError.
+        So users may write a label in an option, and runs of earlier releases stay readable.
+        """
         text = str(value).strip().casefold()
         name = _FORMER_NAMES.get(text, text.replace(" ", "_"))
         for cause in cls:
@@ -243,7 +250,10 @@ class Attribution(Record):
 
     @property
     def explanation(self) -> str:
-        """The cause in a sentence, and why the answer is right or wrong where that is known."""
+        """The case's cause in a sentence, and why its answer is right or wrong where that is known.
+
+        With a reason, the decider (a person, a judge or words) is named before it.
+        """
         if not self.reason:
             return self.detail
         return f"{self.detail} By {self.decided_by.value}: {self.reason}"
@@ -286,7 +296,10 @@ class AnswerCounts(Record):
 
     @property
     def answers(self) -> int:
-        """The answers that people, a judge or words compared with the right one."""
+        """The number of answers that people, a judge or words compared with the right answer.
+
+        If it equals one of the three, that one decided all, and a report names it once.
+        """
         return self.by_label + self.by_judge + self.by_words
 
 

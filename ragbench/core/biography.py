@@ -43,9 +43,10 @@ class Step(Record):
 
     @property
     def acted(self) -> bool:
-        """Whether it changed anything for generation: chunks, their order or texts.
+        """Whether the operator of this step changed chunks, their order or their texts.
 
-        New scores alone, with the same order, change nothing.
+        New scores alone, with the same order, change nothing for generation: reports call such a
+        step idle.
         """
         if self.rewrote or self.made or self.wrote_text:
             return True
@@ -55,19 +56,28 @@ class Step(Record):
 
     @property
     def dropped(self) -> tuple[str, ...]:
-        """Ids of the chunks that it removed, in their order."""
+        """Ids of the chunks that the operator of this step removed, in their order before it.
+
+        Each may have held the answer: reports show by it which operator took what away.
+        """
         ids_after = {id_ for id_, _ in self.left}
         return tuple(id_ for id_, _ in self.given if id_ not in ids_after)
 
 
 def written_text(result: RetrievalResult[Any]) -> str | None:
-    """The text that a format operator wrote in place of the contexts; None when none did."""
+    """The text that a format operator wrote in place of the contexts; None when none did.
+
+    Generation is given this text then, and not the chunks.
+    """
     text: str | None = record_of(result, POST_RETRIEVE).get("text")
     return text
 
 
 def steps_of(result: RetrievalResult[Any]) -> tuple[Step, ...]:
-    """The steps of the operators, in order, read from a post-retrieval result."""
+    """The steps of the operators, in order, read from a post-retrieval result.
+
+    A stored step leaves out what the step before it has; here each step is whole again.
+    """
     record = record_of(result, POST_RETRIEVE)
     steps: list[Step] = []
     # A stored step has no "given", which is what the step before it left, and no "left" where the
@@ -84,6 +94,7 @@ def steps_of(result: RetrievalResult[Any]) -> tuple[Step, ...]:
 def record_of(result: RetrievalResult[Any], stage: str) -> Mapping[str, Any]:
     """What a stage noted in its result's metadata, under its name; empty where it noted nothing.
 
+    So post-retrieval's steps and the sent queries come along with a result, and are stored with it.
     The metadata are the user's: they may be of any kind, and hold anything under that name.
     """
     metadata: object = result.metadata
@@ -111,7 +122,11 @@ class ChunkLife(Record):
 
     @property
     def dropped_by(self) -> int | None:
-        """Position of the operator after which it is gone for good; None if generation got it."""
+        """Position of the operator after which the chunk is gone; None if generation got the chunk.
+
+        Operators count from 0. A chunk that was dropped and came back was not lost by that
+        operator.
+        """
         if self.ranks[-1] is not None:
             return None
         # The ranks begin with retrieval, before the first operator: the last position with a rank
@@ -151,7 +166,10 @@ class Biography(Record):
     """By operator: what it reported about this case."""
 
     def lost_by(self, gold: GoldFate) -> str | None:
-        """Name of the operator that lost a gold context, as `step` gives it; None when none did."""
+        """Name of the operator that lost a gold context, as `step` gives it; None when none did.
+
+        A gold context is a text that holds the answer: who lost it is to be mended.
+        """
         if gold.lost_by is None:
             return None
         return self.step(gold.lost_by)
@@ -160,6 +178,7 @@ class Biography(Record):
         """The name of the operator at a position, from 0.
 
         If others share the name, with its number: ``"rerank (step 2)"``.
+        Operators are named so in reports, where a stage may have one twice.
         """
         name = self.operators[position]
         if self.operators.count(name) == 1:
@@ -217,6 +236,10 @@ class OperatorTable(Record):
 
     @property
     def losers(self) -> Sequence[OperatorEffect]:
-        """The operators that lost gold contexts for good, the worst first."""
+        """The operators that lost gold contexts for good, the worst first.
+
+        A gold context is a text that holds the answer: reports warn of the operators that took it
+        away.
+        """
         losers = [effect for effect in self.operators if effect.lost_for_good]
         return sorted(losers, key=lambda effect: -effect.lost_for_good)

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, S
 from concurrent.futures import Future
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -28,7 +29,10 @@ HISTORY = frozenset({"history", "histories", "chat_history", "conversation_histo
 
 
 def parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
-    """A function's parameters; None where it has no signature, as some functions in C."""
+    """A function's parameters; None where it has no signature, as some functions in C.
+
+    Adapters look there for the way in which a user's function takes ``top_k``, contexts or history.
+    """
     try:
         return list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
@@ -36,7 +40,11 @@ def parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter] | Non
 
 
 def history_keyword(function: Callable[..., Any]) -> str | None:
-    """The name of a function's parameter for the messages before a query; None without one."""
+    """The name of the parameter by which a user's function takes the messages before a query.
+
+    None where the function has no such parameter: then it is called with the query alone. An
+    adapted function carries the name as its attribute ``history_keyword``.
+    """
     keyword: str | None = getattr(function, "history_keyword", None)  # of an adapted function
     if keyword is not None:
         return keyword
@@ -47,10 +55,11 @@ def history_keyword(function: Callable[..., Any]) -> str | None:
 
 
 def bears_calls(asked: object) -> bool:
-    """Whether several calls may be in flight without the user saying so.
+    """Whether several calls of a user's object may be in flight without the user asking for it.
 
-    That is what ``bears_calls`` says: of a language model, or of a validator or an operator that
-    waits for a service. Code that does not say it may not be made for several threads.
+    It is so where the object's attribute ``bears_calls`` is true: of a language model, or of a
+    validator or an operator that waits for a service. Code without the attribute may not be made
+    for several threads.
     """
     says_so = getattr(asked, "bears_calls", None)
     if says_so is None:
@@ -67,32 +76,59 @@ def with_deadline(
     that exceeds its time runs on, and its result is ignored. Such threads do not keep the process
     alive.
 
+    A user's system that hangs would else hold up the whole run.
+
     Args:
         seconds_per_item: a call may take as many times this as it has items.
     """
+    return partial(_made_in_time, call, seconds_per_item)
 
-    def limited(items: Sequence[ItemT]) -> Sequence[ValueT]:
-        """Makes the call in a thread, and waits for it no longer than its limit."""
-        values: list[Sequence[ValueT]] = []
-        errors: list[BaseException] = []
 
-        def work() -> None:
-            try:
-                values.append(call(items))
-            except BaseException as error:  # noqa: BLE001  # raised again in the caller's thread
-                errors.append(error)
+def _made_in_time(
+    call: Callable[[Sequence[ItemT]], Sequence[ValueT]],
+    seconds_per_item: float,
+    items: Sequence[ItemT],
+) -> Sequence[ValueT]:
+    """Makes a call in a thread, and waits for it no longer than its limit.
 
-        limit = seconds_per_item * len(items)
-        thread = threading.Thread(target=work, name="ragbench-call", daemon=True)
-        thread.start()
-        thread.join(limit)
-        if errors:
-            raise errors[0]
-        if not values:
-            raise _timed_out(limit, len(items))
-        return values[0]
+    A call of many items has as many times ``seconds_per_item``. The thread does not keep the
+    process alive, since a call that exceeds its time cannot be stopped.
 
-    return limited
+    Raises:
+        StageTimeoutError: the call has not ended within its limit.
+    """
+    values: list[Sequence[ValueT]] = []
+    errors: list[BaseException] = []
+    limit = seconds_per_item * len(items)
+    thread = threading.Thread(
+        target=_note_end,
+        args=(call, items, values, errors),
+        name="ragbench-call",
+        daemon=True,
+    )
+    thread.start()
+    thread.join(limit)
+    if errors:
+        raise errors[0]
+    if not values:
+        raise _timed_out(limit, len(items))
+    return values[0]
+
+
+def _note_end(
+    call: Callable[[Sequence[ItemT]], Sequence[ValueT]],
+    items: Sequence[ItemT],
+    values: list[Sequence[ValueT]],
+    errors: list[BaseException],
+) -> None:
+    """Makes a call in the thread that this runs in, and appends its result or its error.
+
+    The lists are how the waiting thread gets them: a thread returns nothing.
+    """
+    try:
+        values.append(call(items))
+    except BaseException as error:  # noqa: BLE001  # raised again in the caller's thread
+        errors.append(error)
 
 
 def with_async_deadline(
@@ -103,41 +139,63 @@ def with_async_deadline(
     The call is a task of its own, as code may catch its cancellation and go on: then the task is
     left to itself, and its result is ignored.
 
+    A user's system that hangs would else hold up its place in the run.
+
     Args:
         seconds_per_item: a call may take as many times this as it has items.
     """
+    return partial(_awaited_in_time, call, seconds_per_item)
 
-    async def limited(items: Sequence[ItemT]) -> Sequence[ValueT]:
-        """Awaits the call in a task, and cancels it at its limit."""
 
-        async def answer() -> Sequence[ValueT] | BaseException:
-            """What the call gives, or its error as a value."""
-            try:
-                return await call(items)
-            except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001
-                return error  # a SystemExit that leaves a task ends the loop
+async def _awaited_in_time(
+    call: Callable[[Sequence[ItemT]], Awaitable[Sequence[ValueT]]],
+    seconds_per_item: float,
+    items: Sequence[ItemT],
+) -> Sequence[ValueT]:
+    """Awaits a call in a task, and cancels the task at the call's limit.
 
-        limit = seconds_per_item * len(items)
-        task = asyncio.create_task(answer())
-        try:
-            await asyncio.wait([task], timeout=limit)
-            if not task.done():
-                task.cancel()
-                await asyncio.wait([task], timeout=_LAST_SECONDS)
-                raise _timed_out(limit, len(items))
-        except asyncio.CancelledError:
+    A call of many items has as many times ``seconds_per_item``. A task that catches its
+    cancellation gets a last half second, and is then left to itself.
+
+    Raises:
+        StageTimeoutError: the call has not ended within its limit.
+    """
+    limit = seconds_per_item * len(items)
+    task = asyncio.create_task(_answer_or_error(call, items))
+    try:
+        await asyncio.wait([task], timeout=limit)
+        if not task.done():
             task.cancel()
-            raise
-        values = task.result()
-        if isinstance(values, BaseException):
-            raise values
-        return values
+            await asyncio.wait([task], timeout=_LAST_SECONDS)
+            raise _timed_out(limit, len(items))
+    except asyncio.CancelledError:
+        task.cancel()
+        raise
+    values = task.result()
+    if isinstance(values, BaseException):
+        raise values
+    return values
 
-    return limited
+
+async def _answer_or_error(
+    call: Callable[[Sequence[ItemT]], Awaitable[Sequence[ValueT]]], items: Sequence[ItemT]
+) -> Sequence[ValueT] | BaseException:
+    """Awaits a call, and returns its result, or its error as a value.
+
+    It is the body of a task: a SystemExit that leaves a task would end the loop and with it all
+    other calls.
+    """
+    try:
+        return await call(items)
+    except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001
+        return error
 
 
 def _timed_out(seconds: float, size: int) -> StageTimeoutError:
-    """The error of a call with ``size`` queries that took longer than allowed."""
+    """The error of a call with ``size`` queries that took longer than ``seconds``.
+
+    Reports group failures by this message.
+    """
     queries = "one query" if size == 1 else f"{size} queries"
     return StageTimeoutError(f"no answer within {seconds:g} s for {queries}")
 
@@ -150,7 +208,10 @@ class LoopThread:
     """
 
     def __init__(self, name: str = "ragbench-llm") -> None:
-        """Starts the thread, with a name by which tools show it."""
+        """Starts the thread, and in it the loop.
+
+        The name is that of the thread in a debugger or a profiler.
+        """
         self._loop = asyncio.new_event_loop()
         self._is_stopping = False
         self._asked_at: float | None = None
@@ -159,17 +220,20 @@ class LoopThread:
         self._thread.start()
 
     def _run(self) -> None:
-        """Runs the loop until `stop`; code that runs in it may end it for nobody else.
+        """Runs the loop, in its thread, until `stop`.
 
-        SystemExit and KeyboardInterrupt of a task within a task leave the loop, too: whoever waits
-        for that task has the error, and all others would wait for ever.
+        SystemExit and KeyboardInterrupt of a task within a task leave the loop, too. The loop is
+        then run again: the waiter for that task has the error, and all others would wait for ever.
         """
         while not self._is_stopping:
             with suppress(SystemExit, KeyboardInterrupt):
                 self._loop.run_forever()
 
     def stop(self) -> None:
-        """Cancels all tasks of the loop, and ends it."""
+        """Cancels all tasks of the loop, ends the loop and waits for its thread.
+
+        Where a task does not end in time, the thread is left alone: it ends with the process.
+        """
         # In the loop's own thread: a task may close clients that belong to it.
         tasks_ended = asyncio.run_coroutine_threadsafe(_end_tasks(), self._loop)
         try:
@@ -182,7 +246,12 @@ class LoopThread:
         self._loop.close()
 
     def silence(self) -> float:
-        """Seconds for which the loop takes no turn, since this was first asked. For one thread."""
+        """Seconds for which the loop has not answered, since this was first called.
+
+        It is 0 on the first call. Each call asks the loop for a turn, unless the last one is still
+        open. A long silence means that a coroutine blocks the loop, and that everything else in it
+        waits. To be called from one thread.
+        """
         now = time.monotonic()
         if self._asked_at is None:
             self._asked_at = now
@@ -191,15 +260,24 @@ class LoopThread:
         return now - self._asked_at
 
     def _take_turn(self) -> None:
-        """What the loop does with a turn."""
+        """Notes, in the loop, that the loop has taken the turn that `silence` asked it for.
+
+        From then on `silence` counts anew.
+        """
         self._asked_at = None
 
     def task_at_work(self) -> asyncio.Task[Any] | None:
-        """The task that runs at the moment; None while the loop waits."""
+        """The task that the loop runs at the moment; None while the loop waits.
+
+        Of a loop that is silent for long, this is the task that blocks it.
+        """
         return asyncio.current_task(self._loop)
 
     def frames(self) -> list[FrameType]:
-        """What runs in the loop's thread at the moment, the innermost function first."""
+        """The stack of the loop's thread at the moment, the innermost frame first.
+
+        It shows the line at which user code blocks the loop.
+        """
         frames: list[FrameType] = []
         # The one way to see another thread's work; documented, in spite of its underscore.
         frames_of_threads = sys._current_frames()  # pyright: ignore[reportPrivateUsage]
@@ -210,18 +288,27 @@ class LoopThread:
         return frames
 
     def begin(self, work: Coroutine[Any, Any, ValueT]) -> Future[ValueT]:
-        """Starts a coroutine in the loop; a call from the loop itself would wait for ever."""
+        """Starts a coroutine in the loop, and returns a future of its result for another thread.
+
+        A call from the loop's own thread is refused: it would wait for itself for ever.
+        """
         if self._thread is threading.current_thread():
             work.close()
             raise RuntimeError("it cannot be asked from its own event loop")
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def leave(self, work: Coroutine[Any, Any, object]) -> None:
-        """Starts a coroutine that nobody waits for, from any thread, the loop's own included."""
+        """Starts a coroutine without waiting for it, from any thread, the loop's own included.
+
+        For clean-up, such as closing a connection, whose end is of no interest.
+        """
         asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def run(self, work: Coroutine[Any, Any, ValueT]) -> ValueT:
-        """Runs a coroutine to its end, from another thread."""
+        """Runs a coroutine in the loop to its end, and returns its result in the calling thread.
+
+        An interrupt from the keyboard cancels the coroutine.
+        """
         future = self.begin(work)
         try:
             return future.result()
@@ -270,6 +357,7 @@ async def _end_tasks() -> None:
     """Cancels all tasks of the running loop but this one, and waits for their end.
 
     Asynchronous generators that nobody has read to their end are closed.
+    A client that is open in one of these tasks is closed so before its loop ends.
     """
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     if tasks:
@@ -284,6 +372,8 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
     ``retry-after-ms``, in milliseconds, overrides ``retry-after`` (RFC 9110, 10.2.3), in seconds or
     as a date.
+
+    Calls of models and of users' systems wait as long before they are repeated.
 
     Args:
         headers: with names in lower case.

@@ -68,7 +68,10 @@ class Expectation(Record):
 
     @property
     def sentence(self) -> str:
-        """The expectation in words: ``must not contain "refund"``."""
+        """The expectation in words for a report: ``must not contain "refund"``.
+
+        The answer is not judged by these words, so they may change.
+        """
         verb = self.kind.label
         if self.negated:
             verb = verb.replace("must", "must not", 1)
@@ -117,14 +120,20 @@ class Case(Record):
 
     @property
     def references(self) -> tuple[str, ...]:
-        """Every right answer, the main one first; empty when none is known."""
+        """Every right answer to the question, the main one first; empty when none is known.
+
+        Metrics of answers compare with each, and the best match counts.
+        """
         if self.reference is None:
             return tuple(self.alternative_references)  # users may build a case with a list
         return (self.reference, *self.alternative_references)
 
     @property
     def judgements(self) -> Mapping[str, int] | None:
-        """Relevance by id: ``grades``, else 1 for each reference id; None when neither is known."""
+        """The relevance of chunks or documents to the question, by id; None when it is not known.
+
+        It is ``grades``, else 1 for each id of ``reference_context_ids``.
+        """
         ids = self.reference_context_ids
         if self.grades is None and ids is not None:
             return dict.fromkeys(ids, 1)
@@ -132,7 +141,10 @@ class Case(Record):
 
     @property
     def relevant_ids(self) -> tuple[str, ...]:
-        """The ids that are judged relevant; empty when none is known."""
+        """The ids of the chunks or documents that are judged relevant; empty when none is known.
+
+        Relevant is a grade above 0, as in TREC qrels.
+        """
         judgements = self.judgements or {}
         return tuple(id_ for id_, grade in judgements.items() if grade > 0)
 
@@ -143,6 +155,8 @@ class Case(Record):
         Cases with equal numbers share a passage, and `clusters_of` makes clusters of these cases.
         A number is a digest of the passage's id, else of the span or the text. More than two
         passages are one number, of all of them together.
+        Numbers take the place of texts since a run may have a million cases. Names of clusters in
+        baseline files are made of these numbers: another digest would part them from new runs.
         """
         passages: Sequence[str] = self.reference_context_ids or self.relevant_ids
         if not passages and self.evidence:
@@ -161,7 +175,10 @@ class Case(Record):
 
     @property
     def messages(self) -> list[dict[str, str]]:
-        """The history as a RAG is given it: only the user's and the assistant's messages."""
+        """The messages before the question in the form in which a RAG takes them.
+
+        Only the user's and the assistant's are there: chat models know no other roles.
+        """
         messages: list[dict[str, str]] = []
         for turn in self.history:
             if turn.role in ("user", "assistant"):
@@ -172,7 +189,8 @@ class Case(Record):
     def told(self) -> tuple[str, ...]:
         """Texts that may support an answer besides its chunks: the user's words and earlier chunks.
 
-        Earlier answers are not among them: they prove nothing themselves.
+        Judges of support read them too, since an answer that repeats the user's words is not made
+        up. Earlier answers are not among them: they prove nothing themselves.
         """
         texts: list[str] = []
         for turn in self.history:
@@ -184,9 +202,10 @@ class Case(Record):
 
     @property
     def conversation(self) -> str:
-        """The history and then the question, one message per line with its speaker.
+        """The messages before the question and then the question, a line each with its speaker.
 
-        The bare question where there is no history.
+        It is the bare question where there are no messages before it. Judges and exports read it: a
+        question such as "and on Sunday?" has no meaning alone.
         """
         if not self.history:
             return self.query
@@ -196,5 +215,9 @@ class Case(Record):
 
     @property
     def needs_all(self) -> bool:
-        """Whether it takes every gold context to answer: ``needs: all`` in its record."""
+        """Whether the record declares that the question needs all of its gold contexts.
+
+        It does so by ``needs: all``. Then one missing gold context is enough for a wrong answer to
+        be the fault of retrieval.
+        """
         return self.metadata.get("needs") == "all"

@@ -53,15 +53,25 @@ class Texts(Protocol):
     """The texts of a run's cases, which are read from its folder when they are needed."""
 
     def of(self, places: Iterable[int]) -> Iterator[CaseTexts]:
-        """The texts of the cases at these places."""
+        """Reads the query, answer and ids of the cases at these places of the run, in order.
+
+        A folder's texts take more memory than its scores, so they are read when they are shown.
+        """
         ...
 
     def marks(self) -> Integers:
-        """A row per case of two numbers: equal where the retrieved ids, or the answers, are."""
+        """Two numbers per case in place of its retrieved ids and of its answer.
+
+        Two cases with equal numbers have the same ids, or the same answer: a comparison of runs so
+        finds the changed cases without reading their texts.
+        """
         ...
 
     def at(self, places: Sequence[int]) -> Texts:
-        """The texts of the cases at these places alone, in this order."""
+        """The same texts for a table of only the cases at these places, in this order.
+
+        A table with some of its cases keeps its texts so, still unread.
+        """
         ...
 
 
@@ -88,7 +98,10 @@ class ScoredCase(Record):
     """Digests of question, answer and contexts; None without a file of labels."""
 
     def value(self, metric: str) -> float | None:
-        """The case's value by a metric; None where it was not measured."""
+        """The case's value by a metric; None where the case was not measured by it.
+
+        A missing value is never 0: the case is then in no mean.
+        """
         cell = self.scores.get(metric)
         return None if cell is None else cell.value
 
@@ -124,13 +137,21 @@ class Cells(Record, eq=False):
 
     @classmethod
     def packed(cls, values: Floats, states: NDArray[np.uint8]) -> Cells:
-        """From a value per case, NaN where there is none."""
+        """The cells of a metric, of one value and one status code per case.
+
+        Args:
+            values: NaN where a case has none.
+            states: the first letter of each status as a byte; 0 where the metric does not apply.
+        """
         distinct, value_places = _distinct(values)
         return cls(distinct=distinct, value_places=value_places, states=states)
 
     @classmethod
     def joined(cls, parts: Sequence[Cells]) -> Cells:
-        """One metric over the cases of all parts, in their order."""
+        """The cells of one metric over the cases of all parts, in their order, as of one run.
+
+        Reasons and repetitions of the parts are left out.
+        """
         ends = np.cumsum([len(part.distinct) for part in parts])
         distinct, new_places = _distinct(np.concatenate([part.distinct for part in parts]))
         value_places: list[NDArray[Any]] = []
@@ -144,9 +165,13 @@ class Cells(Record, eq=False):
 
     @classmethod
     def repeated(cls, asked: Sequence[tuple[Cell | None, ...]]) -> Cells:
-        """From the cells of each case's repetitions, oldest first; the cells are the means.
+        """The cells of a metric that was asked of each case several times.
 
-        None where the case was not asked, or the metric did not apply.
+        A case's cell is its mean.
+
+        Args:
+            asked: by case, the cells of its repetitions, the oldest first. A cell is None where the
+                case was not asked, or the metric did not apply.
         """
         repeats = [Repeats(cells=cells) for cells in asked]
         means = [repetitions.mean for repetitions in repeats]
@@ -156,7 +181,13 @@ class Cells(Record, eq=False):
 
     @classmethod
     def of(cls, cells: Sequence[Cell | None], repeats: Mapping[int, Repeats]) -> Cells:
-        """From a cell per case, None where the metric did not apply; ``repeats`` by place."""
+        """The cells of a metric, of one `Cell` per case.
+
+        Args:
+            cells: None where the metric did not apply to the case.
+            repeats: by the case's place, the repetitions of the cases that were asked several
+                times.
+        """
         values: list[float | None] = []
         codes: list[int] = []
         reason_places: list[int] = []
@@ -182,12 +213,18 @@ class Cells(Record, eq=False):
 
     @property
     def values(self) -> Floats:
-        """A value per case, NaN where there is none."""
+        """The metric's value by case, NaN where a case has none.
+
+        The values are stored once each, and put in the order of the cases here.
+        """
         values: Floats = self.distinct[self.value_places]
         return values
 
     def __getitem__(self, place: int) -> Cell | None:
-        """The cell of one case; None where the metric did not apply to it."""
+        """The cell of the case at a place; None where the metric did not apply to it.
+
+        As an object it takes much more memory than in the columns, so it is made when it is read.
+        """
         status = _STATUSES.get(int(self.states[place]))
         if status is None:
             return None
@@ -200,19 +237,28 @@ class Cells(Record, eq=False):
         return Cell(status=status, reason=reason)
 
     def cell(self, place: int) -> Cell:
-        """The cell of one case; a skipped one where the metric did not apply to it."""
+        """The cell of the case at a place; a skipped one where the metric did not apply to it.
+
+        For readers that print or compare a cell whatever it is. Its empty reason stands for "does
+        not apply".
+        """
         return self[place] or Cell.skipped("")
 
     def has(self, status: Status) -> NDArray[np.bool_]:
-        """By case: whether its cell has this status."""
+        """By case: whether its cell has this status, such as failed.
+
+        It counts and selects cases by how the metric ended for them.
+        """
         has_status: NDArray[np.bool_] = self.states == _CODES[status]
         return has_status
 
     @property
     def coverage(self) -> Floats:
-        """By case: the share of its repetitions that are measured; NaN where none applies.
+        """The share of each case's repetitions that are measured.
 
-        Repetitions to which the metric did not apply are not counted.
+        NaN where the metric does not apply to the case. Repetitions to which it did not apply are
+        not counted. A case that was asked once has 0 or 1. The gate tests by it whether a system
+        answers less.
         """
         applies = (self.states != _NO_CELL) & ~self.has(Status.SKIPPED)
         shares = np.where(applies, self.has(Status.MEASURED).astype(float), np.nan)
@@ -224,11 +270,18 @@ class Cells(Record, eq=False):
         return shares
 
     def asked(self, place: int) -> Repeats:
-        """The repetitions of one case; a single one where it was asked once."""
+        """The repetitions of the case at a place; a single one where it was asked once.
+
+        So callers treat cases that were asked once and several times alike.
+        """
         return self.repeats.get(place) or Repeats(cells=(self[place],))
 
     def take(self, places: Integers) -> Cells:
-        """The cells of the cases at these places, in this order."""
+        """The cells of the cases at these places only, in this order.
+
+        Values and reasons stay as they are, and only the places of the cases change: no value is
+        copied.
+        """
         repeats: dict[int, Repeats] = {}
         if self.repeats:
             for place, old_place in enumerate(places.tolist()):
@@ -247,9 +300,10 @@ class Cells(Record, eq=False):
 
 
 def _distinct(values: Floats) -> tuple[Floats, NDArray[np.unsignedinteger[Any]]]:
-    """Each value once, and the place of each of the values among them.
+    """Each value once, and for each of the values its place among these.
 
-    Values are compared as bits: NaN is then one value, and nothing is rounded.
+    Most metrics have few values, so a column of places takes less memory than the values. Values
+    are compared as bits: NaN is then one value, and nothing is rounded.
     """
     bits, places = np.unique(values.view(np.int64), return_inverse=True)
     return bits.view(float), places.astype(np.min_scalar_type(len(bits)))
@@ -275,7 +329,10 @@ class CaseTable:
 
     @classmethod
     def of(cls, cases: Iterable[ScoredCase]) -> CaseTable:
-        """The table of cases that are objects already, in their order."""
+        """The table of cases that are objects already, in their order.
+
+        A fact that no case has, such as tags, gets no column.
+        """
         rows = [*cases]
         facts: dict[str, list[Any]] = {}
         for fact in _FACTS:
@@ -300,17 +357,31 @@ class CaseTable:
         )
 
     def __len__(self) -> int:
+        """The number of cases.
+
+        All columns have as many values.
+        """
         return len(self.ids)
 
     def __eq__(self, other: object) -> bool:
-        # By their cases: equal columns may store their values in another order.
+        """Whether the other is a table of equal cases in the same order.
+
+        Columns are not compared: equal columns may store their values in another order.
+        """
         return isinstance(other, CaseTable) and [*self] == [*other]
 
     def __iter__(self) -> Iterator[ScoredCase]:
+        """The cases in order, each made of the columns when it is reached.
+
+        All cases as objects at once would take a gigabyte for a hundred thousand.
+        """
         return map(self.__getitem__, range(len(self)))
 
     def __getitem__(self, place: int) -> ScoredCase:
-        """One case, made of the columns; a metric that does not apply to it has no score there."""
+        """The case at a place, made of the columns.
+
+        A metric that does not apply to the case has no score in it.
+        """
         scores: dict[str, Cell] = {}
         repeats: dict[str, Repeats] = {}
         for metric, cells in self.cells.items():
@@ -329,17 +400,27 @@ class CaseTable:
         )
 
     def fact(self, name: str) -> Sequence[Any]:
-        """A field of all cases, by its name in `ScoredCase`; empty where no case has it."""
+        """The column of one field of `ScoredCase`, such as ``tags``; empty where no case has it.
+
+        Callers that need a value per case put their own default in place of the empty column.
+        """
         return self.facts.get(name, ())
 
     def texts_of(self, places: Iterable[int]) -> Iterator[CaseTexts]:
-        """The texts of the cases at these places; empty ones, without end, for a baseline file."""
+        """The query, answer and ids of the cases at these places.
+
+        A baseline file has no texts: then empty ones come, without end, so that callers may zip
+        them with their cases.
+        """
         if self.texts is None:
             return repeat(CaseTexts())
         return self.texts.of(places)
 
     def places(self, ids: Sequence[str]) -> Integers:
-        """The place of each of these cases; -1 for those that are not in the table."""
+        """The place in this table of each of some case ids; -1 for an id that is not there.
+
+        The same ids in the same order, as two runs on one dataset have them, need no look-up.
+        """
         if ids is self.ids or ids == self.ids:
             return np.arange(len(ids))
         if not self._places:
@@ -347,7 +428,10 @@ class CaseTable:
         return np.array([self._places.get(id_, -1) for id_ in ids], np.int64)
 
     def take(self, places: Integers) -> CaseTable:
-        """The table of the cases at these places, in this order."""
+        """The table of only the cases at these places, in this order.
+
+        A comparison cuts both runs to their common cases so.
+        """
         order: list[int] = places.tolist()
         facts: dict[str, list[Any]] = {}
         for name, column in self.facts.items():
@@ -406,7 +490,11 @@ def clusters_of(names: Sequence[str | None], gold: Sequence[int]) -> Sequence[st
 
 
 def clusters_among(cases: Sequence[Case]) -> Sequence[str | None]:
-    """The cluster of each case: the one that it names, or one by its gold passages."""
+    """The cluster of each case: the one that it names, or one by its gold passages (`clusters_of`).
+
+    Cases of one cluster rise and fall together, so intervals and tests count them as one
+    observation.
+    """
     gold: list[int] = []
     for case in cases:
         gold += case.gold_pair
@@ -414,7 +502,7 @@ def clusters_among(cases: Sequence[Case]) -> Sequence[str | None]:
 
 
 def clusters_note(clusters: Sequence[str | None]) -> str | None:
-    """A line on how many observations the cases are to intervals and tests.
+    """A line for reports on how many independent observations the cases are to intervals and tests.
 
     None where each case is an observation of its own.
     """

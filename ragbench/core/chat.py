@@ -28,7 +28,10 @@ class Usage(Record):
     """False when the endpoint reported no tokens: then the numbers are 0 and mean nothing."""
 
     def __add__(self, other: Usage) -> Usage:
-        """The sum of two requests; it is reported only when both are."""
+        """The tokens of two requests together; reported only when the endpoint reported both.
+
+        Without that, the numbers of one would pass for those of both.
+        """
         return Usage(
             prompt_tokens=self.prompt_tokens + other.prompt_tokens,
             completion_tokens=self.completion_tokens + other.completion_tokens,
@@ -73,7 +76,10 @@ class Price(Record):
             raise ConfigError("the price of a million tokens must be a number of at least 0")
 
     def of(self, usage: Usage) -> Decimal:
-        """The cost of one request; also of the sum of several, if none has a long prompt."""
+        """The cost of one request, by its tokens.
+
+        It is right for the sum of several requests, too, if none of them has a long prompt.
+        """
         rate = self._rate(usage.prompt_tokens)
         cached_rate = rate.input if rate.cached_input is None else rate.cached_input
         cached = min(usage.cached_prompt_tokens, usage.prompt_tokens)
@@ -83,13 +89,20 @@ class Price(Record):
         return cost / _MILLION
 
     def at_most(self, *, prompt_tokens: int, completion_tokens: int) -> Decimal:
-        """The largest cost of a request: with the dearer input, and the longest possible answer."""
+        """The largest cost that a request can have, known before it is sent.
+
+        The whole prompt is at the dearer of the two input prices, and the answer as long as it may
+        be. A cap on costs reserves this sum.
+        """
         rate = self._rate(prompt_tokens)
         highest_input = max(rate.input, rate.cached_input or rate.input)
         return (prompt_tokens * highest_input + completion_tokens * rate.output) / _MILLION
 
     def _rate(self, prompt_tokens: int) -> Price | LongPrompt:
-        """The prices of a request whose prompt has so many tokens."""
+        """The prices of a request by the tokens of its prompt: long prompts may cost more.
+
+        Vendors charge all tokens of a request with a long prompt at the higher price.
+        """
         if self.long_prompt is not None and prompt_tokens > self.long_prompt.above:
             return self.long_prompt
         return self
@@ -135,7 +148,10 @@ class Message(Record):
 
 
 def task_messages(task: str, data: str) -> list[Message]:
-    """Two messages: the instruction for a model, and the data that it is about."""
+    """Two messages: the instruction for a model, and the data that it is about.
+
+    Apart from each other, so that a text in the data is not taken for an instruction.
+    """
     return [Message(role="system", content=task), Message(role="user", content=data)]
 
 
@@ -145,11 +161,14 @@ class ChatModel(Protocol):
 
     @property
     def name(self) -> str:
-        """The model's name, for reports."""
+        """The language model's name, by which reports and a run's settings call it."""
         ...
 
     def complete(self, messages: Sequence[Message]) -> str:
-        """The text of the model's answer to a conversation."""
+        """The text of the model's answer to a conversation.
+
+        The least that a user's own class needs to be a model here.
+        """
         ...
 
 
@@ -159,11 +178,17 @@ class SamplingChat(ChatModel, Protocol):
 
     @property
     def temperature(self) -> float | None:
-        """0 when it always gives its likeliest answer; None when unknown."""
+        """The model's temperature: 0 if it always gives its likeliest answer; None when unknown.
+
+        Several answers to the same conversation only differ above 0.
+        """
         ...
 
     def ask(self, messages: Sequence[Message], *, repeat: int = 0) -> Reply[str]:
         """Answers a conversation.
+
+        Judges that are asked several times, and generators of several candidates, number their
+        questions: a stored answer is then found again under its number.
 
         Args:
             repeat: number of the answer among several to the same conversation, from 0.

@@ -38,6 +38,7 @@ class Checked:
 
         A class with a ``__post_init__`` of its own calls this one by name: ``super()`` fails in a
         dataclass with slots.
+        Without it, a wrong value would only show in the middle of a run.
         """
         settings: Any = type(self)
         problems = [_problem(name, getattr(self, name), hint) for name, hint in _hints(settings)]
@@ -45,7 +46,11 @@ class Checked:
 
 
 def refuse(*problems: str | None) -> None:
-    """Raises one `ConfigError` with all problems, a line each, if there is any; None is none."""
+    """Raises one `ConfigError` with all of these problems, a line each; None is no problem.
+
+    With problems of nothing but None it returns. So users see every mistake in their settings at
+    once.
+    """
     lines = [problem for problem in problems if problem is not None]
     if lines:
         raise ConfigError("\n".join(lines))
@@ -53,15 +58,18 @@ def refuse(*problems: str | None) -> None:
 
 @cache
 def _hints(settings: Any) -> Sequence[tuple[str, Any]]:
-    """Name and type of each field that is given when the settings are made."""
+    """Name and type, with its range, of each field that a settings class takes when it is made.
+
+    Fields that the class computes itself are not checked. Cached, as settings are made often.
+    """
     hints = get_type_hints(settings, include_extras=True)
     return [(field.name, hints[field.name]) for field in dataclasses.fields(settings) if field.init]
 
 
 def _problem(name: str, value: Any, hint: Any) -> str | None:
-    """A message about a value out of the range of its type; None for one within.
+    """A message about a setting's value out of the range of its type; None for one within.
 
-    That the value is of the type at all is checked where settings are read.
+    Whether the value is of the type at all is checked where settings are read.
     """
     number = value
     if isinstance(value, float):

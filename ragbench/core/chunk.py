@@ -46,7 +46,10 @@ class Chunk(Record):
 
 
 def origin_of(chunk: Chunk) -> dict[str, Any]:
-    """A chunk's document and its offsets there, without those that are unknown."""
+    """A chunk's document and its offsets there, without those that are unknown, ready to be stored.
+
+    The keys are those of stored records and dumps, from which chunks are read again.
+    """
     origin: dict[str, Any] = {}
     for name in ("document_id", "start", "end"):
         value = getattr(chunk, name)
@@ -60,7 +63,11 @@ Node = Chunk
 
 
 def stored_chunk(values: Mapping[str, Any], score: float | None) -> Chunk:
-    """A chunk made of the fields that a store has of it; only id and text must be there."""
+    """A chunk made of the fields that a vector store has of it; only id and text must be there.
+
+    The names are those of the stores' own tables and collections: a change makes old ones
+    unreadable.
+    """
     return Chunk(
         id=values["chunk_id"],
         text=values["text"],
@@ -73,14 +80,18 @@ def stored_chunk(values: Mapping[str, Any], score: float | None) -> Chunk:
 
 
 def scored_chunk(chunk: Chunk, score: float | None) -> Chunk:
-    """The same chunk with a score, and with a copy of its metadata, which the caller may change."""
+    """The same chunk with a score, and with a copy of its metadata, which the caller may change.
+
+    A search in memory returns it: the store's own chunk must not change with what callers do.
+    """
     return replace(chunk, score=score, metadata=_copied({**chunk.metadata}))
 
 
 def _copied(value: Any) -> Any:
-    """A copy of a value of JSON, in a tenth of the time of ``copy.deepcopy``.
+    """A copy of a value of JSON, with new lists and objects; nothing else is copied.
 
-    It is called for every hit of a search in memory.
+    It is called for every hit of a search in memory, and takes a tenth of the time of
+    ``copy.deepcopy``.
     """
     if isinstance(value, dict):
         return {key: _copied(item) for key, item in cast("dict[str, object]", value).items()}

@@ -26,9 +26,10 @@ SOURCE_FIELDS = (
 
 
 def as_citations(value: object) -> tuple[str, ...]:
-    """The names of the documents that an answer cites: texts, numbers, or objects with names.
+    """The names of the documents that an answer cites, each once, in their order.
 
-    A citation without a name is skipped: no case can expect it.
+    Systems write citations as texts, numbers, or objects with names; ``value`` is one or a list of
+    them. A citation without a name is skipped: no case can expect it.
     """
     names: list[str] = []
     citations: Sequence[object] = [value]
@@ -40,7 +41,10 @@ def as_citations(value: object) -> tuple[str, ...]:
 
 
 def citation_names(citation: object) -> Iterator[str]:
-    """Every name of the document or chunk that a citation has; none for an unknown form."""
+    """Every name that a citation gives its document or chunk; none for a citation of unknown form.
+
+    There may be several, as a case may expect the document by any of them: its id, file or title.
+    """
     names: list[object] = [citation]
     if isinstance(citation, Mapping):
         fields = cast("Mapping[str, object]", citation)

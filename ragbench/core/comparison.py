@@ -32,7 +32,10 @@ class CaseKind(StrEnum):
 
     @property
     def heading(self) -> str:
-        """The heading of the list of such cases in a report."""
+        """The heading of a report's list of the cases of this kind.
+
+        It is the kind itself with a capital, but for a mixed one, which needs more words.
+        """
         return _HEADINGS.get(self, self.value.capitalize())
 
 
@@ -96,12 +99,18 @@ class Difference(Record):
 
     @property
     def cases_only_first(self) -> int:
-        """Cases that the first run measured, and the second one did not."""
+        """Number of cases that the first run measured, and the second one did not.
+
+        A report shows it beside the difference, which leaves these cases out.
+        """
         return self.left_out.get(self.second, 0)
 
     @property
     def cases_only_second(self) -> int:
-        """Cases that the second run measured, and the first one did not."""
+        """Number of cases that the second run measured, and the first one did not.
+
+        A report shows it beside the difference, which leaves these cases out.
+        """
         return self.left_out.get(self.first, 0)
 
 
@@ -119,15 +128,18 @@ class MetricComparison(Record):
     """Why there are no differences; None where there are."""
 
     def figure_of(self, mark: str) -> RunFigure:
-        """The figure of the run with a mark."""
+        """The metric's figure of the run with a mark, such as ``"a"``; there must be such a run.
+
+        Marks are the letters of runs in tables, in the order in which the runs were given.
+        """
         return next(figure for figure in self.figures if figure.run == mark)
 
     @property
     def scores(self) -> tuple[float | None, ...]:
-        """Each run's mean; of two runs over the cases that both measured, as their difference is.
+        """Each run's mean of the metric; of two runs over the cases that both measured.
 
-        A run alone may have measured other cases as well: its own mean, in its figure, is then of
-        more cases, and does not differ from the other run's by the difference.
+        So two means differ by exactly the difference that the same row shows. A run alone may have
+        measured other cases as well: its own mean, in its figure, is then of more cases.
         """
         if len(self.figures) == 2 and self.differences and self.differences[0].cases:
             return self.differences[0].before, self.differences[0].after
@@ -165,7 +177,10 @@ class IdChange(Record):
 
     @property
     def is_none(self) -> bool:
-        """Whether both have the same ids in the same order."""
+        """Whether the case has the same retrieved ids in the same order in both runs.
+
+        Then a report has no ids to show for the case.
+        """
         return not (self.gained or self.lost or self.moved)
 
 
@@ -238,6 +253,7 @@ class Comparison(Record):
         """A line per metric: its name, then each run's figure, as in ``b 0.612 > a``.
 
         Behind ``>`` are the runs that a run is significantly better than.
+        All fields of a comparison would fill screens.
         """
         width = max((len(metric.name) for metric in self.metrics), default=0)
         runs = ", ".join(f"{run.mark} {run.source}" for run in self.runs)
@@ -253,7 +269,10 @@ class Comparison(Record):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """The comparison as Jupyter shows it: result, metrics, cases that went another way."""
+        """The comparison as Jupyter shows it: result, metrics, cases that went another way.
+
+        Jupyter finds this method by its name.
+        """
         # By name, as below: views import the records, and never the other way round.
         html: str = load_attribute("ragbench.views.notebook:comparison_html")(self)
         return html
@@ -263,6 +282,8 @@ class Comparison(Record):
 
         A missing value is NA, and never 0.
 
+        For further work in a notebook; its columns are documented, so users' code reads them.
+
         Raises:
             MissingExtraError: pandas is not installed.
         """
@@ -271,6 +292,8 @@ class Comparison(Record):
 
     def summaries_frame(self) -> DataFrame:
         """A row per metric and pair of runs: means, difference, interval and p-value.
+
+        For further work in a notebook; its columns are documented, so users' code reads them.
 
         Raises:
             MissingExtraError: pandas is not installed.

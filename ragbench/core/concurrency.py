@@ -21,7 +21,7 @@ class AdaptiveLimit:
     """The number of calls that may be in flight, as their ends show it. For one thread."""
 
     def __init__(self, most: int, *, first: int, now: Callable[[], float]) -> None:
-        """Begins with the first number, or the most where that is less.
+        """Begins with the first number of calls in flight, or the most where that is less.
 
         Args:
             most: the number that is never exceeded.
@@ -48,19 +48,29 @@ class AdaptiveLimit:
 
     @property
     def limit(self) -> int:
-        """How many calls may be in flight just now."""
+        """How many calls may be in flight just now: a whole number, at least 1.
+
+        The fraction that the limit has inside lets it grow by less than one call at a time.
+        """
         return int(self._limit)
 
     @property
     def pause(self) -> float:
-        """Seconds for which no call may begin; at most 0 where there is no pause."""
+        """Seconds for which no call may begin; at most 0 where there is no pause.
+
+        A service that refuses several calls in a row is left alone for as long.
+        """
         return self._paused_until - self._now()
 
     def succeeded(self, left: int | None = None) -> None:
-        """A call was answered: a little more may be in flight.
+        """Notes that a call was answered, and so lets a little more calls be in flight.
+
+        The limit only rises while at least half of it is in flight: with fewer, it was not tried.
+        It doubles with each round of calls until it is first lowered, and then rises by one a
+        round.
 
         Args:
-            left: how many more calls the endpoint says it takes just now.
+            left: how many more calls the endpoint reports that it takes just now.
         """
         self._latest.append(True)
         self._limited_in_row = 0
@@ -74,9 +84,13 @@ class AdaptiveLimit:
             self._limit = min(self._limit, float(max(1, left)))
 
     def rate_limited(self, epoch: int, wait: float) -> None:
-        """Whoever is asked said that there were too many calls (429).
+        """Notes that a call was refused as one too many (429), and halves the limit.
+
+        Several refusals in a row with nothing answered between them mean a pause of all calls until
+        the first of the refused calls may come again.
 
         Args:
+            epoch: the limit's ``epoch`` when the call began.
             wait: seconds after which that call may come again.
         """
         self._lower(epoch)
@@ -91,7 +105,14 @@ class AdaptiveLimit:
             self._paused_until = max(self._paused_until, self._earliest)
 
     def failed(self, epoch: int) -> None:
-        """A call ended in a server error, a lost connection or a time out."""
+        """Notes that a call ended in a server error, a lost connection or a time out.
+
+        One such end shows little about load: the limit is halved only when most of the latest calls
+        failed, of at least half a window of them.
+
+        Args:
+            epoch: the limit's ``epoch`` when the call began.
+        """
         self._latest.append(False)
         calls = len(self._latest)
         most_failed = sum(self._latest) * 2 < calls
@@ -100,7 +121,7 @@ class AdaptiveLimit:
             self._latest.clear()
 
     def _lower(self, epoch: int) -> None:
-        """Halves the limit, unless that has happened since the call began.
+        """Halves the number of calls in flight, unless that has happened since the call began.
 
         Args:
             epoch: as it was when the call began. Calls of one burst are one sign, not many.
@@ -111,4 +132,7 @@ class AdaptiveLimit:
             self._rising_fast = False
 
     def _rose(self) -> None:
-        """Called when more calls may begin; for a subclass in which calls wait for their turn."""
+        """Does nothing: a subclass in which calls wait for their turn wakes them here.
+
+        It is called each time more calls may be in flight than before.
+        """

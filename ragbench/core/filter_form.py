@@ -46,6 +46,8 @@ _DEPTH = 50
 def parse_filters(value: object) -> Filter:
     """The filter of a mapping in the form that the head of this module shows.
 
+    That form is for YAML, JSON and options, and documented for users.
+
     Raises:
         ConfigError: it is not in this form; the message has the path of the wrong part.
     """
@@ -53,7 +55,14 @@ def parse_filters(value: object) -> Filter:
 
 
 def _parse(value: object, path: str, depth: int) -> Filter:
-    """One mapping, at the outside or below ``all``, ``any`` or ``not``: all of its entries hold."""
+    """The filter of one mapping, at the outside or below ``all``, ``any`` or ``not``.
+
+    All entries of the mapping must hold.
+
+    Args:
+        path: of the mapping in the user's filter, for messages.
+        depth: of the mapping in the filter: a limit keeps a hostile one from Python's own.
+    """
     if depth > _DEPTH:
         raise ConfigError(f"{path}: nested more than {_DEPTH} levels deep")
     filters: list[Filter] = []
@@ -65,7 +74,14 @@ def _parse(value: object, path: str, depth: int) -> Filter:
 
 
 def _entry(key: object, value: object, path: str, depth: int) -> list[Filter]:
-    """One entry of a mapping: a word of logic with its filters, or a field with its conditions."""
+    """The filters of one entry of a mapping, all of which must hold.
+
+    An entry is a word of logic with its filters, or a field with its conditions. The words are the
+    form that users write: see the head of this module.
+
+    Args:
+        path: of the mapping in the user's filter, for messages.
+    """
     entry_path = f"{path}.{key}"
     if key == "all" or key == "any":
         parts: list[Filter] = []
@@ -85,7 +101,13 @@ def _entry(key: object, value: object, path: str, depth: int) -> list[Filter]:
 
 
 def _conditions(field: object, value: object, path: str) -> list[Filter]:
-    """What must hold of one field: a value that it equals, or a mapping of conditions."""
+    """The filters on one field, all of which must hold.
+
+    Users write a value that the field equals, or a mapping of conditions such as ``{gte: 2020}``.
+
+    Args:
+        path: of the mapping in the user's filter, for messages.
+    """
     if not isinstance(field, str):
         raise ConfigError(f"{path}: a field is named by a text, found {field!r}: quote it")
     path = f"{path}.{field}"
@@ -142,7 +164,11 @@ def _condition(field: str, key: str, value: object, path: str) -> Filter:
 
 
 def _scalar(value: object, path: str) -> Scalar:
-    """A value that a field is compared with; raises for a list, a mapping or null."""
+    """The value where a field can be compared with it; raises for a list, a mapping or null.
+
+    Args:
+        path: of the value in the user's filter, for messages.
+    """
     if isinstance(value, (str, bool, int, float)):
         return value
     hint = ""
@@ -153,21 +179,35 @@ def _scalar(value: object, path: str) -> Scalar:
 
 
 def _mapping(value: object, expected: str, path: str) -> Mapping[object, object]:
-    """The value where it is a mapping; else an error that says what was expected where."""
+    """The value where it is a mapping; else raises an error with the expected form and the path.
+
+    Args:
+        expected: the form in words, such as ``{NAME: condition}``.
+        path: of the value in the user's filter.
+    """
     if not isinstance(value, Mapping):
         raise _unexpected(value, expected, path)
     return cast("Mapping[object, object]", value)
 
 
 def _list(value: object, items: str, path: str) -> Sequence[object]:
-    """The value where it is a list; else an error that says what was expected where."""
+    """The value where it is a list; else raises an error with the expected items and the path.
+
+    Args:
+        items: the expected items in words, such as ``filters``.
+        path: of the value in the user's filter.
+    """
     if not isinstance(value, (list, tuple)):
         raise _unexpected(value, f"a list of {items}", path)
     return cast("Sequence[object]", value)
 
 
 def _unexpected(value: object, expected: str, path: str, hint: str = "") -> ConfigError:
-    """The error for a part of another kind, in words of YAML and JSON where they have one."""
+    """The error for a part of a filter that is of another kind than expected.
+
+    Users write filters in YAML or JSON, so the kinds are named in words of these: null, mapping,
+    list. At most 40 characters of a value are quoted.
+    """
     if value is None:
         found_kind = "null"
     elif isinstance(value, Mapping):

@@ -30,7 +30,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from ragbench.core.record import Record, replace
@@ -60,7 +60,10 @@ class Equals(Record):
     value: Scalar
 
     def __post_init__(self) -> None:
-        """Refuses a value that no store can compare, however the filter was made."""
+        """Refuses a value that no store can compare, however the filter was made.
+
+        Such are null, NaN, lists and objects: stores would treat them in different ways.
+        """
         _check_value(self.field, self.value)
 
 
@@ -71,7 +74,10 @@ class In(Record):
     values: tuple[Scalar, ...]
 
     def __post_init__(self) -> None:
-        """Refuses a value that no store can compare, however the filter was made."""
+        """Refuses a value that no store can compare, however the filter was made.
+
+        Such are null, NaN, lists and objects: stores would treat them in different ways.
+        """
         for value in self.values:
             _check_value(self.field, value)
 
@@ -82,7 +88,10 @@ class Exists(Record):
     field: str
 
     def __post_init__(self) -> None:
-        """Refuses a field that is named by something else than a text."""
+        """Refuses a field that is named by something else than a text.
+
+        Metadata keys are texts, so no chunk could have such a field.
+        """
         _check_field(self.field)
 
 
@@ -115,7 +124,10 @@ class Range(Record):
     """Inclusive upper bound."""
 
     def __post_init__(self) -> None:
-        """Refuses a range without a bound, and one of numbers and dates: nothing lies in it."""
+        """Refuses a range without a bound, or with bounds of numbers and of dates.
+
+        In such a range lies nothing, and a search would return no chunk without a reason.
+        """
         _check_field(self.field)
         kinds = {_bound_kind(self.field, name, bound) for name, bound in self.bounds().items()}
         if not kinds:
@@ -127,17 +139,26 @@ class Range(Record):
         raise ConfigError(f"filter on '{self.field}': the bounds are {problem}")
 
     def bounds(self) -> dict[str, Bound]:
-        """The bounds that it has, by name."""
+        """The range's bounds that are set, by name: ``gt``, ``gte``, ``lt``, ``lte``.
+
+        A store's dialect writes one comparison for each.
+        """
         bounds = {"gt": self.gt, "gte": self.gte, "lt": self.lt, "lte": self.lte}
         return {name: bound for name, bound in bounds.items() if bound is not None}
 
     @property
     def of_dates(self) -> bool:
-        """Whether its bounds are dates; else they are numbers."""
+        """Whether the range's bounds are dates; else they are numbers.
+
+        A number never lies in a range of dates, and stores compare the two in different fields.
+        """
         return any(isinstance(bound, str) for bound in self.bounds().values())
 
     def limits(self) -> dict[str, float]:
-        """The bounds as numbers: as they are, or a date's milliseconds since 1970."""
+        """The range's bounds as numbers: as they are, or a date's milliseconds since 1970.
+
+        Stores hold dates in the same form.
+        """
         to_number = instant if self.of_dates else number
         limits: dict[str, float] = {}
         for name, bound in self.bounds().items():
@@ -192,7 +213,11 @@ class Dialect(Record, Generic[_ConditionT]):
     """The field (first argument) holds a text that begins with the prefix (second)."""
 
     def __call__(self, filters: Filter) -> _ConditionT:
-        """The filter as a condition in the engine's language, its parts from the inside out."""
+        """The filter as a condition in the engine's language, its parts from the inside out.
+
+        Each store has a dialect: the functions for the parts of a filter, which are its fields
+        here.
+        """
         if isinstance(filters, And):
             return self.both([self(part) for part in filters.filters])
         if isinstance(filters, Or):
@@ -211,12 +236,17 @@ class Dialect(Record, Generic[_ConditionT]):
 
 
 def matches(filters: Filter, metadata: Mapping[str, Any]) -> bool:
-    """Whether a chunk with these metadata passes the filter."""
+    """Whether a chunk with these metadata passes the filter: the definition for every store.
+
+    Stores translate a filter into their own language, and tests compare them with this function.
+    """
     return matcher(filters)(metadata)
 
 
 def field_values(metadata: Mapping[str, Any]) -> dict[str, object]:
     """Every field of metadata with its value, those within objects by their dotted names.
+
+    A store that cannot look into objects keeps these fields, and filters by them.
 
     Example:
         >>> field_values({"dept": {"name": "legal"}})
@@ -239,7 +269,10 @@ def field_values(metadata: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _value(metadata: Mapping[str, Any], field: str) -> object:
-    """The value of one field; None where it is missing."""
+    """The metadata's value of one field, which may be within an object (``dept.name``).
+
+    None where the field is missing. A key that is spelled with the dot comes first.
+    """
     if field in metadata or "." not in field:
         return metadata.get(field)
     return field_values(metadata).get(field)
@@ -268,7 +301,10 @@ def folded(filters: Filter) -> Filter | bool:
 
 
 def fields_of(filters: Filter) -> list[str]:
-    """The fields that a filter reads, each once, in their order."""
+    """The names of the metadata fields that a filter reads, each once, in their order.
+
+    A store or a warning checks by them whether the chunks have these fields.
+    """
     if isinstance(filters, And | Or):
         fields: list[str] = []
         for part in filters.filters:
@@ -280,7 +316,10 @@ def fields_of(filters: Filter) -> list[str]:
 
 
 def renamed(filters: Filter, name: Callable[[str], str]) -> Filter:
-    """The same filter with each field renamed, by a function from its old name to the new one."""
+    """The same filter with each field renamed, by a function from its old name to the new one.
+
+    A store that keeps the metadata under a prefix is asked in its own names so.
+    """
     if isinstance(filters, And | Or):
         return replace(filters, filters=tuple(renamed(part, name) for part in filters.filters))
     if isinstance(filters, Not):
@@ -291,7 +330,8 @@ def renamed(filters: Filter, name: Callable[[str], str]) -> Filter:
 def equality_key(value: object) -> str | None:
     """A text that is the same for two values exactly when a filter takes them for equal.
 
-    None for a value that equals nothing: None, NaN, an object or a list.
+    None for a value that equals nothing: None, NaN, an object or a list. Python itself takes
+    ``True`` for 1.
 
     Example:
         >>> equality_key(1) == equality_key(1.0), equality_key(True) == equality_key(1)
@@ -308,7 +348,10 @@ def equality_key(value: object) -> str | None:
 
 
 def equality_keys(value: object) -> frozenset[str]:
-    """The keys of a metadata value (see `equality_key`): one, or one for each item of a list."""
+    """The keys of a metadata value (see `equality_key`): one, or one for each item of a list.
+
+    A field with a list holds a value if one of the items is it.
+    """
     keys: set[str] = set()
     for item in _items(value):
         key = equality_key(item)
@@ -318,19 +361,28 @@ def equality_keys(value: object) -> frozenset[str]:
 
 
 def texts_of(value: object) -> list[str]:
-    """A metadata value if it is a text, or the texts among the items of a list."""
+    """The texts in a metadata value: the value itself, or the texts among the items of a list.
+
+    A filter by prefix reads these.
+    """
     return [item for item in _items(value) if isinstance(item, str)]
 
 
 def _items(value: object) -> Iterable[object]:
-    """The items of a list; a value of any other kind as the only one."""
+    """The items of a metadata value that is a list; a value of any other kind as the only item.
+
+    A filter holds for a list where it holds for one of its items.
+    """
     if isinstance(value, (list, tuple)):
         return cast("Iterable[object]", value)
     return (value,)
 
 
 def number(value: object) -> float | None:
-    """A metadata value as it is compared with numbers; None when it is not a finite number."""
+    """A metadata value as filters compare it with numbers; None when it is not a finite number.
+
+    A flag is not a number here. Stores and this module must agree on it.
+    """
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:
@@ -345,6 +397,8 @@ def number(value: object) -> float | None:
 def instant(value: object) -> int | None:
     """Milliseconds from 1970 to the first moment of a date; None when the value is not a date.
 
+    Bounds of dates, and the dates in metadata, are compared as such numbers.
+
     Example:
         >>> instant("1970-01-02"), instant("1970-01-01T01:00:00+01:00"), instant("soon")
         (86400000, 0, None)
@@ -357,7 +411,10 @@ def instant(value: object) -> int | None:
 
 @lru_cache(maxsize=1024)
 def _instant(value: str) -> int | None:
-    """`instant` for texts: the same few dates come with chunk after chunk, so it is cached."""
+    """Milliseconds from 1970 to the first moment of a date text; None when it is not a date.
+
+    Cached for `instant`, as the same few dates come with chunk after chunk.
+    """
     if _DATE.fullmatch(value) is None:
         return None
     if len(value) == len("2023"):
@@ -378,34 +435,70 @@ _Test: TypeAlias = Callable[[Mapping[str, Any]], bool]
 
 
 def _equal(field: str, values: Sequence[Scalar]) -> _Test:
-    """A test whether the field holds one of these values, by itself or in a list."""
+    """A test of metadata: whether the field holds one of these values, by itself or in a list.
+
+    Part of the reference by which all stores are tested.
+    """
     keys = frozenset(map(equality_key, values))
     return lambda metadata: not keys.isdisjoint(equality_keys(_value(metadata, field)))
 
 
 def _within(range_: Range) -> _Test:
-    """A test whether the field holds a number, or a date, within the bounds."""
+    """A test of metadata: whether the field holds a number, or a date, within the bounds.
+
+    Part of the reference by which all stores are tested.
+    """
     to_number = instant if range_.of_dates else number
     limits = range_.limits()
-    gt = limits.get("gt", -math.inf)
-    gte = limits.get("gte", -math.inf)
-    lt = limits.get("lt", math.inf)
-    lte = limits.get("lte", math.inf)
+    # Once for all chunks: the test runs for each chunk of a search.
+    return partial(
+        _lies_within,
+        field=range_.field,
+        to_number=to_number,
+        gt=limits.get("gt", -math.inf),
+        gte=limits.get("gte", -math.inf),
+        lt=limits.get("lt", math.inf),
+        lte=limits.get("lte", math.inf),
+    )
 
-    def test(metadata: Mapping[str, Any]) -> bool:
-        value = to_number(_value(metadata, range_.field))
-        return value is not None and gt < value < lt and gte <= value <= lte
 
-    return test
+def _lies_within(
+    metadata: Mapping[str, Any],
+    *,
+    field: str,
+    to_number: Callable[[object], float | None],
+    gt: float,
+    gte: float,
+    lt: float,
+    lte: float,
+) -> bool:
+    """Whether a chunk's metadata have under a field a number, or a date, between four bounds.
+
+    A bound that the filter does not set is infinite.
+
+    Args:
+        to_number: makes a number of the value; None for a value of another kind, which is outside.
+    """
+    value = to_number(_value(metadata, field))
+    if value is None:
+        return False
+    return gt < value < lt and gte <= value <= lte
 
 
 def _prefixed(field: str, prefix: str) -> _Test:
-    """A test whether the field holds a text with this prefix, by itself or in a list."""
+    """A test of metadata: whether a field holds a text with this prefix, alone or in a list.
 
-    def test(metadata: Mapping[str, Any]) -> bool:
-        return any(text.startswith(prefix) for text in texts_of(_value(metadata, field)))
+    Part of the reference by which all stores are tested.
+    """
+    return partial(_has_prefix, field=field, prefix=prefix)
 
-    return test
+
+def _has_prefix(metadata: Mapping[str, Any], *, field: str, prefix: str) -> bool:
+    """Whether a chunk's metadata have under a field a text, or a list with one, that begins so.
+
+    A value that is no text has no characters to begin with.
+    """
+    return any(text.startswith(prefix) for text in texts_of(_value(metadata, field)))
 
 
 matcher: Dialect[_Test] = Dialect(
@@ -421,7 +514,10 @@ matcher: Dialect[_Test] = Dialect(
 
 
 def _folded_parts(kind: type[And] | type[Or], parts: tuple[Filter, ...]) -> Filter | bool:
-    """An `And` or `Or` of these parts, folded as `folded` describes."""
+    """An `And` or `Or` of these parts without empty and nested parts, as `folded` gives it.
+
+    True or False where the parts decide it for every chunk.
+    """
     deciding_value = kind is Or  # one True decides an Or, one False an And
     folded_parts: list[Filter] = []
     for part in parts:
@@ -440,13 +536,19 @@ def _folded_parts(kind: type[And] | type[Or], parts: tuple[Filter, ...]) -> Filt
 
 
 def _check_field(field: object) -> None:
-    """Refuses a field that is not named by a text."""
+    """Refuses a filter's field that is not named by a text, such as the number of a YAML key.
+
+    Metadata keys are texts: no chunk could have such a field.
+    """
     if not isinstance(field, str):
         raise ConfigError(f"filter: a field is named by a text, found {field!r}")
 
 
 def _check_value(field: str, value: object) -> None:
-    """Refuses what no field is compared with: null, lists, objects and NaN."""
+    """Refuses a filter's value that no field is compared with: null, lists, objects and NaN.
+
+    Stores would treat such a value in different ways.
+    """
     _check_field(field)
     if equality_key(value) is None:
         raise ConfigError(
@@ -455,7 +557,13 @@ def _check_value(field: str, value: object) -> None:
 
 
 def _bound_kind(field: str, name: str, bound: Bound) -> str:
-    """Whether a bound is one of numbers or of dates; raises where it is neither."""
+    """The kind of a range's bound, ``"numbers"`` or ``"dates"``; raises where it is neither.
+
+    A range with bounds of two kinds is refused.
+
+    Args:
+        name: of the bound, such as ``gte``, for the message.
+    """
     if isinstance(bound, str):
         if instant(bound) is None:
             raise ConfigError(
@@ -469,7 +577,10 @@ def _bound_kind(field: str, name: str, bound: Bound) -> str:
 
 
 def _shown(value: object) -> str:
-    """A value as a message quotes it, at most 60 characters long."""
+    """A value as the message of an error quotes it, at most 60 characters long.
+
+    A filter may hold a whole document by mistake.
+    """
     text = repr(value)
     if len(text) > 60:
         return f"{text[:57]}..."

@@ -21,7 +21,10 @@ IdT = TypeVar("IdT", bound=Hashable)
 
 
 def best_ranks(ids: Sequence[IdT]) -> dict[IdT, int]:
-    """The rank of each id, from 1; of an id that is there twice the better one."""
+    """The rank of each id in a ranking, from 1; of an id that is there twice the better rank.
+
+    A retriever may return a chunk twice, and fusion must not count it twice.
+    """
     ranks: dict[IdT, int] = {}
     for rank, id_ in enumerate(ids, start=1):
         ranks.setdefault(id_, rank)
@@ -38,6 +41,7 @@ def reciprocal_rank_scores(
 
     The score of an id is the sum, over the rankings that contain it, of ``weight / (rrf_k + rank)``
     with ranks from 1. The order of the rankings does not matter.
+    Stores, pipelines and operators all fuse by it: a change moves the results of each.
     """
     if not weights:
         weights = [1.0] * len(rankings)
@@ -50,9 +54,11 @@ def reciprocal_rank_scores(
 
 
 def min_max(scores: Sequence[float]) -> list[float]:
-    """Maps the lowest score to 0 and the highest to 1; equal scores all become 0.5.
+    """Maps the lowest score of a list to 0 and its highest to 1; equal scores all become 0.5.
 
-    Equal scores do not rank their chunks: 0.5 neither lifts nor sinks these among other lists.
+    Lists of different scales can be added up so. Equal scores do not rank their chunks: 0.5 neither
+    lifts nor sinks these among other lists.
+    Stored outcomes of fused rankings rest on it.
     """
     if not scores:
         return []
@@ -76,6 +82,7 @@ def reciprocal_rank_fusion(
 
     Only ranks count, so the chunks' own scores may be on different scales. A chunk of several
     rankings is that of the first one; equal totals are in the order of the ids.
+    Hybrid searches, and searches by several queries, fuse by it.
     """
     ids: list[list[str]] = []
     chunk_of: dict[str, Chunk] = {}
@@ -99,7 +106,7 @@ lists of two chunks without any order, scores rise half of the time."""
 
 
 def rises(scores: Sequence[float]) -> bool | None:
-    """Whether scores rise from the first chunk to the last.
+    """Whether a retrieval's scores rise from the first chunk to the last, as distances do.
 
     None where all are the same, and where some rise and some fall.
     """
@@ -124,7 +131,10 @@ class ScoreOrders:
     mixed: int = 0
 
     def add(self, scores: Sequence[float]) -> None:
-        """Counts a list; one whose scores are all the same is not counted."""
+        """Counts whether one retrieval's scores rise, fall or do both.
+
+        Scores that are all the same have no direction, and are not counted.
+        """
         is_rising = rises(scores)
         if is_rising:
             self.rising += 1
@@ -134,7 +144,11 @@ class ScoreOrders:
             self.mixed += 1
 
     def note(self) -> str | None:
-        """A warning that the scores are distances, if nine of ten lists rise; else None."""
+        """A warning that a system's scores are distances, if nine of ten of its lists rise.
+
+        Operators would take the worst chunks for the best ones. The share is far above a half, as
+        lists of two chunks without any order rise half of the time. None without such a sign.
+        """
         lists = self.rising + self.falling + self.mixed
         if not lists or self.rising < _SHARE_OF_DISTANCES * lists:
             return None

@@ -39,7 +39,10 @@ class GateOutcome(StrEnum):
 
     @property
     def exit_code(self) -> int:
-        """The exit code of the command; 2 is for wrong input."""
+        """The exit code of ``ragbench gate`` with this outcome, by which CI jobs pass or fail.
+
+        Users' pipelines rely on these numbers. 2 is for wrong input.
+        """
         if self is GateOutcome.FAILED:
             return 1
         if self is GateOutcome.INCONCLUSIVE:
@@ -48,7 +51,7 @@ class GateOutcome(StrEnum):
 
     @property
     def colour(self) -> str:
-        """The name of its colour in a terminal and on a page."""
+        """The name of the outcome's colour in a terminal, on a page and in verdict.json."""
         return _COLOURS.get(self, "default")
 
 
@@ -181,26 +184,40 @@ class Drop(Record):
 
     @property
     def cases_only_before(self) -> int:
-        """Cases that the baseline measured, and this run did not."""
+        """Number of cases that the baseline measured, and this run did not.
+
+        The test of the drop leaves these cases out; a report shows how many they are.
+        """
         left_out = self.left_out
         return left_out.get(ONLY_IN_BASELINE, 0) + left_out.get(NOT_MEASURED_IN_RUN, 0)
 
     @property
     def cases_only_now(self) -> int:
-        """Cases that this run measured, and the baseline did not."""
+        """Number of cases that this run measured, and the baseline did not.
+
+        The test of the drop leaves these cases out; a report shows how many they are.
+        """
         left_out = self.left_out
         return left_out.get(ONLY_IN_RUN, 0) + left_out.get(NOT_MEASURED_IN_BASELINE, 0)
 
     @property
     def is_gain(self) -> bool:
-        """Whether the whole interval of the change is on the better side of zero."""
+        """Whether the whole interval of the metric's change is on the better side of zero.
+
+        Then the system is shown to be better in this respect.
+        """
         if self.low is None or self.high is None:
             return False
-        return self.high < 0.0 if self.rises else self.low > 0.0
+        if self.rises:
+            return self.high < 0.0
+        return self.low > 0.0
 
     @property
     def loss(self) -> float:
-        """The size of the loss; negative for a gain."""
+        """The size of the metric's loss; negative for a gain.
+
+        So that callers need not know whether a rise or a fall of the metric is bad.
+        """
         if self.rises:
             return self.difference
         return -self.difference
@@ -310,7 +327,10 @@ class GateCheck(Record):
 
     @property
     def holds(self) -> bool:
-        """Whether the observed figure is on the right side of an absolute limit."""
+        """Whether the check's observed figure is on the right side of its absolute limit.
+
+        A figure that was not measured is on the wrong side.
+        """
         if self.observed is None:
             return False
         if self.bound == "min":
@@ -319,7 +339,11 @@ class GateCheck(Record):
 
     @property
     def is_open_drop(self) -> bool:
-        """Whether it is a drop that a test leaves open, and not one for lack of demanded cases."""
+        """Whether the check is of a drop that a test leaves open: neither shown nor ruled out.
+
+        A check that is inconclusive for lack of demanded cases is not: more answers cannot settle
+        it.
+        """
         return (
             self.outcome is GateOutcome.INCONCLUSIVE
             and self.kind in (CheckKind.DROP, CheckKind.COVERAGE)
@@ -329,23 +353,37 @@ class GateCheck(Record):
 
     @property
     def is_small_slice(self) -> bool:
-        """Whether it is a slice too small to decide: most are, so such a check is ignored."""
+        """Whether the check is of a slice that is too small to decide.
+
+        A slice is the cases of one tag or language. Most are too small, so that such a check is
+        ignored.
+        """
         return self.kind is CheckKind.SLICE and self.outcome is GateOutcome.INCONCLUSIVE
 
     @property
     def can_settle(self) -> bool:
-        """Whether asking both systems again may decide it."""
+        """Whether asking both systems again about the check's cases may decide it.
+
+        Reports then propose the command that asks them.
+        """
         return self.is_open_drop and self.kind is CheckKind.DROP
 
     @property
     def may_pass(self) -> bool:
-        """Whether it is inconclusive, and a gate that lets undecided drops pass lets it pass."""
+        """Whether a gate that lets undecided drops pass lets this inconclusive check pass.
+
+        A setting of the gate lets such drops pass, so that small changes are not held up.
+        """
         is_open = self.is_open_drop and self.ground is not Ground.ALL_OF_FEW_LOST
         return is_open or self.is_near_limit
 
     @property
     def is_warning(self) -> bool:
-        """Whether a loss, or a figure beyond its limit, is likely, though not significant."""
+        """Whether the check warns of a loss, or of a figure beyond its limit, that is likely.
+
+        Likely is short of significant: a p-value up to ``LIKELY``. Where both systems were asked
+        again, that drop counts more than the first one.
+        """
         if self.is_near_limit:
             return True
         drop = self.drop
@@ -361,19 +399,29 @@ class GateCheck(Record):
 
     @property
     def is_near_limit(self) -> bool:
-        """Whether it is beyond an absolute limit by no more than chance explains."""
+        """Whether the check's figure is beyond its limit by no more than chance explains.
+
+        Also where cases that must pass were asked too rarely to tell their loss from chance.
+        """
         return self.ground in (Ground.MAY_HOLD, Ground.LOST_ONCE)
 
     @property
     def name(self) -> str:
-        """The subject with its slice: ``recall@5 [language:de]``."""
+        """The metric or count that the check judges, with its slice: ``recall@5 [language:de]``.
+
+        Reports and error messages call the check so.
+        """
         if self.slice is None:
             return self.subject
         return f"{self.subject} [{self.slice}]"
 
     @property
     def label(self) -> str:
-        """The name with its remarks: ``faithfulness (judge's opinion) (= groundedness)``."""
+        """The check's name with its remarks: ``faithfulness (judge's opinion) (= groundedness)``.
+
+        The metrics behind ``=`` have the same values on every case; of more than three, two are
+        named.
+        """
         if not self.same:
             return self.marked
         if len(self.same) <= 3:
@@ -384,7 +432,11 @@ class GateCheck(Record):
 
     @property
     def marked(self) -> str:
-        """The name, with a remark where people or a judge decide and no formula."""
+        """The check's name, with a remark where people or a judge decide and no formula.
+
+        A figure that people corrected, and one that only a model computed, must not pass for a
+        formula's.
+        """
         if self.corrected:
             return f"{self.name} (people)"
         if self.is_opinion:
@@ -439,7 +491,10 @@ class DatasetChange(Record):
 
     @property
     def vanished(self) -> tuple[LabelCount, ...]:
-        """Tags and languages that no case has any more, so that no slice of them is checked."""
+        """Tags and languages that no case has any more, so that no slice of them is checked.
+
+        The gate notes these: a slice that is gone can hide a loss.
+        """
         return tuple(count for count in self.labels if not count.now)
 
 
@@ -465,7 +520,10 @@ class SharedLoss(Record):
 
     @property
     def text(self) -> str:
-        """A sentence for readers."""
+        """A sentence on which checks lost on the same cases, and why most of these did.
+
+        Several failed checks look like several faults; here a reader sees that it is one.
+        """
         names = f"{', '.join(self.subjects[:-1])} and {self.subjects[-1]}"
         text = f"{names} lost on the same {counted(self.cases, 'case')}"
         if self.cause is None:
@@ -503,7 +561,7 @@ class GateResult(Record):
     """All that another run of the gate needs for the same result."""
 
     def __repr__(self) -> str:
-        """The decision, and a line per check: all fields of these would fill screens."""
+        """The decision, and a line per check: all fields of the checks would fill screens."""
         lines = [f"{self.word}: {self.headline}"]
         for check in self.checks:
             name = check.subject
@@ -514,27 +572,39 @@ class GateResult(Record):
 
     @property
     def is_warned(self) -> bool:
-        """Whether it passed though a check warns of a likely loss."""
+        """Whether the gate passed though one of its checks warns of a likely loss.
+
+        A reader should look at the check though the run is not stopped.
+        """
         is_passed = self.outcome is GateOutcome.PASSED
         return is_passed and any(check.is_warning for check in self.checks)
 
     @property
     def word(self) -> str:
-        """The outcome for readers: ``passed with a warning``."""
+        """The gate's outcome for readers: ``passed with a warning``.
+
+        A warning must not be lost behind the word for passed.
+        """
         if self.is_warned:
             return f"{self.outcome} with a warning"
         return str(self.outcome)
 
     @property
     def colour(self) -> str:
-        """``"red"``, ``"green"``, or ``"yellow"``: inconclusive, or passed with a warning."""
+        """The colour of the gate's outcome on pages: ``"red"``, ``"green"`` or ``"yellow"``.
+
+        Yellow is for an inconclusive gate, and for one that passed with a warning.
+        """
         if self.is_warned:
             return "yellow"
         return self.outcome.colour
 
     @property
     def against(self) -> list[GateCheck]:
-        """The failed and inconclusive checks that count: those on small slices do not."""
+        """The failed and inconclusive checks that count against the run.
+
+        Inconclusive checks on small slices do not count.
+        """
         checks: list[GateCheck] = []
         for check in self.checks:
             is_against = check.outcome in (GateOutcome.FAILED, GateOutcome.INCONCLUSIVE)

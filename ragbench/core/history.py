@@ -134,7 +134,10 @@ class History(Record):
 
     @property
     def start(self) -> int:
-        """Position of the first run with which the newest one can be compared."""
+        """Position of the first run of main with which the newest one can be compared.
+
+        A break, such as another judge or dataset, parts earlier runs from later ones.
+        """
         if not self.breaks:
             return 0
         return self.breaks[-1].at

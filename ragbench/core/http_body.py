@@ -31,6 +31,10 @@ class BodyReader:
     """Reads the bodies of a client's answers. For one event loop."""
 
     def __init__(self) -> None:
+        """Takes the limit of a record as it is set now, and a lock for large bodies.
+
+        The lock lets one large body be read at a time.
+        """
         self._limit = record_limit()
         self._reading_large = asyncio.Lock()
 
@@ -47,7 +51,7 @@ class BodyReader:
         response.stream = type(response)(response.status_code, content=body).stream
 
     async def _read(self, response: Any) -> bytes:
-        """The whole body; raises as soon as it is too long.
+        """The whole unpacked body of a response; raises as soon as it is too long.
 
         Large bodies are read one at a time: several at once could fill the memory.
         """
@@ -71,13 +75,22 @@ class BodyReader:
             body.clear()  # the traceback of an error would keep it
 
     def _check(self, size: int) -> None:
-        """Raises where so many bytes are more than the limit of a record."""
+        """Raises where a body of so many bytes exceeds the limit of a record.
+
+        An endless body is so refused before it fills the memory.
+        """
         if size > self._limit:
             raise BodyError(long_record("the answer", self._limit))
 
 
 async def _unpacked_pieces(response: Any) -> AsyncIterator[bytes]:
-    """The body in pieces that are small, however much a few packed bytes unpack to."""
+    """The unpacked body of a response in pieces of a megabyte at most.
+
+    A few packed bytes may unpack to gigabytes: the reader can so stop in time.
+
+    Raises:
+        BodyError: the body is packed in another way than asked for, damaged, or breaks off.
+    """
     packing = response.headers.get("content-encoding", "").strip().lower()
     if packing in ("", "identity"):
         async for part in response.stream:
@@ -117,5 +130,8 @@ _WINDOW_BITS = {
 
 
 def _has_zlib_header(part: bytes) -> bool:
-    """Whether a part begins as RFC 9110 has it for deflate; some servers leave the header out."""
+    """Whether a body packed by deflate begins with zlib's header, as RFC 9110 demands.
+
+    Some servers leave the header out, and zlib then has to be set to raw data.
+    """
     return part[0] & 0x0F == zlib.DEFLATED

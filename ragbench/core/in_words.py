@@ -10,6 +10,10 @@ class UnreadableError(OSError):
     """A source cannot be read as what it is taken for; says why."""
 
     def __init__(self, message: str) -> None:
+        """Keeps the message as ``strerror``, too, of which messages about an OSError are made.
+
+        The message is for the owner of the file as it is.
+        """
         super().__init__(message)
         self.strerror = message
 

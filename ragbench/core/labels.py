@@ -68,12 +68,15 @@ class Drawn(Record):
     """Whether they were drawn only from the cases whose answers differ between the two runs."""
 
     def reads(self, need: Need) -> bool:
-        """Whether the metric reads this input, so that people are shown it, too."""
+        """Whether the labelled metric reads this input, so that people are shown it, too."""
         return need in self.metric.definition.needs
 
     @property
     def choices(self) -> Sequence[Choice]:
-        """The keys for labels: the grades of a scale such as 1 to 5, else yes, partly and no."""
+        """The keys that a person presses for a label, with their values on the metric's scale.
+
+        A scale such as 1 to 5 has a key per grade; any other scale has yes, partly and no.
+        """
         low = self.metric.definition.low or 0.0
         high = self.metric.definition.high or 1.0
         is_of_whole_numbers = low == int(low) and high == int(high)
@@ -85,7 +88,12 @@ class Drawn(Record):
         return [Choice("y", high, "yes"), Choice("p", middle, "partly"), Choice("n", low, "no")]
 
     def line(self, task: LabelTask, judged: Judged) -> dict[str, object]:
-        """The line of a file of labels about an answer, before its value and the person's name."""
+        """The line of a file of labels about an answer, before its value and the person's name.
+
+        Its fields are the file's form: a renamed one makes files of people's labels unreadable. The
+        answer is left out where the metric does not read it, so that the label holds for any
+        answer.
+        """
         return {
             "question": task.question,
             "answer": judged.answer if self.reads(Need.RESPONSE) else "",
@@ -149,19 +157,28 @@ class ProbeFigure(Record):
 
     @property
     def is_injection(self) -> bool:
-        """Whether the probe is an instruction: then only a more favourable verdict is a fault."""
+        """Whether the probe puts an instruction into a text.
+
+        Then only a more favourable verdict is a fault of the judge: it obeyed.
+        """
         return self.probe in (Probe.INJECTION_ANSWER, Probe.INJECTION_CONTEXT)
 
     @property
     def hits(self) -> int:
-        """Number of verdicts that changed; of an injection, that became more favourable."""
+        """Number of verdicts that the probe changed; of an injection, those that it raised.
+
+        A raised verdict is a more favourable one.
+        """
         if self.is_injection:
             return self.raised
         return self.changed
 
     @property
     def share(self) -> float | None:
-        """Share of the verdicts that changed; of an injection, that became more favourable."""
+        """Share of the verdicts that the probe changed; of an injection, those that it raised.
+
+        None where no claim has a verdict both before and after the change.
+        """
         if not self.count:
             return None
         return self.hits / self.count
@@ -256,7 +273,10 @@ class JudgeCard(Record):
 
     @property
     def conclusion(self) -> Conclusion:
-        """Whether to use the judge: not with a fatal fault, with care with a lesser one."""
+        """Whether to use the judge: not with a fatal fault, with care with a lesser one.
+
+        The reasons are those faults, the fatal ones first.
+        """
         fatal_faults = [*_fatal_faults(self)]
         faults = [*_faults(self)]
         if fatal_faults:
@@ -279,7 +299,10 @@ _FEW_VERDICTS = 0.9
 
 
 def _fatal_faults(card: JudgeCard) -> Iterator[str]:
-    """Reasons not to use a judge at all: it may be guessing, or invents what it quotes."""
+    """Reasons not to use a judge at all: it may be guessing, or invents what it quotes.
+
+    The judge card prints them first. Kappa is the agreement with people beyond chance.
+    """
     kappa = card.kappa
     if not card.judged:
         yield "no claim got a verdict"
@@ -300,7 +323,10 @@ def _fatal_faults(card: JudgeCard) -> Iterator[str]:
 
 
 def _faults(card: JudgeCard) -> Iterator[str]:
-    """Reasons to use a judge with care: faults that its figures show, none of them fatal."""
+    """Reasons to use a judge with care: faults that its figures show, none of them fatal.
+
+    The judge card prints them behind the fatal ones. The limits are those above.
+    """
     kappa = card.kappa
     if kappa.low is not None and 0 < kappa.low < _WEAK_KAPPA:
         yield f"kappa may be as low as {kappa.low:.2f}"

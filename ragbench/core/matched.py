@@ -102,11 +102,18 @@ class GoldSearch(Record):
 
     @property
     def nearest(self) -> SearchedGold:
-        """The gold context that came nearest to generation: reports name its cause for the case."""
+        """The case's gold context that came nearest to generation; of equals, by the better rank.
+
+        Reports name its cause for the whole case: the members of `GoldCause` are in order from the
+        nearest.
+        """
         order = list(GoldCause)
         return min(self.golds, key=lambda gold: (order.index(gold.cause), gold.rank or 0))
 
     @property
     def cause(self) -> GoldCause:
-        """The cause of the gold context that came nearest to generation."""
+        """Where the gold context was lost that came nearest to generation.
+
+        A report counts the case under it.
+        """
         return self.nearest.cause

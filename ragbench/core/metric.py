@@ -195,7 +195,10 @@ class Metric(Record, dict=True):
 
     @cached_property
     def name(self) -> str:
-        """Its text in reports and options, which parses back to an equal metric."""
+        """The metric's text in reports and options, such as ``P(rel=2)@5``.
+
+        It parses back to an equal metric, and runs and baseline files name scores by it.
+        """
         name = self.definition.name
         if self.parameters:
             values = ", ".join(f"{key}={_spell(value)}" for key, value in self.parameters)
@@ -206,7 +209,11 @@ class Metric(Record, dict=True):
 
     @cached_property
     def identity(self) -> str:
-        """Name, version and digest of the formula: scores of another identity do not compare."""
+        """Name, version and digest of the metric's formula.
+
+        Scores of another identity do not compare. Baseline files store it, and
+        `MetricColumn.identity` spells it in the same way.
+        """
         identity = f"{self.name} v{self.definition.version}"
         if self.definition.digest:
             identity += f" {self.definition.digest}"
@@ -214,17 +221,27 @@ class Metric(Record, dict=True):
 
     @property
     def is_judged(self) -> bool:
-        """Whether it calls a language model, or a model of embeddings."""
+        """Whether computing the metric calls a language model, or a model of embeddings.
+
+        Such scores cost money or time, and a language model's are an opinion.
+        """
         return self.definition.cost is not Cost.FREE
 
     @cached_property
     def reads_answer(self) -> bool:
-        """Whether its cells depend on the generated answer."""
+        """Whether the metric's cells depend on the generated answer.
+
+        Such a cell holds for this answer only; the cells of other metrics hold for any answer.
+        """
         needs_answer = not self.definition.needs.isdisjoint(_NEEDS_OF_ANSWERS)
         return self.definition.abstains or needs_answer
 
     def parameter(self, name: str) -> ParameterValue:
-        """The value of a parameter: the one that was given, else its default."""
+        """The value of one of the metric's parameters: the one that was set, else its default.
+
+        Raises:
+            KeyError: the metric takes no such parameter.
+        """
         for key, value in self.parameters:
             if key == name:
                 return value
@@ -255,7 +272,10 @@ STORED_FACTS = tuple(field.name for field in fields(MetricDefinition) if field.n
 
 
 def _spell(value: ParameterValue) -> str:
-    """A parameter's value as it is written in a metric's name: a text in quotes where needed."""
+    """A parameter's value as a metric's name spells it: a text in quotes where it needs them.
+
+    `ragbench.metrics` parses names back to equal values.
+    """
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str) and not _BARE.fullmatch(value):

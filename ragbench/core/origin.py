@@ -49,19 +49,29 @@ class Origin(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """A digest of kind, name and digest of all parts; size and detail do not count."""
+        """A digest of the stage and of kind, name and digest of all its inputs.
+
+        Equal digests are how runs see that nothing has changed; they are stored. Size and detail of
+        an input do not count: they only serve messages.
+        """
         compared = [(part.kind, part.name, part.digest) for part in self.parts]
         text = json.dumps([self.stage, self.reach, compared])
         return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:32]
 
     @property
     def is_named(self) -> bool:
-        """Whether it is a version that the user names, and nothing else."""
+        """Whether the origin is a version that the user names, and nothing else.
+
+        Then no code or file is compared: outcomes are reused as long as that name stays.
+        """
         return all(part.kind == "setting" for part in self.parts)
 
     @property
     def unseen(self) -> tuple[str, ...]:
-        """The inputs that cannot be read, in words; empty where there are none."""
+        """The stage's inputs that cannot be read, such as a remote service, in words.
+
+        Empty without any. Reports name them, as the same inputs then do not prove the same system.
+        """
         if self.reach == "closed":
             return ()
         descriptions: list[str] = []
@@ -74,7 +84,10 @@ class Origin(NamedTuple):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Origin:
-        """The origin of an object with its fields by name, as `_asdict` makes it."""
+        """The origin of an object with its fields by name, as `_asdict` makes it.
+
+        Runs and baseline files store origins in that form.
+        """
         parts = tuple(OriginPart(*part) for part in value["parts"])
         return cls(value["stage"], parts, value["reach"])
 
@@ -95,7 +108,10 @@ class RunOrigin(Record):
 
     @property
     def version(self) -> str:
-        """The commit for readers: ``1f3a5b7c9d0e with changes``; empty outside a repository."""
+        """The run's commit for readers: ``1f3a5b7c9d0e with changes``.
+
+        Empty outside a repository.
+        """
         if not self.commit:
             return ""
         version = self.commit[:12]
@@ -116,12 +132,18 @@ class SystemChange(Record):
 
     @property
     def is_none(self) -> bool:
-        """Whether no input that can be read differs."""
+        """Whether no input that can be read differs between the systems of the two runs.
+
+        Inputs that cannot be read may still have changed.
+        """
         return not self.changes and not self.unknown
 
     @property
     def is_ruled_out(self) -> bool:
-        """Whether both runs are certainly of one system: nothing differs, and all can be read."""
+        """Whether both runs are certainly of one system: no input differs, and all can be read.
+
+        Then a difference of their scores comes of chance, and not of a change.
+        """
         return self.is_none and not self.unseen
 
 
@@ -144,5 +166,8 @@ def accounted() -> Generator[None]:
 
 
 def is_accounted() -> bool:
-    """Whether the calling code runs inside `accounted`."""
+    """Whether the calling code runs inside `accounted`: its requests are recorded by other means.
+
+    The watch on connections then does not note the host as an input that cannot be read.
+    """
     return _accounted.get()

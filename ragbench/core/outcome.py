@@ -67,7 +67,10 @@ class Failure(Record):
 
     @classmethod
     def of(cls, error: BaseException, *, stage: str) -> Failure:
-        """An exception as it is stored: type, message, chain of causes, traceback."""
+        """An exception as it is stored: type, message, chain of causes, traceback.
+
+        Journals store it, and reports group cases by it. Texts are masked and bounded.
+        """
         return cls(
             type=type(error).__name__,
             message=_readable(_message(error)),
@@ -77,6 +80,10 @@ class Failure(Record):
         )
 
     def __str__(self) -> str:
+        """The failure in a line for readers: stage, type, message and the chain of causes.
+
+        Logs and warnings quote it.
+        """
         text = f"{self.stage}: {self.type}: {self.message}"
         if self.cause:
             text += f" <- {self.cause}"
@@ -118,32 +125,50 @@ class Cell(Record):
 
     @classmethod
     def measured(cls, value: float) -> Cell:
-        """A cell with a value, the only kind that is averaged."""
+        """A cell of a case with a score, the only kind that is averaged.
+
+        The score must be finite.
+        """
         return cls(status=Status.MEASURED, value=value)
 
     @classmethod
     def skipped(cls, reason: str) -> Cell:
-        """A cell whose metric does not apply to the case."""
+        """A cell of a case to which the metric does not apply, such as one without a reference.
+
+        It counts neither for nor against the system.
+        """
         return cls(status=Status.SKIPPED, reason=reason)
 
     @classmethod
     def abstained(cls, reason: str) -> Cell:
-        """A cell of a case in which the system declined to answer."""
+        """A cell of a case in which the system declined to answer.
+
+        It has no score, and is counted apart from failures.
+        """
         return cls(status=Status.ABSTAINED, reason=reason)
 
     @classmethod
     def unproved(cls, reason: str) -> Cell:
-        """A cell whose judge gave a verdict that none of its quotes proves."""
+        """A cell of a case on which the judge gave a verdict that none of its quotes proves.
+
+        Without a proof the verdict is no score, though a model gave it.
+        """
         return cls(status=Status.UNPROVED, reason=reason)
 
     @classmethod
     def failed(cls, failure: Failure) -> Cell:
-        """A cell whose metric, or a stage before it, failed."""
+        """A cell of a case for which the metric, or a stage before it, raised an error.
+
+        It has no score: a failure is never 0.
+        """
         return cls(status=Status.FAILED, failure=failure)
 
 
 def _causes(error: BaseException) -> list[str]:
-    """The exceptions behind an error, the nearest first, each as ``Type: message``."""
+    """The exceptions behind an error, the nearest first, each as ``Type: message``.
+
+    Of more than eight, the rest is an ellipsis: a stored failure must not grow without end.
+    """
     causes: list[str] = []
     seen = {id(error)}  # a chain may lead back to an earlier exception
     cause = _cause_of(error)
@@ -158,7 +183,10 @@ def _causes(error: BaseException) -> list[str]:
 
 
 def _cause_of(error: BaseException) -> BaseException | None:
-    """The exception that a traceback would show before an error."""
+    """The exception that a traceback would show before an error.
+
+    That is its cause, or the error that was being handled, unless ``from None`` hides that.
+    """
     if error.__cause__ is not None:
         return error.__cause__
     if error.__suppress_context__:
@@ -167,7 +195,10 @@ def _cause_of(error: BaseException) -> BaseException | None:
 
 
 def _message(error: BaseException) -> str:
-    """The text of an error; of a class whose ``__str__`` raises, the name of what it raises."""
+    """The text of an error; of a class whose ``__str__`` raises, the name of that exception.
+
+    A message that cannot be made must not end a run.
+    """
     try:
         return str(error)
     except Exception as broken:  # noqa: BLE001  # a message that cannot be made must not end a run
@@ -175,9 +206,10 @@ def _message(error: BaseException) -> str:
 
 
 def _readable(text: str, longest: int = _LONGEST) -> str:
-    """A text as valid UTF-8 of bounded length: a message may quote broken text, or a document.
+    """A text of an error as it is stored: valid UTF-8, masked, and of bounded length.
 
-    Credentials are masked, before a cut could leave half of one.
+    A message may quote broken text, or a whole document. Credentials are masked before the cut,
+    which could leave half of one.
     """
     text = mask_text(text)
     if len(text) > longest:
@@ -202,7 +234,10 @@ class Quote(Record):
 
     @property
     def is_fabricated(self) -> bool:
-        """Whether no context contains it: the judge has invented it."""
+        """Whether no context contains the quote: the judge has invented it.
+
+        A verdict that rests on such quotes proves nothing.
+        """
         return self.context is None
 
 
@@ -234,7 +269,10 @@ reason."""
 
 
 def verdict_reason(judgements: Sequence[Judgement]) -> str:
-    """Why the first judge of a whole answer says what it says; empty where none gives a reason."""
+    """The reason that the first judge of a whole answer gave for its verdict; empty without one.
+
+    Judges of single claims give none for the answer as a whole.
+    """
     for judgement in judgements:
         for step in judgement.steps:
             if step.asked in ANSWER_VERDICTS:
@@ -262,7 +300,10 @@ class JudgedCell(Record):
 
     @property
     def values(self) -> tuple[float, ...]:
-        """The values of the judgements that gave one."""
+        """The scores of the judgements that gave one, of all judges and repetitions.
+
+        Their spread shows how steady the judge is.
+        """
         values: list[float] = []
         for judgement in self.judgements:
             cell = judgement.cell
@@ -279,17 +320,26 @@ class Repeats(Record):
 
     @property
     def values(self) -> tuple[float | None, ...]:
-        """The values, in the same order; None where none was measured."""
+        """The case's score in each repetition, the oldest first; None where none was measured.
+
+        Tests of repeated cases compare these lists, place by place.
+        """
         return tuple(None if cell is None else cell.value for cell in self.cells)
 
     @property
     def coverage(self) -> tuple[float | None, ...]:
-        """1 where it was measured, 0 where not; None where the metric did not apply."""
+        """For each repetition, 1 where the case was measured, and 0 where it was not.
+
+        None where the metric did not apply, or the case was not asked.
+        """
         return tuple(map(coverage_of, self.cells))
 
     @property
     def mean(self) -> Cell:
-        """A cell with the mean of the measured values; without any, the newest cell."""
+        """A cell with the mean of the measured scores of all repetitions.
+
+        Without any measured score, the newest cell.
+        """
         values = [value for value in self.values if value is not None]
         if not values:
             for cell in reversed(self.cells):
@@ -302,7 +352,10 @@ class Repeats(Record):
 
 
 def coverage_of(cell: Cell | None) -> float | None:
-    """1 for a measured cell, 0 for one that is not; None where the metric did not apply."""
+    """1 for a measured cell, and 0 for one that abstained, failed or is unproved.
+
+    None where the metric did not apply: such a case is in no share of measured ones.
+    """
     if cell is None or cell.status is Status.SKIPPED:
         return None
     return float(cell.status is Status.MEASURED)

@@ -27,6 +27,8 @@ class PatternProblem(ValueError):
 def checked_pattern(pattern: str) -> Any:
     """The compiled pattern, of the package `regex`.
 
+    Cached: a pattern is checked when a dataset is read, and searched for in many answers.
+
     Raises:
         PatternProblem: it is no regular expression, or too long, or repeats too much.
     """
@@ -48,7 +50,7 @@ def checked_pattern(pattern: str) -> Any:
 
 
 def is_found(pattern: str, text: str) -> bool:
-    """Whether a pattern matches somewhere in a text.
+    """Whether a user's pattern matches somewhere in an answer.
 
     Raises:
         TimeoutError: the search takes longer than `SECONDS`.

@@ -33,7 +33,10 @@ def readable_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_internal(name: str, value: object) -> bool:
-    """Whether a field holds what only programs read."""
+    """Whether a field of metadata holds what only programs read, such as an embedding.
+
+    A short text under such a name, as in ``embedding: minilm``, is for readers.
+    """
     if name.startswith("_") or name in (DERIVED, LEGS) or _is_embedding(value):
         return True
     is_word = isinstance(value, str) and len(value) <= _LONGEST_WORD
@@ -41,7 +44,10 @@ def _is_internal(name: str, value: object) -> bool:
 
 
 def readable(value: object) -> object:
-    """A value of metadata, of any kind, without what only programs read."""
+    """A value of metadata, of any kind, without embeddings and other things for programs alone.
+
+    Metadata of users may nest mappings and lists.
+    """
     if isinstance(value, Mapping):
         return readable_metadata(cast("Mapping[str, Any]", value))
     if isinstance(value, (list, tuple)):
@@ -51,7 +57,10 @@ def readable(value: object) -> object:
 
 
 def _is_embedding(value: object) -> bool:
-    """Whether a value is a long list of numbers, or a list of such lists; arrays count as lists."""
+    """Whether a value is a long list of numbers, or a list of such lists; arrays count as lists.
+
+    Prompts and pages leave it out: hundreds of numbers mean nothing to a reader.
+    """
     if hasattr(value, "tolist"):
         value = cast("Any", value).tolist()
     if not isinstance(value, (list, tuple)) or not value:

@@ -35,11 +35,17 @@ class Reading:
     __slots__ = ("_refusal",)
 
     def __init__(self, refusal: Callable[[Exception], Exception]) -> None:
-        """Takes the function that makes the reader's error of what was raised."""
+        """Takes the function that makes the reader's own error of any error that was raised.
+
+        That error has the file, the place and the words of the reader.
+        """
         self._refusal = refusal
 
     def __enter__(self) -> None:
-        """Begins the reading, with nothing to prepare."""
+        """Begins the reading, with nothing to prepare.
+
+        A ``with`` statement asks for it.
+        """
 
     def __exit__(
         self,
@@ -47,14 +53,20 @@ class Reading:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        """Raises the reader's own error in place of one that a library raised in this context.
+
+        Errors that are in words for the file's owner pass, and so does an interrupt from the
+        keyboard.
+        """
         if isinstance(error, Exception) and not is_in_words(error):
             raise self._refusal(error) from error
 
 
 def is_in_words(error: Exception) -> bool:
-    """Whether an error says already what is wrong with a file, and what to do.
+    """Whether an error already has the reason that a file is wrong, in words for its owner.
 
-    What breaks the interface of a RAG is none of these: in a file, it is a damaged record.
+    Such an error passes as it is; others are reworded. An `InterfaceError`, which breaks the
+    interface of a RAG, is none of these: in a file, it is a damaged record.
     """
     if isinstance(error, InterfaceError):  # a kind of RagbenchError
         return False
@@ -79,6 +91,7 @@ def is_of_the_system(error: Exception) -> bool:
     """Whether the system did not let us read, or write, a file that may be in order.
 
     A damaged file is made anew or left out; of a full disk the user has to hear.
+    The names of SQLite's results are those above.
     """
     if isinstance(error, (OSError, MemoryError)):
         return True
@@ -88,7 +101,11 @@ def is_of_the_system(error: Exception) -> bool:
 
 
 def words_of(error: Exception) -> str:
-    """Why a file cannot be read, in words for its owner, who knows the file and not its parser."""
+    """Why a file cannot be read, in words for its owner, who knows the file and not its parser.
+
+    Args:
+        error: of any library; its message is cut and made safe to print.
+    """
     from ragbench.safe_text import shown_line  # most files are in order
 
     text = str(error)

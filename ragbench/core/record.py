@@ -30,6 +30,7 @@ def _as_dataclass(record_type: type[Record]) -> Any:
     """A dataclass with the fields and defaults of a record.
 
     Libraries that know dataclasses, and not msgspec, read a record's fields from it.
+    Made once per class, at the first time that a library asks.
     """
     types: dict[str, Any] = {}
     for owner in reversed(record_type.__mro__):
@@ -53,9 +54,18 @@ class _DataclassAttribute:
     """
 
     def __set_name__(self, owner: type, name: str) -> None:
+        """Keeps the name of the attribute, by which Python calls this when the class is made.
+
+        The name is that of the attribute in a dataclass, from which the value is taken later.
+        """
         self._name = name
 
     def __get__(self, record: object, record_type: type[Record]) -> Any:
+        """The attribute that a record's class would have as a dataclass, such as its fields.
+
+        The value replaces this descriptor at the first use: a dataclass is only made for records
+        that a library reads as one.
+        """
         value = getattr(_as_dataclass(record_type), self._name)
         setattr(record_type, self._name, value)  # in place of this descriptor
         return value
@@ -77,13 +87,21 @@ class _RecordType(StructMeta):
         kw_only: bool = True,
         **options: Any,
     ) -> _RecordType:
-        """Makes the class with the attributes in ``scope``, and with two of a dataclass."""
+        """Makes the class with the attributes in ``scope``, and with two of a dataclass.
+
+        These are ``__dataclass_fields__`` and ``__dataclass_params__``: libraries that know
+        dataclasses take records for such by them.
+        """
         scope["__dataclass_fields__"] = _DataclassAttribute()
         scope["__dataclass_params__"] = _DataclassAttribute()
         return super().__new__(cls, name, bases, scope, kw_only=kw_only, **options)
 
     @property
-    def __signature__(cls) -> inspect.Signature:  # that of msgspec fails at names for type checkers
+    def __signature__(cls) -> inspect.Signature:
+        """The signature of a record's constructor, by which IDEs and ``inspect`` show its fields.
+
+        That of msgspec fails at names which are only imported for type checkers.
+        """
         return inspect.signature(_as_dataclass(cls))
 
 
@@ -102,7 +120,10 @@ class Labelled(StrEnum):
     label: str
 
     def __new__(cls, value: str, label: str = "") -> Self:
-        """Makes a member that is its value, as a file has it, and carries its label beside."""
+        """Makes a member that is equal to its value, as files have it, with its label beside.
+
+        Values are stored in files: a changed value makes old ones unreadable. Labels may change.
+        """
         member = str.__new__(cls, value)
         member._value_ = value
         member.label = label
@@ -110,7 +131,10 @@ class Labelled(StrEnum):
 
 
 def field_docs(target: type) -> dict[str, str]:
-    """The documentation below each field of a class, in one line; inherited fields included."""
+    """The text below each field of a class, in one line, by field; inherited fields included.
+
+    Help texts of options and JSON schemas are made of these texts.
+    """
     docs: dict[str, str] = {}
     for owner in reversed(target.__mro__[:-1]):
         docs |= _docs_by_class(owner.__module__).get(owner.__name__, {})
@@ -119,9 +143,10 @@ def field_docs(target: type) -> dict[str, str]:
 
 @cache
 def _docs_by_class(module: str) -> Mapping[str, Mapping[str, str]]:
-    """The documentation below each field, by field, of each class of a module, by class.
+    """The text below each field, by class and then by field, of all classes of a module.
 
-    It is read from the source: Python drops a text below a field when it compiles the file.
+    It is read from the source, once: Python drops a text below a field when it compiles the file.
+    Empty for a module without a source file.
     """
     import ast
 

@@ -181,10 +181,11 @@ _DERIVED_FROM_WORDS = "right"
 
 
 def has_known_level(metric: str) -> bool:
-    """Whether the interval of a metric's mean is one of what it measures.
+    """Whether an interval of a metric's mean holds the true value, so that reports show it.
 
-    Words rank answers, and the share of right ones that people find is elsewhere by up to .4: an
-    interval of the sample's error alone would claim to know it. Labels correct the mean.
+    Not of metrics by words: words rank answers, and the share of right ones that people find is
+    elsewhere by up to .4. An interval of the sample's error alone would claim to know it. Labels
+    correct the mean.
     """
     return metric not in (WORDS_RIGHT, _DERIVED_FROM_WORDS)
 
@@ -250,9 +251,10 @@ class Summary(Counted):
 
     @property
     def decided_by(self) -> str:
-        """What decided whether answers are right, and chunks relevant; empty where nothing had to.
+        """How answers were called right, or chunks relevant: by document, labels, judge or words.
 
-        Chunks are relevant by their own id or text, unless their document decided.
+        The value is the number of labels, or one of these words; empty where neither had to be
+        decided. Chunks are relevant by their own id or text, unless their document decided.
         """
         if self.by_document:
             return "document"
@@ -405,7 +407,7 @@ class CaseRow:
     def story(self) -> CaseStory | None:
         """The case at every hop, from its question to its answer; None when unknown.
 
-        It is made anew at each call.
+        A story takes long, so it is made when it is read, and anew at each call.
         """
         if self.tell is None:
             return None
@@ -479,7 +481,11 @@ _MAIN = (
 
 
 def main_metric(metrics: Sequence[Metric]) -> int | None:
-    """The position of the metric that cases are ordered by if none is named; None without one."""
+    """The position of the metric that cases are ordered by if none is named.
+
+    It is the first of a fixed list, in which metrics of answers come first; None if the run
+    measures none of that list.
+    """
     names = [metric.name for metric in metrics]
     for name in _MAIN:
         if name in names:
@@ -488,7 +494,10 @@ def main_metric(metrics: Sequence[Metric]) -> int | None:
 
 
 def badness(value: float | None, metric: Metric | None) -> tuple[bool, float]:
-    """A key that sorts cases by a metric, the worst first and those without a value last."""
+    """A key that sorts cases by a metric, the worst first and those without a value last.
+
+    The worst cases are those that reports show.
+    """
     if value is None:
         return True, 0.0
     if metric is not None and metric.definition.direction is Direction.LOWER:
@@ -497,7 +506,10 @@ def badness(value: float | None, metric: Metric | None) -> tuple[bool, float]:
 
 
 def _no_cases(*_: object) -> Iterator[Any]:
-    """The default of a report that is built without a run's folder, as tests do."""
+    """No cases: the default of a report that is built without a run's folder, as tests do.
+
+    It takes any arguments, as it replaces functions with different ones.
+    """
     return iter(())
 
 
@@ -547,7 +559,10 @@ class Report(Record):
     It is in none of the files."""
 
     def __repr__(self) -> str:
-        """A line per metric, cause and kind of failure: the manifest alone would fill a screen."""
+        """A line per metric, cause and kind of failure: the manifest alone would fill a screen.
+
+        A Python prompt shows it.
+        """
         lines = ["Report: score and cases of each metric"]
         width = max((len(summary.metric.name) for summary in self.summaries), default=0)
         for summary in self.summaries:
@@ -565,7 +580,10 @@ class Report(Record):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """The report as Jupyter shows it: headline, causes, metrics and the worst cases."""
+        """The report as Jupyter shows it: headline, causes, metrics and the worst cases.
+
+        Jupyter finds this method by its name.
+        """
         # By name, as below: views import the records, and never the other way round.
         html: str = load_attribute("ragbench.views.notebook:report_html")(self)
         return html
@@ -574,6 +592,8 @@ class Report(Record):
         """A row per case: its texts, a column per metric, its cause and what decided it.
 
         A missing value is NA, and never 0.
+
+        For further work in a notebook; its columns are documented, so users' code reads them.
 
         Raises:
             MissingExtraError: pandas is not installed.
@@ -584,6 +604,8 @@ class Report(Record):
     def summaries_frame(self) -> DataFrame:
         """A row per metric: score, interval, and how many cases ended in each way.
 
+        For further work in a notebook; its columns are documented, so users' code reads them.
+
         Raises:
             MissingExtraError: pandas is not installed.
         """
@@ -592,6 +614,10 @@ class Report(Record):
 
     @property
     def is_comparable(self) -> bool:
-        """Whether retrieval could be compared with the gold; else the first note says why."""
+        """Whether retrieval could be compared with the gold; else the first note says why.
+
+        The run's manifest has the word ``not_comparable``: ids of another kind than the gold's
+        compare with nothing, and a score of 0 would be no finding.
+        """
         settings: Mapping[str, Any] = self.manifest.get("settings", {})
         return settings.get("matching") != "not_comparable"

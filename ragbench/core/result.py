@@ -34,7 +34,10 @@ class _Result:
     __slots__ = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields that are known, by name, as they are: nothing is copied or converted."""
+        """The result's known fields by name, with the values as they are: nothing is copied.
+
+        Fields that are None are left out. `from_mapping` builds an equal result of it.
+        """
         values: dict[str, Any] = {}
         for field in fields(cast("Any", self)):
             value = getattr(self, field.name)
@@ -45,6 +48,8 @@ class _Result:
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Self:
         """The reverse of `to_dict`: builds a result of fields by name; None is "not known".
+
+        Answers of services, and retrievals that a run stored, come as such mappings.
 
         Raises:
             InterfaceError: ``contexts`` or ``response`` is missing, or a key is not a field.
@@ -93,7 +98,10 @@ context_metadata=None, metadata=None)
     """Facts about the retrieval as a whole. Any keys; its type is yours."""
 
     def __post_init__(self) -> None:
-        """Refuses lists that disagree in length: scores would be those of other contexts."""
+        """Refuses lists that disagree in length: scores would be those of other contexts.
+
+        A list of mappings as ``metadata`` becomes ``context_metadata``, as old systems return it.
+        """
         if not isinstance(self.contexts, list):
             _check_sequence("contexts", self.contexts)
         size = len(self.contexts)
@@ -115,7 +123,14 @@ context_metadata=None, metadata=None)
 
     @staticmethod
     def _mapping_per_context(metadata: Sequence[object], size: int) -> list[Mapping[str, Any]]:
-        """The mappings of a list that was given as metadata, checked; None becomes an empty one."""
+        """The mappings, one per context, of a list that a system gave as metadata.
+
+        Old systems do so. None in the list becomes an empty mapping; raises where the list does not
+        fit.
+
+        Args:
+            size: number of contexts.
+        """
         mappings: list[Mapping[str, Any]] = []
         for position, entry in enumerate(metadata):
             if entry is None:
@@ -136,39 +151,56 @@ context_metadata=None, metadata=None)
 
     @property
     def is_ids_alone(self) -> bool:
-        """Whether its chunks have ids and none has a text: their texts are not known."""
+        """Whether the retrieval's chunks have ids and none has a text: their texts are not known.
+
+        Metrics that read texts are skipped then, instead of judging empty ones.
+        """
         return self.context_ids is not None and bool(self.contexts) and not any(self.contexts)
 
     def __len__(self) -> int:
+        """The number of retrieved contexts, also of those whose text is not known."""
         return len(self.contexts)
 
     def __bool__(self) -> bool:
-        """Always true: a retrieval that found nothing is still a result."""
+        """Always true: a retrieval that found nothing is still a result.
+
+        By its length it would be false, and pass for a missing one.
+        """
         return True
 
     def to_chunks(self) -> list[Chunk]:
-        """The contexts as chunks; without ids, a chunk's id is its position, from ``"0"``."""
+        """The retrieval's contexts as chunks, which operators take.
+
+        Without ids, a chunk's id is its position, from ``"0"``.
+        """
         chunks: list[Chunk] = []
         for position, text in enumerate(self.contexts):
-            chunk = Chunk(
-                id=str(position) if self.context_ids is None else self.context_ids[position],
-                text=text,
-                score=None if self.scores is None else self.scores[position],
-                metadata={} if self.context_metadata is None else self.context_metadata[position],
-            )
-            chunks.append(chunk)
+            id_ = str(position)
+            if self.context_ids is not None:
+                id_ = self.context_ids[position]
+            score: float | None = None
+            if self.scores is not None:
+                score = self.scores[position]
+            metadata: Mapping[str, Any] = {}
+            if self.context_metadata is not None:
+                metadata = self.context_metadata[position]
+            chunks.append(Chunk(id=id_, text=text, score=score, metadata=metadata))
         return chunks
 
     @staticmethod
     def from_chunks(
         chunks: Sequence[Chunk], *, metadata: _NewMetaT | None = None
     ) -> RetrievalResult[_NewMetaT]:
-        """A result of chunks, best first. It has scores only when every chunk has one."""
+        """A retrieval of these chunks, best first; it has scores only when every chunk has one.
+
+        A result has scores for all of its contexts or for none.
+        """
         scores = [chunk.score for chunk in chunks if chunk.score is not None]
+        are_all_scored = len(scores) == len(chunks)
         return RetrievalResult(
             [chunk.text for chunk in chunks],
             context_ids=[chunk.id for chunk in chunks],
-            scores=scores if len(scores) == len(chunks) else None,
+            scores=scores if are_all_scored else None,
             context_metadata=[chunk.metadata for chunk in chunks],
             metadata=metadata,
         )
@@ -201,7 +233,10 @@ class GenerationResult(_Result, Generic[MetaT]):
     """Tokens, times, model ... Any keys; its type is yours."""
 
     def __post_init__(self) -> None:
-        """Refuses what a score could not be computed of: users' systems build this."""
+        """Refuses what a score could not be computed of: users' systems build this.
+
+        Numbers and flags of NumPy and the like become Python's own.
+        """
         if not isinstance(self.response, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InterfaceError(f"response must be a string, not {kind_of(self.response)}")
         if self.multi_responses is not None:
@@ -216,14 +251,21 @@ class GenerationResult(_Result, Generic[MetaT]):
 
     @property
     def candidates(self) -> Sequence[str]:
-        """``multi_responses``, or the response alone."""
+        """All answers that the system offers: ``multi_responses``, or the response alone.
+
+        Metrics of several answers take one answer as a list of one.
+        """
         if self.multi_responses:
             return self.multi_responses
         return (self.response,)
 
 
 def _refuse(self: object, name: str, value: object) -> None:
-    """``__setattr__`` of both results: they are frozen."""
+    """Raises for any assignment to a result: it is the ``__setattr__`` of both frozen results.
+
+    What Python writes into a frozen dataclass with slots raises TypeError for other names, and
+    ``RetrievalResult[MyMeta](...)`` could not be built.
+    """
     raise FrozenInstanceError(f"cannot assign to field '{name}'")
 
 
@@ -234,7 +276,10 @@ for _class in (RetrievalResult, GenerationResult):
 
 
 def _check_confidence(value: Any) -> None:
-    """Refuses a value outside [0, 1], or of a type that cannot be compared with numbers."""
+    """Refuses a confidence outside [0, 1], or of a type that cannot be compared with numbers.
+
+    Calibration is measured on confidences as probabilities.
+    """
     try:
         is_share = bool(0.0 <= value <= 1.0)  # false for NaN, too
     except (TypeError, ValueError):
@@ -244,7 +289,11 @@ def _check_confidence(value: Any) -> None:
 
 
 def _check_sequence(name: str, value: object, size: int | None = None) -> None:
-    """Refuses a value that is no sequence (a text or an array is none), or of another size."""
+    """Refuses a field of a result that is no list, or has another length than the contexts.
+
+    A text or an array is no list here. It is on the way of every result, so the cheap check is
+    first.
+    """
     # list and tuple are checked first: an abstract Sequence check costs ten times as much.
     if not isinstance(value, (list, tuple)):
         is_text = isinstance(value, (str, bytes))
@@ -257,7 +306,7 @@ def _check_sequence(name: str, value: object, size: int | None = None) -> None:
 
 
 def kind_of(value: object) -> str:
-    """The kind of a value as messages write it: ``None``, ``a list``, ``a str``."""
+    """The kind of a value as error messages call it: ``None``, ``a list``, ``a str``."""
     if value is None:
         return "None"
     return f"a {type(value).__name__}"

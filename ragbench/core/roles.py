@@ -32,7 +32,10 @@ class FieldRole(Record):
 
     @property
     def because(self) -> str:
-        """The reason in words, such as ``the form azure-results``."""
+        """Why the source's field is read as this field: in words, such as ``the form csv``.
+
+        Users check by it whether their data were understood.
+        """
         match self.reason:
             case RoleReason.NAME:
                 return "ragbench's name"

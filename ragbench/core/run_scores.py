@@ -53,7 +53,10 @@ class MetricColumn(Record):
 
     @classmethod
     def of(cls, metric: Metric, score: float | None = None) -> MetricColumn:
-        """The column of a metric, with its figure over the run."""
+        """The column of a metric as a comparison reads it, with its figure over the run.
+
+        Formulas stay behind: baseline files hold no code.
+        """
         definition = metric.definition
         return cls(
             name=metric.name,
@@ -75,7 +78,11 @@ class MetricColumn(Record):
 
     @property
     def identity(self) -> str:
-        """Name, version and digest of the formula: scores of another identity do not compare."""
+        """Name, version and digest of the metric's formula.
+
+        Scores of another identity do not compare. It is spelled as `Metric.identity` spells it,
+        since baseline files hold such texts.
+        """
         identity = f"{self.name} v{self.version}"
         if self.digest:
             identity += f" {self.digest}"
@@ -83,12 +90,19 @@ class MetricColumn(Record):
 
     @property
     def has_known_level(self) -> bool:
-        """Whether an interval can be given of its mean; see `has_known_level` of reports."""
+        """Whether an interval of the metric's mean holds the true value, so that it may be shown.
+
+        See `has_known_level` of reports: words rank answers, and do not give the share of right
+        ones.
+        """
         return has_known_level(self.name)
 
     @property
     def no_mean(self) -> str:
-        """Why no mean of its cases' values can be compared; empty where it can be."""
+        """Why no mean of the metric's values per case can be compared; empty where it can be.
+
+        Without such a mean the metric is not tested for a difference.
+        """
         if not self.has_cells:
             return "a report holds no per-case values of it"
         if self.aggregate is not None:
@@ -97,19 +111,28 @@ class MetricColumn(Record):
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """The smallest and the largest value; None when one of them is unbounded."""
+        """The smallest and the largest value of the metric; None when it is unbounded on a side.
+
+        Intervals of a mean need both.
+        """
         if self.low is None or self.high is None:
             return None
         return self.low, self.high
 
     @property
     def sign(self) -> float:
-        """1 where a higher value is better, else -1."""
+        """1 where a higher value of the metric is better, else -1.
+
+        Values times this sign are better when larger.
+        """
         return 1.0 if self.direction is Direction.HIGHER else -1.0
 
     @property
     def scale(self) -> float | None:
-        """Largest change that one case can show; None when unbounded."""
+        """Largest change of the metric that one case can show; None when it is unbounded.
+
+        Sizes of changes of different metrics compare as shares of it.
+        """
         if self.bounds is None:
             return None
         low, high = self.bounds
@@ -117,7 +140,10 @@ class MetricColumn(Record):
 
     @property
     def reach(self) -> tuple[float, float] | None:
-        """The bounds of a difference of two values; None when unbounded."""
+        """The bounds of a difference of two values of the metric; None when it is unbounded.
+
+        Tests of mean differences need them.
+        """
         if self.scale is None:
             return None
         return -self.scale, self.scale
@@ -168,33 +194,50 @@ class RunScores:
 
     @property
     def table(self) -> CaseTable:
-        """The cases as columns."""
+        """The run's cases as columns: another name of ``cases``."""
         return self.cases
 
     @property
     def clusters(self) -> Sequence[str | None]:
-        """The cluster of each case; None for a case that is independent of all others."""
+        """The cluster of each of the run's cases; None for a case that shares nothing with others.
+
+        Cases of one cluster count as one observation in tests and intervals.
+        """
         return self.table.fact("cluster") or (None,) * len(self.cases)
 
     @property
     def has_labels(self) -> bool:
-        """Whether people labelled at least one of its cases."""
+        """Whether people labelled at least one of the run's cases.
+
+        Labels correct a judge's figures.
+        """
         return any(self.table.fact("labels"))
 
     def column(self, metric: str) -> MetricColumn | None:
-        """The metric of that name, spelled as in the run; None when the run does not measure it."""
+        """The run's metric of exactly that name; None when the run does not measure it.
+
+        Scores of a metric can be read with its column alone: bounds, direction and version are in
+        it.
+        """
         for column in self.metrics:
             if column.name == metric:
                 return column
         return None
 
     def measures(self, column: MetricColumn) -> bool:
-        """Whether it has a metric of the same name by the same formula."""
+        """Whether the run has a metric of this name by the same formula, so that scores compare.
+
+        Version and digest of the formula are part of a metric's identity.
+        """
         own_column = self.column(column.name)
         return own_column is not None and own_column.identity == column.identity
 
     def cells(self, metric: str) -> Cells:
-        """A metric over the cases; without a single cell where the run does not measure it."""
+        """A metric's cell for each of the run's cases.
+
+        All are empty where the run does not measure the metric, so that callers need no special
+        case.
+        """
         cells = self.table.cells.get(metric)
         if cells is not None:
             return cells
@@ -202,7 +245,7 @@ class RunScores:
         return Cells.packed(np.full(size, np.nan), np.zeros(size, np.uint8))
 
     def graded(self, column: MetricColumn) -> Floats:
-        """A metric's values with their sign turned where needed, so that larger is better.
+        """A metric's values by case, with their sign turned where needed, so that larger is better.
 
         A case in which the system declined to answer has the worst value; NaN where the metric is
         unbounded on that side.
@@ -214,32 +257,48 @@ class RunScores:
         return column.sign * np.where(cells.has(Status.ABSTAINED), worst, cells.values)
 
     def values(self, metric: str) -> dict[str, float | None]:
-        """A metric's value by case id; None for a case that was not measured."""
+        """A metric's value by case id; None for a case that was not measured.
+
+        Another run may have its cases in another order: by id they can be paired.
+        """
         value_of: dict[str, float | None] = {}
         for id_, value in zip(self.table.ids, self.cells(metric).values.tolist(), strict=True):
             value_of[id_] = value if value == value else None  # NaN is not equal to itself
         return value_of
 
     def on(self, ids: Collection[str]) -> RunScores:
-        """The run with these cases alone; itself where it has no others."""
+        """The run with only the cases of these ids; the run itself where it has no others.
+
+        Two runs are compared on the cases that both have.
+        """
         places = [place for place, id_ in enumerate(self.table.ids) if id_ in ids]
         if len(places) == len(self.cases):
             return self
         return self.at(np.array(places, np.int64))
 
     def at(self, places: Integers) -> RunScores:
-        """The run with the cases at these places of its table alone, in this order."""
+        """The run with only the cases at these places of its table, in this order.
+
+        All other facts of the run, such as its name and times, stay.
+        """
         return replace(self, cases=self.table.take(places))
 
     def beside(self, other: RunScores) -> RunScores:
-        """The run with the cases of another run alone, in that one's order; it has all of them."""
+        """The run with only the cases of another run, in that run's order: row by row comparable.
+
+        The run must have all of the other one's cases.
+        """
         if self.table.ids == other.table.ids:
             return self
         return self.at(self.table.places(other.table.ids))
 
 
 def labels_of(run: RunScores) -> Iterator[list[str]]:
-    """The slices that each case is in, by its tags and language: ``tag:hr``, ``language:de``."""
+    """The slices that each case is in, by its tags and language: ``tag:hr``, ``language:de``.
+
+    The gate's settings and checks name slices in this form. A tag that a case has twice counts
+    once.
+    """
     table = run.table
     tags = table.fact("tags") or ((),) * len(table)
     languages = table.fact("language") or (None,) * len(table)
@@ -251,7 +310,10 @@ def labels_of(run: RunScores) -> Iterator[list[str]]:
 
 
 def unchanged(run: RunScores, *others: RunScores) -> set[str]:
-    """The ids of the cases that all runs have, with the same content in each."""
+    """The ids of the cases that all runs have, with the same content in each.
+
+    Only these can be compared; content is compared by the cases' fingerprints.
+    """
     is_same = np.ones(len(run.cases), bool)
     for other in others:
         places_in_other = other.table.places(run.table.ids)
@@ -270,6 +332,7 @@ def under_ids_of(run: RunScores, earlier: RunT) -> tuple[RunT, dict[str, str]]:
 
     Ids that count rows move with each row that is inserted; the fingerprint of a case does not. So
     a case whose id differs, or now belongs to another case, is matched by its fingerprint.
+    So two runs stay comparable after rows were inserted in the dataset.
     """
     same = unchanged(run, earlier)
     if len(same) == len(run.cases):
@@ -301,7 +364,10 @@ def under_ids_of(run: RunScores, earlier: RunT) -> tuple[RunT, dict[str, str]]:
 
 
 def _fingerprints_without(run: RunScores, ids: Collection[str]) -> dict[str, bytes]:
-    """The fingerprint of each case by its id, but for the cases with these ids."""
+    """The fingerprint of each of a run's cases by id, without the cases of some ids.
+
+    A fingerprint is a digest of a case's content: these cases are still to be matched by it.
+    """
     table = run.table
     fingerprints: dict[str, bytes] = {}
     for id_, fingerprint in zip(table.ids, table.fingerprints.tolist(), strict=True):
@@ -311,7 +377,10 @@ def _fingerprints_without(run: RunScores, ids: Collection[str]) -> dict[str, byt
 
 
 def _drift_under_new_ids(drift: Drift | None, new_by_old: Mapping[str, str]) -> Drift | None:
-    """The drift with its cases under new ids; one whose id is now another case's is left out."""
+    """The drift of main with its cases under new ids, so that it goes on for the same cases.
+
+    A case whose old id is now another case's is left out: its sums would be added to that case's.
+    """
     if drift is None:
         return None
     new_ids = {*new_by_old.values()}

@@ -16,6 +16,8 @@ def plain_scalar(value: Any) -> Any:
     Missing are None, the NaN of any of these libraries, NaT and NA: so data frames and arrays write
     what is not known.
 
+    Cases, results and answers of users may come out of such libraries.
+
     Example:
         >>> plain_scalar(float("nan")), plain_scalar(0.5), plain_scalar("a")
         (None, 0.5, 'a')
@@ -35,7 +37,10 @@ def plain_scalar(value: Any) -> Any:
 
 
 def plain_number(value: Any) -> Any:
-    """The same, with a `Decimal` as the int or float that it is."""
+    """A single value as `plain_scalar` gives it, with a `Decimal` as the int or float that it is.
+
+    Databases give numbers as `Decimal`, which JSON has no form for.
+    """
     value = plain_scalar(value)
     if not isinstance(value, Decimal):
         return value

@@ -46,7 +46,10 @@ class Transformed(Record):
 
 
 def pre_retrieved(result: RetrievalResult[Any]) -> Transformed:
-    """The texts that a retrieval searched for; none where its metadata have no such record."""
+    """The texts that a retrieval searched for; none where its metadata have no such record.
+
+    A transform before retrieval noted them there, under its stage's name.
+    """
     try:
         return msgspec.convert(record_of(result, PRE_RETRIEVE), Transformed)
     except (msgspec.ValidationError, ConfigError):  # a user's RAG may have a key of this name, too

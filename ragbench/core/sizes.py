@@ -16,6 +16,11 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([KMGT])?i?B)?", re.IGNORECASE)
 def size_of(text: str) -> int:
     """Bytes of a size in words; a kB is 1024 of them.
 
+    Options and variables have limits in that form.
+
+    Raises:
+        ConfigError: the text is no size.
+
     Example:
         >>> size_of("64MB"), size_of("1.5 GB"), size_of("100")
         (67108864, 1610612736, 100)
@@ -33,7 +38,10 @@ def size_of(text: str) -> int:
 
 
 def size_text(size: int) -> str:
-    """A size as people read it, such as ``1.5 GB``."""
+    """A size as people read it, such as ``1.5 GB``.
+
+    Errors about limits show it; the units are those that `size_of` reads.
+    """
     for unit, factor in _UNITS.items():
         if size >= factor:
             return f"{size / factor:.4g} {unit}"
@@ -41,15 +49,19 @@ def size_text(size: int) -> str:
 
 
 def record_limit() -> int:
-    """Bytes of the longest record that is read: a line, a cell, an answer over HTTP."""
+    """Bytes of the longest record that is read: a line, a cell, an answer over HTTP.
+
+    The option ``--max-record`` sets the variable. The default of 64 MB is far above any record that
+    a person made, and keeps a damaged file from filling the memory.
+    """
     return size_of(os.environ.get(RECORD_VARIABLE) or "64MB")
 
 
 def long_record(subject: str, limit: int) -> str:
-    """What is said of a record that is too long.
+    """The message about a record that is longer than the limit, with the way to allow more.
 
     Args:
-        subject: what the sentence calls it, such as ``the line``.
+        subject: the record's name in the sentence, such as ``the line``.
     """
     return (
         f"{subject} is longer than {size_text(limit)}, the limit for one record. Where that is "

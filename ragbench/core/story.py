@@ -110,7 +110,10 @@ class ExpectationStory(Record):
 
     @property
     def sentence(self) -> str:
-        """The expectation in words, with the reason in brackets."""
+        """The expectation in words; of a source, with whether it was retrieved or cited.
+
+        Reports show it as a line of the case.
+        """
         if self.reason:
             return f"{self.text} ({self.reason})"
         return self.text

@@ -46,14 +46,20 @@ class Trace(Record):
 
     @property
     def context(self) -> Outcome[RetrievalResult[Any]]:
-        """The chunks that generation was given: post-retrieval's outcome, or else retrieval's."""
+        """The chunks that generation was given: post-retrieval's outcome, or else retrieval's.
+
+        Metrics of contexts judge these, and not what an operator dropped.
+        """
         if self.post_retrieval is None:
             return self.retrieval
         return self.post_retrieval
 
     @property
     def stages(self) -> list[tuple[str, Outcome[Any]]]:
-        """The stages that the case went through, in order, each with its outcome."""
+        """The stages that the case went through, in order, each with its outcome.
+
+        The names are those of journals and reports: ``"retrieve"``, ``"generate"`` ...
+        """
         stages: list[tuple[str, Outcome[Any]]] = []
         for stage, field_name in STAGES.items():
             outcome = getattr(self, field_name)
@@ -72,7 +78,7 @@ class Entry(Record):
 
     @property
     def id(self) -> str:
-        """The id of the case."""
+        """The id of the entry's case, by which readers name it in messages."""
         return self.case.id
 
 
@@ -110,7 +116,11 @@ class RunCase:
 
     @property
     def trace(self) -> Trace:
-        """The case with its outcomes; only once retrieval and generation are settled."""
+        """The case with its outcomes, as metrics read it.
+
+        It can be made once retrieval and generation are settled. It is made once: a later outcome
+        does not get into it.
+        """
         if self._trace is None:
             outcomes: dict[str, Any] = {}
             for stage, stage_outcome in self.settled.items():
@@ -156,7 +166,10 @@ class SampleRow(Record):
     """The query's length class, such as ``"short"``."""
 
     def as_mapping(self) -> dict[str, Any]:
-        """All twelve fields by name, in order; the values are the row's own objects."""
+        """All twelve fields of the sample by name, in order; the values are the row's own objects.
+
+        Names and order are those of RAGAS, and of exported tables.
+        """
         return structs.asdict(self)
 
 
@@ -165,6 +178,7 @@ def sample_row(trace: Trace) -> SampleRow:
 
     A stage that failed or was skipped leaves its fields None, never empty: an empty list means
     that retrieval found nothing. An abstention is a response like any other.
+    Exports and judges of RAGAS read it.
     """
     case = trace.case
     retrieval = trace.context.value
@@ -201,21 +215,30 @@ def sample_row(trace: Trace) -> SampleRow:
 
 
 def reference_ids(case: Case) -> Sequence[str] | None:
-    """The case's reference ids; without any, the ids with a grade above 0."""
+    """The ids of the chunks or documents that hold the answer, as RAGAS calls them reference ids.
+
+    Without such ids, those with a grade above 0; None when neither is known.
+    """
     if case.reference_context_ids is not None or case.grades is None:
         return case.reference_context_ids
     return list(case.relevant_ids)
 
 
 def _text(value: object) -> str | None:
-    """A field of the dataset if it is a text; RAGAS refuses anything else."""
+    """A field of the case's record for a RAGAS sample if it is a text, else None.
+
+    RAGAS refuses a sample with any other kind.
+    """
     if isinstance(value, str):
         return value
     return None
 
 
 def _rubrics(value: object) -> Mapping[str, str] | None:
-    """A field of the dataset if it is what RAGAS calls rubrics: a mapping of texts to texts."""
+    """A field of the case's record if it is what RAGAS calls rubrics, else None.
+
+    Rubrics map the name of each grade to its meaning, both texts; RAGAS refuses anything else.
+    """
     if not isinstance(value, Mapping):
         return None
     for grade, meaning in cast("Mapping[object, object]", value).items():

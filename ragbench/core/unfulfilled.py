@@ -24,7 +24,10 @@ class UnfulfilledCase(Record):
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Each expectation, with a remark if the baseline's answer fulfils it."""
+        """The case's unfulfilled expectations, with a remark on those the baseline fulfilled.
+
+        The remark shows what the change between the two runs broke.
+        """
         sentences: list[str] = []
         for text in self.expectations:
             if text in self.held_before:
@@ -46,6 +49,9 @@ def unfulfilled(
     report: Report, *, most: int, first: Sequence[str] = (), baseline: Report | None = None
 ) -> Unfulfilled | None:
     """Reads the expectations that do not hold; None if the run does not measure them.
+
+    An expectation is a condition on the answer that a dataset states, such as a text that it must
+    contain. The report and the gate show the first of them, and count all.
 
     Args:
         most: number of cases whose expectations are read, the worst first.
@@ -78,7 +84,9 @@ def unfulfilled(
 
 
 def _unfulfilled_case(row: CaseRow, held_in_baseline: Collection[str]) -> UnfulfilledCase:
-    """The case with its expectations that do not hold.
+    """The case with those of its expectations that its answer does not fulfil.
+
+    A case that failed in other repetitions only gets a sentence about that.
 
     Args:
         held_in_baseline: the texts of the expectations that the baseline's answer fulfils.
@@ -99,7 +107,10 @@ def _unfulfilled_case(row: CaseRow, held_in_baseline: Collection[str]) -> Unfulf
 
 
 def _texts_that_hold(row: CaseRow) -> frozenset[str]:
-    """The texts of the expectations that a case's answer fulfils."""
+    """The texts of the expectations that a case's answer in the baseline fulfils.
+
+    An expectation that held there and does not now is what the change broke.
+    """
     story = row.story
     if story is None:
         return frozenset()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
 from itertools import zip_longest
 from typing import Annotated, ClassVar, Literal
 
@@ -57,11 +59,18 @@ class Context(Checked):
     """Text between two of them."""
 
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
-        """Puts a heading above each text whose place is known; ids and scores stay."""
+        """Puts a heading above each chunk's text whose place is known; ids and scores stay.
+
+        Metadata keys of the setting ``fields`` make the heading.
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
+        """
         return rewritten_by(self.name, context.chunks, self._text_with_heading)
 
     def _text_with_heading(self, entry: RankedChunk) -> str | None:
-        """The text below its heading; None for a chunk that has none of the fields."""
+        """The chunk's text below its heading, such as ``[Leave policy > Carry-over]``.
+
+        None for a chunk whose metadata have none of the fields of a heading.
+        """
         chunk = entry.chunk
         # Metadata wins over the chunk's own document id: its author wrote it for readers.
         metadata = {"document_id": chunk.document_id, **chunk.metadata}
@@ -88,11 +97,18 @@ class Metadata(Checked):
     """Metadata keys, in the order in which they are written."""
 
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
-        """Puts the fields below each text that has one of them; ids and scores stay."""
+        """Puts metadata fields below the text of each chunk that has one of them.
+
+        Ids and scores stay.
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
+        """
         return rewritten_by(self.name, context.chunks, self._text_with_metadata)
 
     def _text_with_metadata(self, entry: RankedChunk) -> str | None:
-        """The text above its fields; None for a chunk that has none of them."""
+        """The chunk's text above a line for each metadata field that the chunk has.
+
+        None for a chunk that has none of them: it stays as it is.
+        """
         chunk = entry.chunk
         lines: list[str] = []
         for field in self.fields:
@@ -128,13 +144,14 @@ class Neighbours(Checked):
 
         A neighbour that is among the chunks, or widens an earlier one, is not used again: no text
         comes twice.
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         present_ids = {entry.chunk.id for entry in context.chunks}
         widened: list[RankedChunk] = []
         ask = self.service.neighbours
         for entry in context.chunks[: self.first]:
             neighbours: list[Chunk] = []
-            for neighbour in _found_by(ask, entry.chunk.id, self.top_k, self.timeout):
+            for neighbour in _found_in_time(ask, entry.chunk.id, self.top_k, self.timeout):
                 if neighbour.chunk.id not in present_ids:
                     neighbours.append(neighbour.chunk)
             present_ids.update(chunk.id for chunk in neighbours)
@@ -142,31 +159,44 @@ class Neighbours(Checked):
         return (*widened, *context.chunks[self.first :])
 
     def _widened(self, entry: RankedChunk, neighbours: Sequence[Chunk]) -> RankedChunk:
-        """The chunk with its neighbours' texts before and behind its own."""
+        """The chunk with the texts of its neighbours before and behind its own.
+
+        Only its text changes: id and score stay those of the chunk.
+        """
         if not neighbours:
             return entry
         chunk = entry.chunk
-
-        def reading_order(part: Chunk) -> tuple[int, bool, int]:
-            """The key by which the parts are sorted: before the chunk, itself, behind it."""
-            in_same_document = part.document_id == chunk.document_id
-            if part is chunk:
-                side = 1
-            elif in_same_document and _stands_before(part, chunk):
-                side = 0
-            else:
-                side = 2
-            # Behind the chunk, the rest of its own document comes before other documents.
-            return side, not in_same_document, part.start or 0
-
-        parts = sorted((chunk, *neighbours), key=reading_order)
+        parts = sorted((chunk, *neighbours), key=partial(_reading_order, chunk))
         text = "\n".join(part.text for part in parts)
         neighbour_ids = [neighbour.id for neighbour in neighbours]
         return rewritten(entry, text, by=self.name, also_from=neighbour_ids)
 
 
+def _reading_order(chunk: Chunk, part: Chunk) -> tuple[int, bool, int]:
+    """A key that sorts a chunk and its neighbours as a reader would read them.
+
+    First the parts that are known to come before the chunk in its document, then the chunk itself,
+    then the rest of its document, and at last other documents.
+
+    Args:
+        chunk: the chunk in the middle.
+        part: the chunk itself, or the neighbour that the key is of.
+    """
+    in_same_document = part.document_id == chunk.document_id
+    if part is chunk:
+        side = 1
+    elif in_same_document and _stands_before(part, chunk):
+        side = 0
+    else:
+        side = 2
+    return side, not in_same_document, part.start or 0
+
+
 def _stands_before(neighbour: Chunk, chunk: Chunk) -> bool:
-    """Whether a chunk is known to begin before another one of the document that both name."""
+    """Whether a neighbour is known to begin before the chunk in the document that both name.
+
+    Offsets of both have to be known.
+    """
     if neighbour.document_id is None or neighbour.start is None or chunk.start is None:
         return False
     return neighbour.start < chunk.start
@@ -188,7 +218,10 @@ class Reflection(Checked):
     """How many chunks it reads."""
 
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
-        """Asks once about the first chunks and puts the reply before all of them."""
+        """Asks the model once about the first chunks, and puts its reply before all as a chunk.
+
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
+        """
         passages = context.chunks[: self.first]
         if not passages:
             return ()
@@ -217,19 +250,10 @@ class Temporal(Checked):
         """Dates the chunks whose time is known.
 
         Notes count the others, and say where dates have no ages.
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         now = context.query.now
-
-        def text_with_date(entry: RankedChunk) -> str | None:
-            """The text below its date; None for a chunk without a time."""
-            time = known_time(entry.chunk.metadata.get(self.field))
-            if time is None:
-                return None
-            label = time.shown
-            if now is not None:
-                label += f", {age_text(time, now)}"
-            return f"[{label}]\n{entry.chunk.text}"
-
+        text_with_date = partial(self._text_with_date, now)
         chunks = rewritten_by(self.name, context.chunks, text_with_date)
         undated = 0
         for chunk, original in zip(chunks, context.chunks, strict=True):
@@ -243,6 +267,20 @@ class Temporal(Checked):
             notes.append("no 'now' is set: dates were written without ages")
         return OperatorOutput(chunks=tuple(chunks), notes=tuple(notes))
 
+    def _text_with_date(self, now: datetime | None, entry: RankedChunk) -> str | None:
+        """The chunk's text below its date; None for a chunk without a time.
+
+        Args:
+            now: what the chunk's age is counted from; without it only the date is written.
+        """
+        time = known_time(entry.chunk.metadata.get(self.field))
+        if time is None:
+            return None
+        label = time.shown
+        if now is not None:
+            label += f", {age_text(time, now)}"
+        return f"[{label}]\n{entry.chunk.text}"
+
 
 # --- more chunks
 
@@ -254,7 +292,10 @@ Rankings = Sequence[Sequence[RankedChunk]]
 
 
 def newcomers(items: Sequence[Found]) -> list[RankedChunk]:
-    """What a user's service returned, checked, as chunks that retrieval did not return."""
+    """The chunks that a user's service returned, checked, as ones that retrieval did not return.
+
+    They have no place in retrieval: by that reports know them from its own chunks.
+    """
     chunks: list[Chunk] = []
     for position, item in enumerate(items):
         if isinstance(item, Chunk):
@@ -269,7 +310,14 @@ def newcomers(items: Sequence[Found]) -> list[RankedChunk]:
 
 
 def _chunk_of_service(item: object, position: int) -> Chunk:
-    """The chunk of a mapping that a user's service returned."""
+    """The chunk of a mapping that a user's service returned.
+
+    Args:
+        position: of the mapping among the results, for messages.
+
+    Raises:
+        InterfaceError: it has no text or no id. It fails this question alone, and not the run.
+    """
     where = f"result {position} of the chunk service"
     try:
         chunk = chunk_of(item, where)
@@ -280,23 +328,21 @@ def _chunk_of_service(item: object, position: int) -> Chunk:
     return chunk
 
 
-def _found_by(
+def _found_in_time(
     ask: Callable[[str, int], Sequence[Found]], about: str, top_k: int, timeout: float | None
 ) -> list[RankedChunk]:
-    """What a service finds in time: at most ``top_k``, also where it returns more than asked.
+    """The chunks that a user's service finds within a time limit, at most ``top_k``.
+
+    Also where it returns more than it was asked for.
 
     Args:
+        ask: the service's method.
         about: a query, or the id of a chunk.
         timeout: seconds; None for no limit.
     """
     if timeout is None:
         return newcomers(ask(about, top_k))[:top_k]
-
-    def ask_each(texts: Sequence[str]) -> Sequence[Sequence[Found]]:
-        """The service as a call that takes several inputs at once: a deadline wants that."""
-        return [ask(text, top_k) for text in texts]
-
-    ask_in_time = with_deadline(ask_each, timeout)
+    ask_in_time = with_deadline(partial(_ask_each, ask, top_k), timeout)
     try:
         items = ask_in_time([about])[0]
     except StageTimeoutError:
@@ -304,6 +350,16 @@ def _found_by(
             f"the chunk service gave no answer within {timeout:g} s: set a longer 'timeout'"
         ) from None
     return newcomers(items)[:top_k]
+
+
+def _ask_each(
+    ask: Callable[[str, int], Sequence[Found]], top_k: int, texts: Sequence[str]
+) -> Sequence[Sequence[Found]]:
+    """What a chunk service finds for each text, which is a query or the id of a chunk.
+
+    `with_deadline` limits calls of this form, with a list of inputs; there is one text in it.
+    """
+    return [ask(text, top_k) for text in texts]
 
 
 def fuse(rankings: Rankings, fusion: Fusion, weights: Sequence[float]) -> tuple[RankedChunk, ...]:
@@ -343,7 +399,10 @@ def fuse(rankings: Rankings, fusion: Fusion, weights: Sequence[float]) -> tuple[
 
 
 def _weighted_sums(rankings: Rankings, weights: Sequence[float]) -> dict[str, float]:
-    """Of each chunk id, the sum over the rankings of weight times its score in [0, 1]."""
+    """The sum over the rankings of weight times score in [0, 1], by chunk id.
+
+    A ranking in which a chunk has no score counts by places instead.
+    """
     addends_of_id: dict[str, list[float]] = {}
     for ranking, weight in zip(rankings, weights, strict=True):
         scores = [entry.score for entry in ranking if entry.score is not None]
@@ -363,7 +422,11 @@ def _weighted_sums(rankings: Rankings, weights: Sequence[float]) -> dict[str, fl
 
 
 def _fused_output(rankings: Rankings, fusion: Fusion, weights: Sequence[float]) -> OperatorOutput:
-    """The rankings as one, with a note of how many chunks the first of them lacked."""
+    """The rankings as one, with a note of how many chunks the present list lacked.
+
+    Args:
+        rankings: the present chunks first.
+    """
     chunks = fuse(rankings, fusion, weights)
     present_ids = {entry.chunk.id for entry in rankings[0]}
     added = len(chunks) - len(present_ids)
@@ -393,9 +456,10 @@ class LinkExpand(Checked):
     """Seconds that a call of the service may take; null for no limit."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """Fuses the present chunks with those that are up to ``depth`` links away.
+        """Joins to the present chunks those that are up to ``depth`` links away.
 
         The service is asked once for each id, since links may lead in circles.
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         # In breadth: all that is one link away, then all that is two ...
         expanded_ids: set[str] = set()
@@ -408,7 +472,7 @@ class LinkExpand(Checked):
                 if id in expanded_ids:
                     continue
                 expanded_ids.add(id)
-                for entry in _found_by(ask, id, self.top_k, self.timeout):
+                for entry in _found_in_time(ask, id, self.top_k, self.timeout):
                     linked_id = entry.chunk.id
                     if linked_id not in linked:
                         linked[linked_id] = entry
@@ -446,11 +510,15 @@ class QueryMerge(Checked):
     """Seconds that a call of the service may take; null for no limit."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """Asks each further query once and fuses the rankings; the present chunks weigh 1."""
+        """Searches by each further query once, and fuses the results with the present chunks.
+
+        The present chunks weigh 1.
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
+        """
         rankings: list[Sequence[RankedChunk]] = [context.chunks]
         weights = [1.0]
         for query in self.queries:
             text = query.query.replace("{question}", context.query.text)
-            rankings.append(_found_by(self.service.search, text, query.top_k, self.timeout))
+            rankings.append(_found_in_time(self.service.search, text, query.top_k, self.timeout))
             weights.append(query.weight)
         return _fused_output(rankings, self.fusion, weights)

@@ -50,7 +50,7 @@ _RESOURCES: Mapping[Any, str] = {
 
 
 def described(registry: Registry, name: str) -> dict[str, Any]:
-    """An operator or reranker: its summary, what it needs, and the schema of its settings.
+    """An operator or reranker for readers: its summary, what it needs, the schema of its settings.
 
     For ``ragbench show operators`` and for programs that offer operators to choose from.
     """
@@ -154,11 +154,11 @@ def build_operator(given: object, resources: Resources | None = None) -> Operato
     operator: object
     if is_own(action):
         name = str(action)
-        makers = _makers(name, resources)
+        makers = _makers_of_settings(name, resources)
         operator = built_own(name, settings, folder=resources.folder, made=makers)
     else:
         name = _take_name(action, settings)
-        makers = _makers(name, resources)
+        makers = _makers_of_settings(name, resources)
         target = OPERATORS.load(name)
         operator = from_settings(target, settings, where=name, made=makers, folder=resources.folder)
     if not isinstance(operator, Operator):
@@ -167,10 +167,13 @@ def build_operator(given: object, resources: Resources | None = None) -> Operato
 
 
 def _take_name(action: object, settings: dict[str, Any]) -> str:
-    """The operator's name: its action, with its type where it has several.
+    """The operator's name of an entry in a file: its action, with its type where it has several.
 
     Takes the type out of the settings. Those of a reranker, which may stand beside the operator's
     own, move below the key ``reranker``.
+
+    Args:
+        settings: the entry's other keys; changed in place.
     """
     types_of_action: dict[str, list[str]] = {}
     for operator in OPERATORS.targets():
@@ -196,9 +199,10 @@ def _take_name(action: object, settings: dict[str, Any]) -> str:
 
 
 def _checked_name(key: str, name: object, known_names: Sequence[str], action: str) -> str:
-    """A name that a file gives under a key.
+    """The action or type that a file names for an operator, if there is such a one.
 
     Args:
+        key: ``"action"`` or ``"type"``, under which the file has the name.
         action: of the operator whose type is named; empty for the action itself.
 
     Raises:
@@ -219,23 +223,38 @@ def _checked_name(key: str, name: object, known_names: Sequence[str], action: st
     return str(name)
 
 
-def _makers(name: str, resources: Resources) -> Makers:
-    """What makes those settings of an operator that a file cannot hold as they are.
+def _makers_of_settings(name: str, resources: Resources) -> Makers:
+    """Functions that make those settings of an operator that a file cannot hold as they are.
 
-    By the type of the setting, a function that makes it of what the file has: a counter of its
-    name, a reranker of its settings; services and models come from the resources.
+    By the type of the setting: a counter of its name, a reranker of its settings; services and
+    models come from the resources.
+
+    Args:
+        name: of the operator, for messages.
     """
     makers: dict[Any, Any] = {}
     for setting, kinds in _SHARED.items():
         for kind in kinds:
-            makers[kind] = partial(_resource, name, resources, setting, kind)
+            makers[kind] = partial(_resource_for_setting, name, resources, setting, kind)
     makers.update(counter_makers(name, resources.folder))
     makers[Reranker] = partial(build_reranker, chat=resources.chat, folder=resources.folder)
     return makers
 
 
-def _resource(name: str, resources: Resources, setting: str, kind: type, value: object) -> Any:
-    """The service or language model that an operator needs; its own settings hold none."""
+def _resource_for_setting(
+    name: str, resources: Resources, setting: str, kind: type, value: object
+) -> Any:
+    """The service or language model that an operator needs; its own settings hold none.
+
+    Args:
+        name: of the operator, for messages.
+        setting: ``"service"`` or ``"chat"``, the field of the operator.
+        kind: the protocol that it must have.
+        value: what the file has in the setting; anything is a mistake.
+
+    Raises:
+        ConfigError: the setting is in the file, or there is no such resource.
+    """
     if value is not None:
         raise ConfigError(
             f"{name}: '{setting}' is not a setting of an operator: write it at the top of the file"
@@ -252,20 +271,28 @@ def _resource(name: str, resources: Resources, setting: str, kind: type, value: 
 
 
 def counter_makers(where: str, folder: Path) -> Makers:
-    """What makes a counter of tokens of its name in a file.
+    """A function, by its type, that makes the counter of tokens which a file names.
+
+    Settings are read with such functions where a file holds only a name.
 
     Args:
         where: the name of what counts, for messages.
         folder: what a path in the name is relative to.
     """
+    return {TokenCounter: partial(_counter_named, where, folder)}
 
-    def counter(value: object) -> TokenCounter:
-        """The counter of a name such as ``approximate`` or ``tiktoken:cl100k_base``."""
-        if not isinstance(value, str):
-            raise ConfigError(f"{where}: counter must be a text, not {value!r}")
-        return token_counter(value, folder)
 
-    return {TokenCounter: counter}
+def _counter_named(where: str, folder: Path, value: object) -> TokenCounter:
+    """The counter of tokens that a file names, such as ``tiktoken:cl100k_base``.
+
+    Args:
+        where: the name of what counts, for messages.
+        folder: what a path in the name is relative to.
+        value: the name, which a file may hold in another type than a text.
+    """
+    if not isinstance(value, str):
+        raise ConfigError(f"{where}: counter must be a text, not {value!r}")
+    return token_counter(value, folder)
 
 
 # --- stages from files
@@ -291,6 +318,8 @@ class Variant(Record):
 def load_post_retrieval(path: Path, resources: Resources | None = None) -> PostRetrieval:
     """Reads a stage from a YAML file.
 
+    All mistakes of the file are reported together, each with its line.
+
     Args:
         resources: the service and the language model, where the file names none of its own.
     """
@@ -299,8 +328,8 @@ def load_post_retrieval(path: Path, resources: Resources | None = None) -> PostR
         reading.wrong((), f"{_DASH}, below the key 'operators'")
         reading.finish()
     top = reading.mapping((), (*_STAGE_SETTINGS, *_SHARED))
-    resources = _resources(reading, top, resources)
-    stage = _stage(reading, (), top, resources)
+    resources = _resources_of_file(reading, top, resources)
+    stage = _stage_of_entry(reading, (), top, resources)
     reading.finish()
     return stage
 
@@ -309,10 +338,11 @@ def load_variants(path: Path, resources: Resources | None = None) -> tuple[Varia
     """Reads several stages from a YAML file: a list ``variants``, each with a ``name``.
 
     All mistakes of the file are reported together: the reading notes them and goes on.
+    ``ragbench ablate`` compares them over one stored run.
     """
     reading = SettingsFile(file=read_yaml(path))
     top = reading.mapping((), ("variants", *_SHARED))
-    resources = _resources(reading, top, resources)
+    resources = _resources_of_file(reading, top, resources)
     variants: dict[str, Variant] = {}
     for position in range(len(reading.items(("variants",)))):
         place = ("variants", position)
@@ -322,7 +352,7 @@ def load_variants(path: Path, resources: Resources | None = None) -> tuple[Varia
             reading.wrong((*place, "name"), "each variant needs a name, a text")
         elif name in variants:
             reading.wrong((*place, "name"), f"two variants have the name '{name}'")
-        stage = _stage(reading, place, entry, resources)
+        stage = _stage_of_entry(reading, place, entry, resources)
         variants[str(name)] = Variant(name=str(name), stage=stage)
     if not variants and not reading.problems:
         reading.wrong(("variants",), "there is no variant")
@@ -331,48 +361,76 @@ def load_variants(path: Path, resources: Resources | None = None) -> tuple[Varia
 
 
 def read_stage(reading: SettingsFile, place: Place, resources: Resources) -> PostRetrieval:
-    """Reads a stage out of a file that holds other things too: a mapping, or the operators."""
+    """Reads a stage of post-retrieval out of a file that holds other things, too.
+
+    The stage is a mapping, or only the list of its operators.
+    """
     is_list = isinstance(reading.at(place), list)
     # A single operator, which is refused as such with what to write instead.
     if is_list or "action" in reading.mapping(place):
-        operators = _operators(reading, place, resources)
+        operators = _operators_of_list(reading, place, resources)
         return PostRetrieval(operators=operators)
     entry = reading.mapping(place, _STAGE_SETTINGS)
-    return _stage(reading, place, entry, resources)
+    return _stage_of_entry(reading, place, entry, resources)
 
 
-def _stage(
+def _stage_of_entry(
     reading: SettingsFile, place: Place, entry: Mapping[str, Any], resources: Resources
 ) -> PostRetrieval:
-    """The stage that a mapping describes; with what is right in it when not all is."""
-    operators = _operators(reading, (*place, "operators"), resources)
+    """The stage that a mapping in a file describes; with what is right in it when not all is.
+
+    The reading notes each mistake and goes on, so that users see all of them at once.
+
+    Args:
+        place: of the mapping in the file.
+        entry: the mapping.
+    """
+    operators = _operators_of_list(reading, (*place, "operators"), resources)
     settings: dict[str, Any] = {}
     for key, value in entry.items():
         if key in _STAGE_SETTINGS and key != "operators":
             settings[key] = value
-
-    def make() -> PostRetrieval:
-        """The stage; a setting that is wrong is an error, which the reading notes."""
-        made = {datetime: _checked_time}
-        stage = from_settings(PostRetrieval, settings, where="stage", made=made)
-        return cast("PostRetrieval", replace(stage, operators=operators))
-
+    make = partial(_stage_of_settings, settings, operators)
     stage = reading.built(place, settings, make)
     if stage is None:
         return PostRetrieval(operators=operators)
     return stage
 
 
+def _stage_of_settings(
+    settings: Mapping[str, Any], operators: tuple[Operator, ...]
+) -> PostRetrieval:
+    """The stage of some operators with the settings that a file has beside them.
+
+    Raises:
+        ConfigError: a setting is wrong; the reading of the file notes it and goes on.
+    """
+    made = {datetime: _checked_time}
+    stage = from_settings(PostRetrieval, settings, where="stage", made=made)
+    return cast("PostRetrieval", replace(stage, operators=operators))
+
+
 def _checked_time(value: object) -> datetime:
-    """The stage's ``now``, in any form that times in metadata may have."""
+    """The time of a stage's setting ``now``, in any form that times in metadata may have.
+
+    Ages of chunks are counted from it.
+    """
     time = parse_time(value)
     if time is None:
         raise ConfigError(f"now must be a date, not {shown(value)}")
     return time
 
 
-def _operators(reading: SettingsFile, place: Place, resources: Resources) -> tuple[Operator, ...]:
-    """The operators of a list, without those that cannot be built: the reading notes why."""
+def _operators_of_list(
+    reading: SettingsFile, place: Place, resources: Resources
+) -> tuple[Operator, ...]:
+    """The operators of a list in a file, without those that cannot be built.
+
+    The reading notes why, and goes on: users see all mistakes at once.
+
+    Args:
+        place: of the list in the file.
+    """
     entries = reading.at(place)
     if isinstance(entries, Mapping) and "action" in entries:
         reading.wrong(place, f"{_DASH}: '- {{action: {entries['action']}, ...}}'")
@@ -386,17 +444,22 @@ def _operators(reading: SettingsFile, place: Place, resources: Resources) -> tup
     return tuple(operators)
 
 
-def _resources(
+def _resources_of_file(
     reading: SettingsFile, top: Mapping[str, Any], resources: Resources | None
 ) -> Resources:
-    """The resources of a file: those that it names itself, else those of whoever reads it."""
+    """The service and language model for a file's operators: its own, else those of the caller.
+
+    Args:
+        top: the keys at the top of the file.
+        resources: of the caller.
+    """
     folder = Path(reading.file.path).resolve().parent
     own_resources: dict[str, Any] = {}
     for key, kinds in _SHARED.items():
         spec = top.get(key)
         if spec is None:
             continue
-        make = partial(_loaded, spec, kinds, folder)
+        make = partial(_loaded_resource, spec, kinds, folder)
         resource = reading.built((key,), spec, make)
         if resource is not None:
             own_resources[key] = resource
@@ -404,8 +467,15 @@ def _resources(
     return replace(shared, folder=folder, **own_resources)
 
 
-def _loaded(spec: object, kinds: tuple[type, ...], folder: Path) -> Any:
-    """What a name points at: an instance, or what a class or function without arguments gives."""
+def _loaded_resource(spec: object, kinds: tuple[type, ...], folder: Path) -> Any:
+    """The service or language model that a file names by ``module:attribute``.
+
+    Of a class, or of a function without arguments, it is what calling it gives.
+
+    Args:
+        kinds: the protocols of which it must have one.
+        folder: what a file in the name is relative to.
+    """
     if not isinstance(spec, str):
         raise ConfigError(f"expected package.module:attribute, found {shown(spec)}")
     target = load_target(spec, search_path=folder)

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime
+from functools import partial
 from numbers import Real
 from typing import Any, Literal, cast
 
@@ -26,9 +27,12 @@ from ragbench.text.tables import table
 
 
 def passages_task(prompt: str, question: str, chunks: Sequence[RankedChunk]) -> list[Message]:
-    """A task of ``prompts.toml`` with the question and the passages, numbered from 1.
+    """A task of ``prompts.toml`` for a language model, with the question and the numbered passages.
 
-    They come as JSON: no text can pass for an order.
+    Passages are numbered from 1, and come as JSON: no text can pass for an order.
+
+    Args:
+        prompt: the name of the task in ``prompts.toml``.
     """
     passages: list[dict[str, object]] = []
     for number, entry in enumerate(chunks, start=1):
@@ -41,22 +45,32 @@ def passages_task(prompt: str, question: str, chunks: Sequence[RankedChunk]) -> 
 def numbers_schema(key: str, count: int) -> Schema[list[int]]:
     """The form of an answer that names passages, such as ``{"keep": [1, 3]}``.
 
+    The model gets the form with its task, and its answer is checked by it.
+
     Args:
         count: how many passages there are.
     """
-
-    def check(value: object) -> list[int]:
-        """The numbers; a model that names a passage that is not there is asked again."""
-        if not is_list(value):
-            raise ValueError(f"'{key}' is not a list")
-        for number in value:
-            # `type`, because true is an int, too, and no number of a passage.
-            if type(number) is not int or not 1 <= number <= count:
-                raise ValueError(f"'{key}' names passage {number!r}; there are {count}")
-        return cast("list[int]", value)
-
     numbers = {"type": "array", "items": {"type": "integer"}}
-    return field_schema(key, numbers, check)
+    return field_schema(key, numbers, partial(_checked_numbers, key, count))
+
+
+def _checked_numbers(key: str, count: int, value: object) -> list[int]:
+    """The numbers of passages that a model's answer names under a key.
+
+    Args:
+        count: how many passages there are, numbered from 1.
+
+    Raises:
+        ValueError: it is no such list, or names a passage that is not there: the model is then
+            asked again, with this message.
+    """
+    if not is_list(value):
+        raise ValueError(f"'{key}' is not a list")
+    for number in value:
+        # `type`, because true is an int, too, and no number of a passage.
+        if type(number) is not int or not 1 <= number <= count:
+            raise ValueError(f"'{key}' names passage {number!r}; there are {count}")
+    return cast("list[int]", value)
 
 
 # --- chunks with new texts
@@ -82,7 +96,11 @@ def rewritten(
 def rewritten_by(
     name: str, chunks: Sequence[RankedChunk], text_of: Callable[[RankedChunk], str | None]
 ) -> list[RankedChunk]:
-    """The chunks with the texts that a function gives them; one that it gives None stays."""
+    """The chunks with the texts that a function gives them; one that it gives None stays.
+
+    Args:
+        name: of the operator, for the chunk's list of changes.
+    """
     entries: list[RankedChunk] = []
     for entry in chunks:
         text = text_of(entry)
@@ -116,7 +134,15 @@ def sliced(entry: RankedChunk, spans: Sequence[Span], *, by: str) -> RankedChunk
 
 
 def made_from(origins: Sequence[RankedChunk], text: str, *, id: str, by: str) -> RankedChunk:
-    """A chunk that stands for several: it has no score and no place of its own in retrieval."""
+    """A chunk whose text an operator made of several, such as a summary.
+
+    It has no score and no place of its own in retrieval. Its metadata name the origins, and its
+    document where all share it.
+
+    Args:
+        id: of the new chunk.
+        by: name of the operator.
+    """
     origin_ids = [entry.chunk.id for entry in origins]
     change: dict[str, Any] = {"by": by, "from": origin_ids}
     document_id = None
@@ -128,7 +154,12 @@ def made_from(origins: Sequence[RankedChunk], text: str, *, id: str, by: str) ->
 
 
 def _metadata_with_change(entry: RankedChunk, change: dict[str, Any]) -> dict[str, Any]:
-    """A chunk's metadata with one more change at the end of its list of changes."""
+    """A chunk's metadata with one more change at the end of the list of its changes.
+
+    Args:
+        change: the operator that wrote the text (``by``), and ids of the chunks it is from
+            (``from``). Reports and stored steps read these keys.
+    """
     metadata = entry.chunk.metadata
     earlier_changes: list[Any] = []
     value = metadata.get(DERIVED)
@@ -145,7 +176,13 @@ _ID_KEYS = ("id", "entry_id", "node_id")
 
 
 def query_of(data: Mapping[str, Any]) -> Query:
-    """The question of a mapping, with its embedding and the time that ages are counted from."""
+    """The question of a mapping, as `PostRetrieval.execute` takes it, for the operators.
+
+    With it come its embedding and the time that ages are counted from, where they are there.
+
+    Raises:
+        InputError: the question is no text, or ``now`` is no time.
+    """
     question = data.get("question", "")
     if not isinstance(question, str):
         raise InputError(f"question must be a text, not {type(question).__name__}")
@@ -159,7 +196,7 @@ def query_of(data: Mapping[str, Any]) -> Query:
 
 
 def chunks_of(data: Mapping[str, Any]) -> list[Chunk]:
-    """The items of ``memory_data`` as chunks; each has an id that no other one has.
+    """The items of ``memory_data`` in a user's mapping as chunks; each has an id of its own.
 
     An item without an id is named by its position, one whose id another item has by both; each
     differs from all ids that were given.
@@ -190,7 +227,7 @@ def written_back(
     chunks: Sequence[RankedChunk],
     score_field: str | None,
 ) -> list[dict[str, Any]]:
-    """Chunks as items: an item that came in with its other keys, text and score updated.
+    """Chunks as items of a user's mapping again: each with its other keys, text and score updated.
 
     Args:
         data: the mapping that came in.
@@ -220,11 +257,16 @@ def chunk_of(item: object, where: str) -> Chunk:
 
     Its id is empty where the item names none.
 
+    Mappings of `PostRetrieval.execute` and of chunk services have such items.
+
+    Raises:
+        InputError: a field has another type.
+
     Args:
         where: the item's place, for errors.
     """
-    values = _mapping(item, where)
-    metadata = _mapping(values.get("metadata") or {}, f"{where}: metadata")
+    values = _as_mapping(item, where)
+    metadata = _as_mapping(values.get("metadata") or {}, f"{where}: metadata")
     text = values.get("text")
     if not isinstance(text, str):
         raise InputError(f"{where}: text must be a text, not {type(text).__name__}")
@@ -245,7 +287,10 @@ def chunk_of(item: object, where: str) -> Chunk:
 
 
 def _id_in(values: Mapping[str, Any]) -> str:
-    """The id that an item or its metadata names; empty where it names none."""
+    """The id that an item of a user's, or its metadata, names; empty where it names none.
+
+    Programs name it ``id``, ``entry_id`` or ``node_id``.
+    """
     for key in _ID_KEYS:
         id = values.get(key)
         if id not in (None, ""):
@@ -253,8 +298,12 @@ def _id_in(values: Mapping[str, Any]) -> str:
     return ""
 
 
-def _mapping(value: object, where: str) -> Mapping[str, Any]:
-    """The value where it is a mapping; else an error that names its place in the user's data."""
+def _as_mapping(value: object, where: str) -> Mapping[str, Any]:
+    """The value where it is a mapping; else raises an error with its place in the user's data.
+
+    Args:
+        where: that place, such as ``memory_data[3]``.
+    """
     if not isinstance(value, Mapping):
         raise InputError(f"{where} must be a mapping, not {type(value).__name__}")
     return cast("Mapping[str, Any]", value)
@@ -282,7 +331,10 @@ class KnownTime(Record):
 
     @property
     def shown(self) -> str:
-        """The year, the month or the day, as in ISO 8601."""
+        """The known year, month or day as text in ISO 8601, no more precise than it was given.
+
+        A date in a prompt must not look more exact than it is known.
+        """
         day = self.time.astimezone(UTC).date().isoformat()
         if self.precision == "year":
             return day[:4]
@@ -309,40 +361,51 @@ def known_time(value: object) -> KnownTime | None:
             time = time.replace(tzinfo=UTC)
         return KnownTime(time=time, precision="time")
     if isinstance(value, date):
-        return _of_day(value)
+        return _time_of_day(value)
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):
-        return _from_number(float(value))
+        return _time_of_number(float(value))
     if isinstance(value, str):
-        return _from_text(value.strip())
+        return _time_of_text(value.strip())
     return None
 
 
 def parse_time(value: object) -> datetime | None:
-    """The point in time that `known_time` reads, without how precise it is."""
+    """The point in time that `known_time` reads; None when the value names none.
+
+    Ages are counted from it, whatever its precision.
+    """
     known_point = known_time(value)
     if known_point is None:
         return None
     return known_point.time
 
 
-def _of_day(day: date, precision: Precision = "day") -> KnownTime:
-    """The first moment of a day."""
+def _time_of_day(day: date, precision: Precision = "day") -> KnownTime:
+    """The first moment of a day, in UTC, as a known time.
+
+    Args:
+        precision: how much of the day was given: of a year alone, it is the first of January.
+    """
     midnight = datetime(day.year, day.month, day.day, tzinfo=UTC)
     return KnownTime(time=midnight, precision=precision)
 
 
-def _from_number(number: float) -> KnownTime | None:
-    """A year, a day such as 20240501, or a time since 1970."""
+def _time_of_number(number: float) -> KnownTime | None:
+    """The point in time that a number in metadata means.
+
+    It is a year, a day such as 20240501, or a time since 1970. Years and days are tried first: as
+    seconds they would lie in 1970.
+    """
     if number.is_integer():
         # An int: for a float, `in` looks through the whole range.
         whole = int(number)
         if whole in _YEARS:
-            return _of_day(date(whole, 1, 1), "year")
+            return _time_of_day(date(whole, 1, 1), "year")
         if whole in _DAYS:
             with suppress(ValueError):  # 20241399 is no day
-                return _of_day(date.fromisoformat(str(whole)))
+                return _time_of_day(date.fromisoformat(str(whole)))
     seconds = seconds_of(number)
     if seconds is None:
         return None
@@ -350,14 +413,17 @@ def _from_number(number: float) -> KnownTime | None:
     return KnownTime(time=time, precision="time")
 
 
-def _from_text(text: str) -> KnownTime | None:
-    """A point in time out of a text, by the strictest form first: the last one guesses."""
+def _time_of_text(text: str) -> KnownTime | None:
+    """The point in time that a text names, read by the strictest form first: the last one guesses.
+
+    None where the text names no year.
+    """
     with suppress(ValueError):
-        return _from_number(float(text))
+        return _time_of_number(float(text))
     if len(text) > _LONGEST:
         return None
     with suppress(ValueError):
-        return _of_day(date.fromisoformat(text))
+        return _time_of_day(date.fromisoformat(text))
     with suppress(ValueError):
         return known_time(datetime.fromisoformat(text))
     # Loaded late: few texts come this far.
@@ -374,18 +440,21 @@ def _from_text(text: str) -> KnownTime | None:
     if time.year != time_by_second_default.year:
         return None
     if time.month != time_by_second_default.month:
-        return _of_day(date(time.year, 1, 1), "year")
+        return _time_of_day(date(time.year, 1, 1), "year")
     if time.day != time_by_second_default.day:
-        return _of_day(date(time.year, time.month, 1), "month")
+        return _time_of_day(date(time.year, time.month, 1), "month")
     if time.hour != time_by_second_default.hour:
-        return _of_day(time.date())
+        return _time_of_day(time.date())
     return known_time(time)
 
 
 def ages_in_hours(chunks: Sequence[Chunk], field: str, now: datetime | None) -> list[float | None]:
-    """How old each chunk is, at least 0; None where its metadata has no time under the field.
+    """The age of each chunk in hours, at least 0; None where its metadata have no time.
 
-    Without `now` the newest chunk has the age 0.
+    Without ``now`` the newest chunk has the age 0.
+
+    Args:
+        field: the metadata key of the time.
     """
     times = [parse_time(chunk.metadata.get(field)) for chunk in chunks]
     present = parse_time(now)
@@ -402,7 +471,10 @@ def ages_in_hours(chunks: Sequence[Chunk], field: str, now: datetime | None) -> 
 
 
 def age_text(known: KnownTime, now: datetime) -> str:
-    """An age in words, no more precise than the time: "12 days old", "this year", "in 2 months"."""
+    """A chunk's age in words, no more precise than its time: "12 days old", "this year".
+
+    A time in the future is "in 2 months".
+    """
     date_then = known.time.astimezone(UTC).date()
     today = now.astimezone(UTC).date()
     years = today.year - date_then.year

@@ -27,7 +27,10 @@ class Nothing:
     name = "none"
 
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
-        """The chunks as they came: the variant that others are compared with."""
+        """The chunks as they came: the variant with which others are compared.
+
+        In a comparison of variants it shows what the operators of the others do.
+        """
         return context.chunks
 
 
@@ -41,7 +44,11 @@ class LlmFilter:
     """The language model."""
 
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
-        """Asks which passages to keep, by their numbers; without chunks nothing is asked."""
+        """Asks the model which passages to keep, by their numbers, and keeps these.
+
+        Without chunks nothing is asked.
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
+        """
         chunks = context.chunks
         if not chunks:
             return ()
@@ -66,7 +73,11 @@ class Threshold(Checked):
     """On the scale of whatever scored the chunks last."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """Holds the present scores against the limit; a note counts the chunks that have none."""
+        """Keeps the chunks whose present score reaches the limit, and those without a score.
+
+        A note counts the latter.
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
+        """
         passing: list[RankedChunk] = []
         unscored = 0
         for entry in context.chunks:
@@ -102,7 +113,11 @@ class TokenBudget(Checked):
     """Counter of tokens: approximate, tiktoken:ENCODING or tokenizers:PATH."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """Counts each text before it is taken; a note says where counts are an estimate."""
+        """Takes chunks in their order while their texts fit the budget of tokens.
+
+        Each text is counted before it is taken. A note marks where counts are estimates.
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
+        """
         remaining = self.budget
         fitting: list[RankedChunk] = []
         for entry in context.chunks:
@@ -122,7 +137,13 @@ class TokenBudget(Checked):
 def truncated(
     entry: RankedChunk, budget: int, counter: TokenCounter, *, by: str
 ) -> RankedChunk | None:
-    """As many of a chunk's first sentences as a budget allows; None when the first does not fit."""
+    """A chunk with as many of its first sentences as a budget of tokens allows.
+
+    None when not even the first one fits.
+
+    Args:
+        by: name of the operator that cuts, for the chunk's list of changes.
+    """
     text = entry.chunk.text
     if counter.count(text) <= budget:
         return entry
@@ -147,7 +168,10 @@ class TopK(Checked):
     """How many chunks to keep."""
 
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
-        """Cuts the list behind its first k chunks, whatever ordered them."""
+        """Keeps the first k chunks, whatever ordered them.
+
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
+        """
         return context.chunks[: self.k]
 
 
@@ -161,7 +185,11 @@ class Dedup:
     name = "filter.dedup"
 
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
-        """Goes from the first chunk on, so that the best placed of several repeats stays."""
+        """Drops each chunk that repeats the id or text of an earlier one.
+
+        It goes from the first chunk on, so that the best placed of several repeats stays.
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
+        """
         distinct: list[RankedChunk] = []
         ids: set[str] = set()
         texts: set[str] = set()
@@ -195,9 +223,10 @@ class DedupNear(Checked):
     """Words a shingle, at least 1."""
 
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
-        """Compares each chunk with those kept so far.
+        """Drops each chunk that resembles one of those kept before it.
 
-        A chunk stays that resembles nothing but one that was left out.
+        A chunk that only resembles a dropped one stays.
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         distinct: list[RankedChunk] = []
         distinct_shingles: list[set[str]] = []
@@ -215,7 +244,11 @@ class DedupNear(Checked):
         return distinct
 
     def _resembles_any(self, shingles: set[str], earlier: Iterable[set[str]]) -> bool:
-        """Whether the Jaccard index with one of the earlier texts reaches the limit."""
+        """Whether a text resembles one of the earlier texts: their Jaccard index reaches the limit.
+
+        Args:
+            shingles: of the text: its runs of words.
+        """
         for earlier_shingles in earlier:
             common = shingles & earlier_shingles
             union = shingles | earlier_shingles
@@ -232,7 +265,10 @@ _LONGEST_MEAN_WORD = 12
 
 
 def _shingles(text: str, size: int) -> set[str]:
-    """Runs of words without regard to case, or of tokens where no spaces are written."""
+    """A text's runs of ``size`` words without regard to case, by which texts are compared.
+
+    Where no spaces are written, runs of tokens. A text of fewer words is one run.
+    """
     words = normalise(text).split()
     if len(text) > _LONGEST_MEAN_WORD * len(words):
         words = tokenise(text)
@@ -277,15 +313,16 @@ class Abstractive(Checked):
     """Counter of tokens: approximate, tiktoken:ENCODING or tokenizers:PATH."""
 
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
-        """Summarises first and cuts to the budget last: the model is not asked for a length.
+        """Replaces texts by summaries, and cuts these to the budget at the end.
 
-        A chunk that stays as it is must fit the budget too.
+        The model is not asked for a length. A chunk that stays as it is must fit the budget, too.
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         question = context.query.text
         summaries: list[RankedChunk] = []
         if self.scope == "each":
             for entry in context.chunks:
-                shorter = self._shortened(question, entry)
+                shorter = self._with_summary(question, entry)
                 if shorter is not None:
                     summaries.append(shorter)
         elif context.chunks:
@@ -302,8 +339,11 @@ class Abstractive(Checked):
                 fitting.append(shorter)
         return fitting
 
-    def _shortened(self, question: str, entry: RankedChunk) -> RankedChunk | None:
-        """The chunk with its summary as text; None where it says nothing about the question."""
+    def _with_summary(self, question: str, entry: RankedChunk) -> RankedChunk | None:
+        """The chunk with its summary as text; None where it holds nothing about the question.
+
+        A chunk that its summary would not shorten stays as it is.
+        """
         summary = self._summary(question, [entry])
         if not summary:
             return None
@@ -312,7 +352,10 @@ class Abstractive(Checked):
         return rewritten(entry, summary, by=self.name)
 
     def _summary(self, question: str, entries: Sequence[RankedChunk]) -> str | None:
-        """None where the model replied with the word for nothing; case and marks do not count."""
+        """The model's summary of some chunks for the question.
+
+        None where the model replied with the word for nothing; case and marks do not count.
+        """
         text = ask_text(self.chat, passages_task("summarise", question, entries))
         if text.strip(" \n\t.!:*_`'\"").upper() == NOTHING:
             return None
@@ -320,9 +363,13 @@ class Abstractive(Checked):
 
 
 def inverse_frequency(texts: int, holding: int) -> float:
-    """``ln(1 + (N - n + 0.5) / (n + 0.5))``, n of N texts holding a word: rare words weigh more.
+    """The weight of a word by its rarity among texts: ``ln(1 + (N - n + 0.5) / (n + 0.5))``.
 
     Source: Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework: BM25 and Beyond".
+
+    Args:
+        texts: N, the number of texts.
+        holding: n, how many of them hold the word.
     """
     return math.log1p((texts - holding + 0.5) / (holding + 0.5))
 
@@ -334,7 +381,10 @@ class QueryWords(Record, kw_only=False):
 
     @classmethod
     def among(cls, query: str, texts: Sequence[str]) -> QueryWords:
-        """Weighted by `inverse_frequency` among the texts."""
+        """The query's words, each weighted by its rarity among the texts (`inverse_frequency`).
+
+        A word that is in all texts distinguishes none of them.
+        """
         words_of_texts = [set(tokenise(text)) for text in texts]
         distinct_words = dict.fromkeys(tokenise(query))
         weights: dict[str, float] = {}
@@ -346,11 +396,14 @@ class QueryWords(Record, kw_only=False):
         return cls(weights)
 
     def held_by(self, text: str) -> set[str]:
-        """The query's words that stand in a text."""
+        """The query's words that are in a text.
+
+        What they are worth together is the relevance of the text.
+        """
         return {word for word in tokenise(text) if word in self.weights}
 
     def worth(self, words: Iterable[str]) -> float:
-        """What different words are worth together; 0 for none.
+        """The weight of some of the query's words together; 0 for none.
 
         Rounded once, whatever their order: a part never weighs more than its whole.
         """
@@ -386,9 +439,10 @@ class Extractive(Checked):
     """Counter of tokens: approximate, tiktoken:ENCODING or tokenizers:PATH."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """Ranks the sentences of all chunks in one list.
+        """Keeps the most relevant sentences of all chunks, ranked in one list, that fit the budget.
 
         So a chunk that says little leaves its room in the budget to the others.
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         texts = [entry.chunk.text for entry in context.chunks]
         if not texts:
@@ -410,18 +464,22 @@ class Extractive(Checked):
         else:
             notes.append("no sentence shares a word with the question: the first ones were kept")
             candidates = all_sentences
-        fitting = self._fitting(texts, candidates)
+        fitting = self._fitting_sentences(texts, candidates)
         chunks: list[RankedChunk] = []
         for place, entry in enumerate(context.chunks):
             if place in fitting:
-                stretches = _joined(sorted(fitting[place]), entry.chunk.text)
+                stretches = _stretches_of_sentences(sorted(fitting[place]), entry.chunk.text)
                 chunks.append(sliced(entry, stretches, by=self.name))
         return OperatorOutput(chunks=tuple(chunks), notes=tuple(notes))
 
-    def _fitting(
+    def _fitting_sentences(
         self, texts: Sequence[str], sentences: Iterable[_Sentence]
     ) -> dict[int, list[Span]]:
-        """The sentences that fit the budget, by the place of their text."""
+        """The sentences that fit the budget of tokens, by the place of their text.
+
+        Args:
+            sentences: the most relevant first.
+        """
         used = 0
         fitting: dict[int, list[Span]] = {}
         for place, span in sentences:
@@ -437,10 +495,10 @@ class Extractive(Checked):
         return fitting
 
 
-def _joined(spans: Sequence[Span], text: str) -> list[Span]:
-    """Sentences as stretches: those with only white space between them are one.
+def _stretches_of_sentences(spans: Sequence[Span], text: str) -> list[Span]:
+    """Sentences of a text as stretches: those with only white space between them are one.
 
-    So neighbours keep what stands between them, such as a paragraph's end.
+    So neighbours keep what is between them, such as a paragraph's end.
     """
     stretches: list[Span] = []
     for span in spans:

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Literal, cast
 from xml.sax.saxutils import escape
 
@@ -38,6 +39,7 @@ class Chat(Checked):
         """Writes the turns in the order of the chunks: the text that generation gets as context.
 
         The chunks stay as they are, for metrics and pages.
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         turns: list[tuple[str, str]] = []
         for entry in context.chunks:
@@ -71,7 +73,11 @@ class LongContext:
     name = "format.long_context"
 
     def apply(self, context: OperatorInput) -> Sequence[RankedChunk]:
-        """Every other chunk from the first on, then those between them from behind."""
+        """Puts every other chunk first, in order, and those between them behind, in reverse.
+
+        So the best chunks are at both ends, which language models use best.
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
+        """
         first_and_every_second = context.chunks[::2]
         between = context.chunks[1::2]
         return (*first_and_every_second, *reversed(between))
@@ -118,7 +124,11 @@ class JsonFormat(Checked):
     """Spaces a level; all in one line when not given."""
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """Writes the objects into the text for generation; the chunks stay as they are."""
+        """Writes a JSON array with an object for each chunk as the text for generation.
+
+        The chunks stay as they are.
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
+        """
         objects: list[dict[str, object]] = []
         for entry in context.chunks:
             values: dict[str, object] = {}
@@ -128,14 +138,17 @@ class JsonFormat(Checked):
                 value = getattr(holder, field)
                 if field == "metadata":
                     value = readable_metadata(value)
-                values[field] = _plain(value)
+                values[field] = _json_value(value)
             objects.append(values)
         text = json.dumps(objects, ensure_ascii=False, indent=self.indent, allow_nan=False)
         return OperatorOutput(chunks=context.chunks, history_text=text)
 
 
-def _plain(value: object) -> object:
-    """The value as JSON knows it: metadata may hold anything that a user's program put there."""
+def _json_value(value: object) -> object:
+    """The value as JSON can hold it: metadata may have anything that a user's program put there.
+
+    NaN and infinities become null, and other kinds of value a text.
+    """
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
@@ -143,10 +156,10 @@ def _plain(value: object) -> object:
     if isinstance(value, dict):
         plain: dict[str, object] = {}
         for key, item in cast("dict[Any, Any]", value).items():
-            plain[str(key)] = _plain(item)
+            plain[str(key)] = _json_value(item)
         return plain
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in cast("list[Any]", value)]
+        return [_json_value(item) for item in cast("list[Any]", value)]
     return str(value)
 
 
@@ -177,15 +190,23 @@ class Template:
     """Text behind the last chunk."""
 
     def __post_init__(self) -> None:
-        """Refuses placeholders that no chunk can fill, before any question is asked."""
+        """Refuses placeholders that no chunk can fill, before any question is asked.
+
+        A misspelled name would else be an empty text in every prompt.
+        """
         refuse(
-            _problem("template", self.template, (*_CHUNK_NAMES, "question"), metadata=True),
-            _problem("header", self.header, ("question",)),
-            _problem("footer", self.footer, ("question",)),
+            _problem_of_template(
+                "template", self.template, (*_CHUNK_NAMES, "question"), metadata=True
+            ),
+            _problem_of_template("header", self.header, ("question",)),
+            _problem_of_template("footer", self.footer, ("question",)),
         )
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """Fills the template for each chunk; header and footer know the question alone."""
+        """Writes each chunk by the template; header and footer know the question alone.
+
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
+        """
         shared: dict[str, object] = {"question": context.query.text}
         blocks: list[str] = []
         for entry in context.chunks:
@@ -199,37 +220,49 @@ class Template:
             values["document_id"] = chunk.document_id
             values["rank"] = entry.rank
             values["score"] = _score_text(entry)
-            blocks.append(_filled(self.template, values))
-        header = _filled(self.header, shared)
-        footer = _filled(self.footer, shared)
+            blocks.append(_filled_template(self.template, values))
+        header = _filled_template(self.header, shared)
+        footer = _filled_template(self.footer, shared)
         text = f"{header}{self.separator.join(blocks)}{footer}"
         return OperatorOutput(chunks=context.chunks, history_text=text)
 
 
 def _score_text(entry: RankedChunk) -> str | None:
-    """A chunk's score with four digits; None where nothing scored it."""
+    """A chunk's score with four digits, for a prompt; None where nothing scored the chunk.
+
+    More digits would look like a precision that rerankers do not have.
+    """
     if entry.score is None:
         return None
     return f"{entry.score:.4g}"
 
 
-def _filled(template: str, values: Mapping[str, object]) -> str:
-    """Filled in one pass: braces within a value stay as they are."""
+def _filled_template(template: str, values: Mapping[str, object]) -> str:
+    """A template with the values of its placeholders.
 
-    def text_of(match: re.Match[str]) -> str:
-        """The text in the place of a placeholder; empty where its value is not known."""
-        name = match[1]
-        if name is None:  # a doubled brace, which stands for one
-            return match[0][0]
-        value = values.get(name)
-        if value is None:
-            return ""
-        return str(value)
-
-    return _PLACEHOLDER.sub(text_of, template)
+    It is filled in one pass: braces within a value stay as they are.
+    """
+    return _PLACEHOLDER.sub(partial(_text_of_placeholder, values), template)
 
 
-def _problem(
+def _text_of_placeholder(values: Mapping[str, object], match: re.Match[str]) -> str:
+    """The text in the place of one placeholder of a template, such as ``{rank}``.
+
+    It is empty where the value is not known. A doubled brace becomes one.
+
+    Args:
+        values: by the names that may be in braces.
+    """
+    name = match[1]
+    if name is None:  # a doubled brace
+        return match[0][0]
+    value = values.get(name)
+    if value is None:
+        return ""
+    return str(value)
+
+
+def _problem_of_template(
     field: str, template: str, names: tuple[str, ...], *, metadata: bool = False
 ) -> str | None:
     """What is wrong with the braces of a template; None where it can be filled.
@@ -284,7 +317,10 @@ class Xml:
     """Metadata keys that become attributes."""
 
     def __post_init__(self) -> None:
-        """Refuses names that XML does not allow, and an attribute that is named twice."""
+        """Refuses names that XML does not allow, and an attribute that is named twice.
+
+        No reader could else parse the text that generation is given.
+        """
         problems = [_name_problem("root", self.root), _name_problem("element", self.element)]
         for field in self.fields:
             problems.append(_name_problem("fields", field))
@@ -294,7 +330,10 @@ class Xml:
         refuse(*problems)
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """Writes an element a chunk; values that are not known have no attribute."""
+        """Writes an element for each chunk; values that are not known have no attribute.
+
+        Another result needs a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
+        """
         lines: list[str] = []
         for entry in context.chunks:
             chunk = entry.chunk
@@ -318,13 +357,23 @@ class Xml:
 
 
 def _escaped(text: str, escapes: dict[str, str]) -> str:
-    """The text as XML: with ``&``, ``<``, ``>`` and what else is to be escaped as references."""
+    """A text as XML holds it: with ``&``, ``<``, ``>`` and some further characters as references.
+
+    Characters that XML cannot hold become U+FFFD.
+
+    Args:
+        escapes: the further characters, with their references.
+    """
     writable = _IMPOSSIBLE.sub("\ufffd", text)
     return escape(writable, escapes)
 
 
 def _name_problem(field: str, name: str) -> str | None:
-    """What is wrong with the name of an element or attribute; None where XML allows it."""
+    """What is wrong with the name of an element or attribute; None where XML allows it.
+
+    Args:
+        field: the setting that holds the name.
+    """
     if _NAME.fullmatch(name):
         return None
     return f"{field} holds '{name}', which is not a name in XML: letters, digits, '_', '-' and '.'"

@@ -41,7 +41,10 @@ class RankedChunk(Record):
 
 
 def as_query(query: Query | str) -> Query:
-    """A question as post-retrieval sees it."""
+    """A question as operators see it: a bare text has no embedding and no time.
+
+    Callers may give either.
+    """
     if isinstance(query, str):
         return Query(text=query)
     return query
@@ -50,7 +53,8 @@ def as_query(query: Query | str) -> Query:
 def ranked(chunks: Sequence[Chunk | RankedChunk]) -> list[RankedChunk]:
     """Retrieval's chunks as they enter post-retrieval: in the order given, ranks from 1.
 
-    Chunks that have entered it already stay as they are.
+    Each keeps its score and place from retrieval, so that a report can show how it moved. Chunks
+    that have entered already stay as they are.
     """
     entries: list[RankedChunk] = []
     for rank, chunk in enumerate(chunks, start=1):
@@ -95,11 +99,14 @@ class Operator(Protocol):
 
     @property
     def name(self) -> str:
-        """How results and settings name it, such as ``filter.top_k``."""
+        """The operator's name in results and settings, such as ``filter.top_k``.
+
+        Stored steps have it, so another name parts a run from earlier ones in reports.
+        """
         ...
 
     def apply(self, context: OperatorInput) -> OperatorOutput | Sequence[RankedChunk]:
-        """Does the step.
+        """Does the operator's step between retrieval and generation.
 
         What it returns is the chunks that are left, in their new order: a sequence, or an
         `OperatorOutput` where there is more to say.
@@ -112,7 +119,10 @@ class Operator(Protocol):
 
 
 def in_order(chunks: Iterable[RankedChunk]) -> tuple[RankedChunk, ...]:
-    """The chunks with ranks from 1 in the order given."""
+    """The chunks in their order with new ranks from 1, after some were dropped, added or moved.
+
+    A chunk whose rank is right already stays the same object.
+    """
     entries: list[RankedChunk] = []
     for rank, entry in enumerate(chunks, start=1):
         if entry.rank != rank:
@@ -131,7 +141,10 @@ class ChunkSearch(Protocol):
     """Finds chunks by a query."""
 
     def search(self, query: str, top_k: int) -> Sequence[Found]:
-        """Finds the best chunks for a query, best first, at most ``top_k``."""
+        """Finds the best chunks for a query, best first, at most ``top_k``.
+
+        A user's service has this method, by which operators bring in more chunks.
+        """
         ...
 
 
@@ -140,5 +153,8 @@ class ChunkNeighbours(Protocol):
     """Finds chunks by a chunk."""
 
     def neighbours(self, chunk_id: str, top_k: int) -> Sequence[Found]:
-        """Finds chunks that are linked with a chunk, or stand beside it."""
+        """Finds chunks that are linked with a chunk, or come before or behind it in its document.
+
+        A user's service has this method, by which operators widen a chunk or follow links.
+        """
         ...

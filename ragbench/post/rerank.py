@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 from ragbench.core.calling import with_deadline
@@ -39,13 +40,13 @@ class Reranker(Protocol):
 
     @property
     def name(self) -> str:
-        """How results, notes and errors name it."""
+        """The reranker's name in results, notes and errors, such as ``cross_encoder``."""
         ...
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> Sequence[float]:
-        """Gives a finite number for each chunk, in their order; higher is better.
+        """The reranker's score of each chunk for the query, in the order of the chunks.
 
-        It is not asked where there is no chunk.
+        Scores are finite, and higher is better. It is not asked where there is no chunk.
         """
         ...
 
@@ -61,16 +62,22 @@ class NotedScores(tuple[float, ...]):
     """Sentences for the user; they end up on the result of the reranking."""
 
     def __new__(cls, values: Iterable[float], notes: Iterable[str] = ()) -> NotedScores:
-        """Makes the tuple and hangs the notes on it: a tuple is filled before ``__init__``."""
+        """Makes the tuple of a reranker's scores and hangs the notes on it.
+
+        Here and not in ``__init__``, since a tuple is filled before that.
+        """
         scores = super().__new__(cls, values)
         scores.notes = tuple(notes)
         return scores
 
 
 def shown_texts(chunks: Sequence[Chunk], limit: int | None) -> tuple[list[str], tuple[str, ...]]:
-    """The first characters of each text, and a note where that cut some.
+    """The first characters of each chunk's text, and a note where that cut some.
 
     What a reranker shows to a model is limited by price and by what the model takes.
+
+    Args:
+        limit: characters of a text; None for all of it.
     """
     texts = [chunk.text for chunk in chunks]
     if limit is None:
@@ -84,9 +91,12 @@ def shown_texts(chunks: Sequence[Chunk], limit: int | None) -> tuple[list[str], 
 
 
 def checked_scores(reranker: Reranker, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-    """Asks a reranker for scores and makes sure that there is one finite number a chunk.
+    """A reranker's scores of the chunks, checked to be one finite number for each.
 
-    It may be a user's: a wrong number of scores would move some to other chunks, unseen.
+    The reranker may be a user's: a wrong number of scores would move some to other chunks, unseen.
+
+    Raises:
+        InterfaceError: there are too few or too many, or one is not finite.
     """
     scores = reranker.score(query, chunks)
     values = tuple(float(score) for score in scores)
@@ -157,7 +167,10 @@ def rerank(
 
 
 def with_members(reranker: Reranker) -> Iterator[Reranker]:
-    """A reranker and, of one that fuses others' scores, those within it."""
+    """A reranker and, of one that fuses the scores of others, those within it.
+
+    What one of them needs, such as a model or the time, the whole needs.
+    """
     yield reranker
     for member in getattr(reranker, "rerankers", None) or ():
         yield from with_members(member)
@@ -178,11 +191,17 @@ class Rerank(Checked):
 
     @property
     def name(self) -> str:
-        """Names the reranker too: a stage may have several of these steps."""
+        """The operator's name, with its reranker's: a stage may rerank several times.
+
+        Reports show one row for each step under this name.
+        """
         return f"rerank.{self.reranker.name}"
 
     def apply(self, context: OperatorInput) -> OperatorOutput:
-        """Reranks; a failure that left the old order goes on, so that the stage can record it."""
+        """Reranks the chunks; a failure that left the old order is recorded with the step.
+
+        Other results need a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
+        """
         result = self.reranked(context.query, context.chunks)
         failures: tuple[Failure, ...] = ()
         if result.failure is not None:
@@ -190,7 +209,11 @@ class Rerank(Checked):
         return OperatorOutput(chunks=result.chunks, notes=result.notes, failures=failures)
 
     def reranked(self, query: Query, entries: Sequence[RankedChunk]) -> Reranked:
-        """The entries in the order of the reranker's scores; see `ragbench.post.rerank.rerank`."""
+        """The chunks in the order of the reranker's scores; see `ragbench.post.rerank.rerank`.
+
+        Equal scores keep the present order. After a failure that is kept, all do, and the failure
+        is on the result.
+        """
         if not entries:
             return Reranked(chunks=())
         chunks: list[Chunk] = []
@@ -223,16 +246,26 @@ class Rerank(Checked):
         return Reranked(chunks=tuple(reordered), failure=failure, notes=notes)
 
     def _scores(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        """What the reranker gives within the time allowed, which is for the whole list."""
+        """The reranker's scores of the chunks, within the timeout, which is for the whole list.
+
+        Raises:
+            StageTimeoutError: the time is over.
+        """
         if self.timeout is None:
             return checked_scores(self.reranker, query, chunks)
-
-        def scores_of(queries: Sequence[Query]) -> Sequence[NotedScores]:
-            """The scores as a call that takes several inputs at once: a deadline wants that."""
-            return [checked_scores(self.reranker, query, chunks) for query in queries]
-
-        scores_in_time = with_deadline(scores_of, self.timeout)
+        scores_of_each = partial(_scores_of_each, self.reranker, chunks)
+        scores_in_time = with_deadline(scores_of_each, self.timeout)
         return scores_in_time([query])[0]
+
+
+def _scores_of_each(
+    reranker: Reranker, chunks: Sequence[Chunk], queries: Sequence[Query]
+) -> Sequence[NotedScores]:
+    """A reranker's scores of the same chunks for each query.
+
+    `with_deadline` limits calls of this form, with a list of inputs; there is one query in it.
+    """
+    return [checked_scores(reranker, query, chunks) for query in queries]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -249,18 +282,26 @@ class StoredReranker:
     """Digest of all that its scores depend on besides query and chunk."""
 
     def __post_init__(self) -> None:
-        """Digests the settings once, not for every query."""
+        """Digests the reranker's settings once, and not for every query.
+
+        Scores are stored under this digest: with other settings they are asked for anew.
+        """
         object.__setattr__(self, "model", fingerprint(described(self.reranker)))
 
     @property
     def name(self) -> str:
-        """The reranker's own: results are the same wherever the scores came from."""
+        """The reranker's own name: results are the same wherever the scores came from.
+
+        A store must not show in notes or reports.
+        """
         return self.reranker.name
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        """Asks for the scores that the store lacks, and keeps them.
+        """The reranker's scores, of which only those that the store lacks are asked for.
 
-        Notes on a list are kept beside its scores: a run that asks nothing says them again.
+        The keys are digests of texts, as the store's file has them: another form of key makes
+        stored scores useless. Notes on a list are kept beside its scores: a run that asks nothing
+        repeats them.
         """
         texts = [chunk.text for chunk in chunks]
         question = digest(query.text)
@@ -291,10 +332,10 @@ class StoredReranker:
 
 
 def stored(reranker: Reranker, store: ScoreStore) -> Reranker:
-    """A reranker with a store before it, and before those within it, where it is slow or paid.
+    """A reranker with a store of scores before it, where it is slow or paid (``asks_elsewhere``).
 
-    That is what ``asks_elsewhere`` says. All others are as they were: computing their scores costs
-    less than looking them up.
+    The store is put before those within it, too. All others are as they were: computing their
+    scores costs less than looking them up.
     """
     if getattr(reranker, "asks_elsewhere", False):
         return StoredReranker(reranker=reranker, store=store)

@@ -25,9 +25,9 @@ STAGE_SETTINGS: dict[str, Any] = {
 
 
 def post_retrieval_schema() -> dict[str, Any]:
-    """The schema (draft 2020-12) of a stage, or of the variants of ``ragbench ablate``.
+    """The JSON schema (draft 2020-12) of a stage's file, or of the variants of ``ragbench ablate``.
 
-    What other packages register is in it.
+    Editors complete and check the file by it. What other packages register is in it.
     """
     resources = {
         "service": {"type": "string", "description": "A service of yours, as file.py:attribute."},
@@ -39,21 +39,25 @@ def post_retrieval_schema() -> dict[str, Any]:
         "items": {"anyOf": operator_schemas()},
     }
     stage = {"operators": {"$ref": "#/$defs/operators"}, **STAGE_SETTINGS}
-    variant = _mapping({"name": {"type": "string"}, **stage}, required=["name"])
+    variant = _schema_of_mapping({"name": {"type": "string"}, **stage}, required=["name"])
     variants = {"type": "array", "items": variant, "description": "Stages to compare."}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "ragbench post-retrieval",
         "anyOf": [
-            _mapping({**stage, **resources}, required=["operators"]),
-            _mapping({"variants": variants, **resources}, required=["variants"]),
+            _schema_of_mapping({**stage, **resources}, required=["operators"]),
+            _schema_of_mapping({"variants": variants, **resources}, required=["variants"]),
         ],
         "$defs": {"operators": operators},
     }
 
 
-def _mapping(properties: dict[str, Any], *, required: list[str]) -> dict[str, Any]:
-    """The schema of a mapping with these keys and no others."""
+def _schema_of_mapping(properties: dict[str, Any], *, required: list[str]) -> dict[str, Any]:
+    """The JSON schema of a mapping with these keys and no others.
+
+    Args:
+        required: the keys that must be there.
+    """
     return {
         "type": "object",
         "additionalProperties": False,
@@ -63,7 +67,7 @@ def _mapping(properties: dict[str, Any], *, required: list[str]) -> dict[str, An
 
 
 def operator_schemas() -> list[dict[str, Any]]:
-    """One schema for each operator that is registered, and for those of the user's own.
+    """One JSON schema for each operator that is registered, and for those of the user's own.
 
     A name with a dot is written in a file as two fields: ``filter.top_k`` is ``action: filter``,
     ``type: top_k``.
@@ -95,7 +99,10 @@ def operator_schemas() -> list[dict[str, Any]]:
 
 
 def with_names(schema: dict[str, Any], names: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a mapping that must hold these names besides its settings."""
+    """The JSON schema of a mapping that must hold these names besides its settings.
+
+    A name is a field with a fixed value, such as ``action: filter``, by which a file chooses.
+    """
     properties = {**names, **schema.get("properties", {})}
     required = [*names, *schema.get("required", [])]
     return {**schema, "properties": properties, "required": required}

@@ -54,7 +54,10 @@ class PostRetrieved(Record):
 
     @property
     def failures(self) -> tuple[Failure, ...]:
-        """Everything that went wrong and was made up for."""
+        """The failures of all operators that were made up for, so that the chunks went on.
+
+        A report counts them: with many, the numbers are not those of the operators.
+        """
         failures: list[Failure] = []
         for step in self.steps:
             failures += step.failures
@@ -62,7 +65,10 @@ class PostRetrieved(Record):
 
     @property
     def texts(self) -> list[str]:
-        """What generation is given: the formatted text alone, or the chunks' texts."""
+        """The texts that generation is given: the formatted one alone, or those of the chunks.
+
+        A formatted text is one text, in which the chunks are no longer apart.
+        """
         if self.formatted:
             return [self.history_text]
         return [entry.chunk.text for entry in self.chunks]
@@ -100,7 +106,10 @@ class PostRetrieval(Checked):
 
     @property
     def reads_now(self) -> bool:
-        """Whether an operator, or a reranker within one, says that it reads the time."""
+        """Whether an operator of the stage, or a reranker within one, reads the time.
+
+        Then a run sets its date, from which ages are counted.
+        """
         steps = (*self.operators, *rerankers_of(self))
         return any(getattr(step, "reads_now", False) for step in steps)
 
@@ -108,8 +117,9 @@ class PostRetrieval(Checked):
     def bears_calls(self) -> bool:
         """Whether several questions may be on their way through the operators at once.
 
-        So it is where one waits for a language model and each of the others only computes: code of
-        the user's, a service and a model on this machine may not be made for several threads.
+        So it is where one of them waits for a language model and each of the others only computes:
+        code of the user's, a service and a model on this machine may not be made for several
+        threads.
         """
         is_waited_for = False
         for step in (*self.operators, *rerankers_of(self)):
@@ -120,7 +130,11 @@ class PostRetrieval(Checked):
         return is_waited_for
 
     def dated(self, now: datetime) -> PostRetrieval:
-        """The same with a time that ages are counted from, where that matters and none is set."""
+        """The stage with a time that ages are counted from, if an operator reads one.
+
+        A time that is set already stays. Without one, the same run on another day would give other
+        ages.
+        """
         if self.now is None and self.reads_now:
             return replace(self, now=now)
         return self
@@ -145,7 +159,7 @@ class PostRetrieval(Checked):
         steps: list[Step] = []
         for operator in self.operators:
             output = self._applied(operator, state)
-            steps.append(_step(operator.name, state.chunks, output))
+            steps.append(_step_of_operator(operator.name, state.chunks, output))
             state = replace(state, chunks=output.chunks)
             if output.history_text is not None:
                 state = replace(state, history_text=output.history_text)
@@ -196,7 +210,11 @@ class PostRetrieval(Checked):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """All that the stage's results depend on besides its input, as plain values."""
+        """All that the stage's results depend on besides its input, as plain values.
+
+        A stored result is used again only for the same values, so they are part of what a run
+        stores.
+        """
         identity: dict[str, Any] = {
             "version": POST_RETRIEVAL_VERSION,
             "on_error": self.on_error,
@@ -207,7 +225,10 @@ class PostRetrieval(Checked):
         return identity
 
     def _applied(self, operator: Operator, state: OperatorInput) -> OperatorOutput:
-        """What an operator makes of the chunks; after a failure that is kept, they stay."""
+        """The output of one operator for the chunks; after a failure that is kept, these stay.
+
+        An error that would fail every question is raised.
+        """
         try:
             returned = operator.apply(state)
             output = _checked_output(operator, returned)
@@ -224,13 +245,23 @@ class PostRetrieval(Checked):
 
 
 def _only_computes(step: object) -> bool:
-    """Whether an operator or a reranker is one of ours that asks neither a service nor a model."""
+    """Whether an operator or a reranker is one of ours that asks neither a service nor a model.
+
+    Such a step may run in several threads.
+    """
     is_ours = type(step).__module__.startswith("ragbench.")
     return is_ours and not hasattr(step, "service") and not getattr(step, "asks_elsewhere", False)
 
 
 def _checked_output(operator: Operator, returned: object) -> OperatorOutput:
-    """What `apply` of an operator, which may be a user's, returned; with ranks set anew."""
+    """The output of an operator, which may be a user's, with ranks set anew.
+
+    Args:
+        returned: what its `apply` returned.
+
+    Raises:
+        InterfaceError: it is no sequence of entries and no output.
+    """
     if isinstance(returned, OperatorOutput):
         output = returned
         chunks: object = output.chunks
@@ -248,7 +279,10 @@ def _checked_output(operator: Operator, returned: object) -> OperatorOutput:
 
 
 def rerankers_of(stage: PostRetrieval) -> list[Reranker]:
-    """The rerankers of a stage, those within others too."""
+    """The rerankers of a stage's operators, those within other rerankers included.
+
+    What the stage needs, such as a model or the time, is asked of each of them.
+    """
     rerankers: list[Reranker] = []
     for operator in stage.operators:
         reranker = getattr(operator, "reranker", None)
@@ -258,7 +292,10 @@ def rerankers_of(stage: PostRetrieval) -> list[Reranker]:
 
 
 def with_stored_scores(stage: PostRetrieval, store: ScoreStore) -> PostRetrieval:
-    """The stage with a store before each reranker that is slow or paid."""
+    """The stage with a store of scores before each reranker that is slow or paid.
+
+    So variants that rerank the same chunks pay once.
+    """
     operators: list[Operator] = []
     for operator in stage.operators:
         if isinstance(operator, Rerank):
@@ -267,8 +304,14 @@ def with_stored_scores(stage: PostRetrieval, store: ScoreStore) -> PostRetrieval
     return replace(stage, operators=tuple(operators))
 
 
-def _step(operator: str, before: Sequence[RankedChunk], output: OperatorOutput) -> Step:
-    """The record of what one operator did to the chunks before it."""
+def _step_of_operator(operator: str, before: Sequence[RankedChunk], output: OperatorOutput) -> Step:
+    """The record of what one operator did to the chunks before it.
+
+    Reports make of such records the way of each chunk to generation.
+
+    Args:
+        before: the chunks before the operator.
+    """
     texts_before: dict[str, set[str]] = {}  # a list may hold an id twice
     for entry in before:
         texts_before.setdefault(entry.chunk.id, set()).add(entry.chunk.text)
@@ -277,7 +320,7 @@ def _step(operator: str, before: Sequence[RankedChunk], output: OperatorOutput) 
     for entry in output.chunks:
         chunk = entry.chunk
         if chunk.id not in texts_before:
-            made.append((chunk.id, _origins(chunk)))
+            made.append((chunk.id, _ids_of_origins(chunk)))
         elif chunk.text not in texts_before[chunk.id]:
             rewrote.append((chunk.id, chunk.text))
     scores_before = [(entry.chunk.id, entry.score) for entry in before]
@@ -295,7 +338,10 @@ def _step(operator: str, before: Sequence[RankedChunk], output: OperatorOutput) 
 
 
 def _step_item(step: Step) -> dict[str, Any]:
-    """What an operator did, as an item of `PostRetrieval.execute`."""
+    """An operator's step as an item of the result of `PostRetrieval.execute`.
+
+    Users' programs read these keys.
+    """
     return {
         "operator": step.operator,
         "acted": step.acted,
@@ -305,10 +351,11 @@ def _step_item(step: Step) -> dict[str, Any]:
 
 
 def _warn_of(step: Step) -> None:
-    """Warns the caller of `PostRetrieval.execute` of what failed, or did nothing for a reason.
+    """Warns the caller of `PostRetrieval.execute` of a step that failed, or did nothing.
 
-    The chunks look the same as without the operator: whoever does not read the steps would not see
-    that it had no part in them.
+    A step that changed nothing is only warned of if it notes why. The chunks look the same as
+    without the operator: a caller who does not read the steps would not see that it had no part in
+    them.
     """
     problems = [f"{failure.type}: {failure.message}" for failure in step.failures]
     if problems:
@@ -321,8 +368,11 @@ def _warn_of(step: Step) -> None:
     warn(f"{step.operator} {outcome}: {'; '.join(problems)}", level=3)
 
 
-def _origins(chunk: Chunk) -> tuple[str, ...]:
-    """Ids of the chunks that a chunk was made of, as `ragbench.post.chunks` notes them."""
+def _ids_of_origins(chunk: Chunk) -> tuple[str, ...]:
+    """Ids of the chunks that a chunk was made of, as `ragbench.post.chunks` notes them.
+
+    Empty for a chunk that was retrieved, or came from a service.
+    """
     changes = as_list(chunk.metadata.get(DERIVED))
     if not changes:
         return ()
@@ -334,7 +384,10 @@ def _origins(chunk: Chunk) -> tuple[str, ...]:
 def post_retrieved(
     stage: PostRetrieval, query: str, result: RetrievalResult[Any]
 ) -> RetrievalResult[Any]:
-    """What a retrieval becomes by a stage; its metadata holds what each operator did."""
+    """A retrieval as the stage leaves it; its metadata hold what each operator did.
+
+    Journals store it in this form, and `ragbench.core.biography` reads it.
+    """
     result_metadata: Mapping[str, Any] = as_object(result.metadata)
     embedding = result_metadata.get("query_embedding")
     question = Query(text=query, embedding=embedding)
@@ -353,20 +406,23 @@ def post_retrieved(
         context_ids=ids,
         scores=scores if are_scored else None,
         context_metadata=metadata if any(metadata) else None,
-        metadata={POST_RETRIEVE: _steps_object(outcome, result)},
+        metadata={POST_RETRIEVE: _stored_steps(outcome, result)},
     )
 
 
-def _steps_object(outcome: PostRetrieved, retrieved: RetrievalResult[Any]) -> dict[str, Any]:
-    """What the operators did, as it is stored beside the chunks, without what these say already.
+def _stored_steps(outcome: PostRetrieved, retrieved: RetrievalResult[Any]) -> dict[str, Any]:
+    """The operators' steps as they are stored beside the chunks, without what these hold already.
 
-    An operator that left all chunks as they were has none of its own.
+    `ragbench.core.biography.steps_of` reads this form: a change makes stored runs unreadable.
+
+    Args:
+        retrieved: the retrieval that the operators began with.
     """
     final_texts = {entry.chunk.id: entry.chunk.text for entry in outcome.chunks}
     texts = {chunk.id: chunk.text for chunk in retrieved.to_chunks()}
     steps: list[dict[str, Any]] = []
     for step in outcome.steps:
-        steps.append(_step_object(step, texts, final_texts))
+        steps.append(_stored_step(step, texts, final_texts))
         # What the next step is given.
         for id, text in step.rewrote:
             if text is not None:
@@ -378,10 +434,12 @@ def _steps_object(outcome: PostRetrieved, retrieved: RetrievalResult[Any]) -> di
     return record
 
 
-def _step_object(
+def _stored_step(
     step: Step, texts: Mapping[str, str], final_texts: Mapping[str, str]
 ) -> dict[str, Any]:
-    """What one operator did, as it is stored.
+    """One operator's step as it is stored, without what the other steps or the chunks hold.
+
+    `ragbench.core.biography.steps_of` reads this form: a change makes stored runs unreadable.
 
     Args:
         texts: of the chunks before it, by id.

@@ -15,6 +15,7 @@ from ragbench.rag.forms import (
     FAMILIES,
     FORMS,
     RETRIEVAL,
+    MethodForm,
     accepts_second_argument,
     keyword_for_contexts,
     keyword_for_top_k,
@@ -96,12 +97,12 @@ def as_rag(
     if obj is None:
         if retrieve is None and top_k is not None:
             raise InterfaceError("top_k is for retrieval, and only generate= is given")
-        rag = _of_two(retrieve, generate, top_k)
+        rag = _rag_of_two(retrieve, generate, top_k)
     else:
         if isinstance(obj, str):
-            obj = _endpoint(obj, options)
+            obj = _rag_of_url(obj, options)
         elif inspect.isclass(obj):
-            obj = _instance(obj)
+            obj = _instance_of_class(obj)
         if isinstance(obj, RAGBase):
             if top_k is not None:
                 raise InterfaceError(
@@ -109,25 +110,31 @@ def as_rag(
                     "into its configuration"
                 )
             return cast("AnyRAG", obj)
-        rag = compose(name_of(obj), [_parts(obj)], top_k)
+        rag = compose(name_of(obj), [_parts_of_object(obj)], top_k)
     rebuild = partial(as_rag, obj, retrieve=retrieve, generate=generate, top_k=top_k)
     cast("Any", rag).rebuild = rebuild
     return rag
 
 
-def _of_two(retrieve: object, generate: object, top_k: int | None) -> AnyRAG:
-    """A RAG that retrieves by one thing and generates by another; one of them may be None."""
+def _rag_of_two(retrieve: object, generate: object, top_k: int | None) -> AnyRAG:
+    """A RAG that retrieves by one object and generates by another; one of the two may be None.
+
+    Its name joins the names of both.
+    """
     names: list[str] = []
     parts: list[Parts] = []
     for family, source in (("retrieval", retrieve), ("generation", generate)):
         if source is not None:
-            parts.append(_family_parts(source, family))
+            parts.append(_parts_of_family(source, family))
             names.append(name_of(source))
     return compose("+".join(names), parts, top_k)
 
 
 def _options_of_url(obj: object, **options: object) -> dict[str, object]:
-    """The options that have a value: only a URL takes them."""
+    """The options of `as_rag` that have a value; refuses them for anything but a URL.
+
+    An object or a function has no requests that they could shape.
+    """
     present = {name: value for name, value in options.items() if value is not None}
     if present and not isinstance(obj, str):
         names = ", ".join(present)
@@ -135,8 +142,12 @@ def _options_of_url(obj: object, **options: object) -> dict[str, object]:
     return present
 
 
-def _endpoint(url: str, options: Mapping[str, Any]) -> object:
-    """A RAG behind a URL, with the mapping of a service that is asked in its own way."""
+def _rag_of_url(url: str, options: Mapping[str, Any]) -> object:
+    """The RAG behind a URL; with options that map its requests, that of a foreign service.
+
+    Raises:
+        InterfaceError: the text is no URL, as of a RAG's name, which another function loads.
+    """
     from ragbench.rag.service_mapping import read_service
 
     if read_service(url) is None:
@@ -148,8 +159,11 @@ def _endpoint(url: str, options: Mapping[str, Any]) -> object:
     return load_attribute("ragbench.rag.load:http_rag")(url, **options)
 
 
-def _instance(cls: type) -> object:
-    """An instance of a class, which must take no arguments."""
+def _instance_of_class(cls: type) -> object:
+    """An instance of a user's class; refuses a class that cannot be built without arguments.
+
+    Users may give `as_rag` their class as well as an object of it.
+    """
     try:
         inspect.signature(cls).bind()
     except TypeError as error:
@@ -161,8 +175,15 @@ def _instance(cls: type) -> object:
     return cls()
 
 
-def _family_parts(obj: object, family: str) -> Parts:
-    """What an object does of one family, for ``as_rag(retrieve=...)`` or ``generate=...``."""
+def _parts_of_family(obj: object, family: str) -> Parts:
+    """The methods by which an object retrieves, or those by which it generates.
+
+    They are for ``as_rag(retrieve=...)`` and ``as_rag(generate=...)``, which take the other half
+    from another object.
+
+    Args:
+        family: ``"retrieval"`` or ``"generation"``.
+    """
     source: object = obj
     if inspect.isclass(obj) or isinstance(obj, str):
         source = as_rag(cast("object", obj))
@@ -186,15 +207,18 @@ def _family_parts(obj: object, family: str) -> Parts:
                 return shape.slots[family](obj)
         # A function alone does not say what it does; the argument that it is given as does.
         if callable(obj) and not own_names and not shapes:
-            return _retriever(obj) if family == "retrieval" else _generator(obj)
-        parts = _parts(obj).only(family)
+            return _parts_of_retriever(obj) if family == "retrieval" else _parts_of_generator(obj)
+        parts = _parts_of_object(obj).only(family)
     if not parts.methods:
         raise InterfaceError(f"{name_of(obj)} does no {family}. {_inventory(obj)}")
     return parts
 
 
-def _parts(obj: object) -> Parts:
-    """The methods of an object that is one of the things that `as_rag` knows, and of one alone."""
+def _parts_of_object(obj: object) -> Parts:
+    """The methods of an object that is one of the things that `as_rag` knows, and of only one.
+
+    An object that looks like two things is refused: a guess would measure another system.
+    """
     shapes = shapes_of(obj)
     names = [shape.name for shape in shapes]
     own_names = interface_methods(obj)
@@ -202,7 +226,7 @@ def _parts(obj: object) -> Parts:
         # Whoever has both families wrote the interface; other methods are his own business.
         has_both_families = {FORMS[name].family for name in own_names} == set(FAMILIES)
         if has_both_families or not shapes:
-            return _of_interface(obj, own_names)
+            return _parts_of_interface(obj, own_names)
         if not any(shape.own_names for shape in shapes):
             names = ["the interface's methods", *names]
     if len(names) > 1:
@@ -213,7 +237,7 @@ def _parts(obj: object) -> Parts:
     if shapes:
         return shapes[0].parts(obj)
     if callable(obj):
-        return _of_function(obj)
+        return _parts_of_function(obj)
     raise InterfaceError(
         f"{name_of(obj)} cannot be evaluated as a RAG. Looked for: {'; '.join(_SHAPES)}. "
         f"{_inventory(obj)}. A method that answers can be given by itself (rag.ask)"
@@ -221,12 +245,18 @@ def _parts(obj: object) -> Parts:
 
 
 def interface_methods(obj: object) -> tuple[str, ...]:
-    """Names of the interface's methods that an object has, whatever its class."""
+    """Names of the interface's methods that an object has, whatever its class.
+
+    An object may have them without inheriting from the interface.
+    """
     return tuple(name for name in FORMS if callable(getattr(obj, name, None)))
 
 
 def _inventory(obj: object) -> str:
-    """What an object has instead of what was looked for, for the end of a message."""
+    """The public methods of an object, for the end of an error that looked for others in vain.
+
+    Users see there which method they may have meant.
+    """
     methods: list[str] = []
     for name in dir(obj):
         if name.startswith("_"):
@@ -240,19 +270,25 @@ def _inventory(obj: object) -> str:
 
 
 def name_of(function: object) -> str:
-    """How messages call a function; of an object, the name of its class."""
+    """The name of a function in messages; of an object, the name of its class.
+
+    Of ``functools.partial`` it is the name of the function within.
+    """
     inner = getattr(function, "func", function)  # functools.partial
     return str(getattr(inner, "__qualname__", type(function).__name__))
 
 
-def _of_function(function: Callable[..., Any]) -> Parts:
-    """A function that retrieves and answers in one call, or only answers."""
+def _parts_of_function(function: Callable[..., Any]) -> Parts:
+    """The methods that one function of the query gives: it retrieves and answers in one call.
+
+    A function that is annotated to return a string only answers.
+    """
     try:
         returned = inspect.signature(function).return_annotation
     except (TypeError, ValueError):
         returned = None
     if returned is str or returned == "str":  # it gives nothing but the answer
-        return _generator(function)
+        return _parts_of_generator(function)
     one_call = OneCall(
         function,
         function,
@@ -264,35 +300,55 @@ def _of_function(function: Callable[..., Any]) -> Parts:
     return one_call.parts()
 
 
-def _retriever(function: Callable[..., Any]) -> Parts:
-    """``function(query)`` or ``function(query, top_k=...)``; ``k``, ``limit`` and the like too."""
+def _parts_of_retriever(function: Callable[..., Any]) -> Parts:
+    """The retrieval method that a function of the query gives.
+
+    The function may take the number of contexts as ``top_k``, ``k``, ``limit`` or the like.
+    """
     where = name_of(function)
     name = "retrieve_with_metadata"
     ask = _with_top_k(function, keyword_for_top_k(function), where)
-    methods = {name: _method(name, function, where, ask)}
+    methods = {name: _interface_method(name, function, where, ask)}
     return Parts(source=function, methods=methods)
 
 
-def _generator(function: Callable[..., Any]) -> Parts:
-    """``function(query, contexts)``, or ``function(query)`` for one that finds its own contexts."""
-    takes_contexts = accepts_second_argument(function)
+def _parts_of_generator(function: Callable[..., Any]) -> Parts:
+    """The generation method that a function of the query gives, with or without the contexts.
 
-    def ask(query: str, contexts: list[str], **said: Any) -> Any:
-        """Asks the function, with the contexts where it takes them."""
-        if takes_contexts:
-            return function(query, contexts, **said)
-        return function(query, **said)
-
+    One without them finds its own.
+    """
+    ask = partial(_ask_generator, function, accepts_second_argument(function))
     name = "generate_with_metadata"
-    methods = {name: _method(name, function, name_of(function), ask)}
+    methods = {name: _interface_method(name, function, name_of(function), ask)}
     return Parts(source=function, methods=methods)
 
 
-def _of_interface(obj: object, names: tuple[str, ...]) -> Parts:
-    """The forms with metadata, made of those that the object has.
+def _ask_generator(
+    function: Callable[..., Any],
+    takes_contexts: bool,
+    /,
+    query: str,
+    contexts: list[str],
+    **said: Any,
+) -> Any:
+    """Asks a user's function for its answer, with the contexts where it takes them.
 
-    Forms with metadata win over plain ones. Plain ones may return whatever can be read as
-    documents or as an answer, not only strings.
+    Args:
+        said: the messages before the query, under the name by which the function takes them.
+    """
+    if takes_contexts:
+        return function(query, contexts, **said)
+    return function(query, **said)
+
+
+def _parts_of_interface(obj: object, names: tuple[str, ...]) -> Parts:
+    """The forms with metadata, made of those of the interface's methods that an object has.
+
+    Forms with metadata win over plain ones, which would lose the metadata. Plain ones may return
+    whatever can be read as documents or as an answer, not only strings.
+
+    Args:
+        names: of the interface's methods that the object has.
     """
     methods: dict[str, Callable[..., Any]] = {}
     for family in FAMILIES.values():
@@ -305,7 +361,7 @@ def _of_interface(obj: object, names: tuple[str, ...]) -> Parts:
             ask = function
             if family is RETRIEVAL:
                 ask = _with_top_k(function, top_k_of_function(function), where)
-            methods[target.name] = _method(target.name, function, where, ask)
+            methods[target.name] = _interface_method(target.name, function, where, ask)
     return Parts(source=obj, methods=methods)
 
 
@@ -313,46 +369,90 @@ def _with_top_k(function: Callable[..., Any], way: str | None, where: str) -> Ca
     """A function that takes ``top_k`` by that name, of one that takes it in a way of its own.
 
     Args:
-        way: how it takes the number; see `ragbench.rag.forms.pass_top_k`.
+        way: how the user's function takes the number; see `ragbench.rag.forms.pass_top_k`.
         where: its name in messages.
     """
-
-    def ask(query: Any, top_k: int | None = None, **said: Any) -> Any:
-        """Asks the function for so many contexts, or refuses where it takes no number."""
-        extra, options = pass_top_k(way, top_k, where)
-        return function(query, *extra, **options, **said)
-
-    return ask
+    return partial(_ask_retriever, function, way, where)
 
 
-def _method(
+def _ask_retriever(
+    function: Callable[..., Any],
+    way: str | None,
+    where: str,
+    /,
+    query: Any,
+    top_k: int | None = None,
+    **said: Any,
+) -> Any:
+    """Asks a user's function for ``top_k`` contexts, or refuses where it takes no number.
+
+    Args:
+        way: how the function takes the number; see `ragbench.rag.forms.pass_top_k`.
+        where: the function's name in messages.
+        query: the question; of a batch function, the list of questions.
+        said: the messages before the query, under the name by which the function takes them.
+    """
+    extra, options = pass_top_k(way, top_k, where)
+    return function(query, *extra, **options, **said)
+
+
+def _interface_method(
     name: str, function: Callable[..., Any], where: str, ask: Callable[..., Any]
 ) -> Callable[..., Any]:
     """One of the interface's methods, of a function whose values are read by their shape.
 
+    It is a coroutine function where the user's function is one.
+
     Args:
+        name: of the interface's method.
+        function: the user's function.
+        where: its name in messages.
         ask: calls the function with the method's arguments.
     """
     form = FORMS[name]
+    call = _call_and_read
+    if is_coroutine(function):
+        call = _await_and_read
+    return taking_history(partial(call, ask, form, where), history_keyword(function))
+
+
+def _call_and_read(
+    ask: Callable[..., Any], form: MethodForm, where: str, /, query: Any, *more: Any, **options: Any
+) -> Any:
+    """One of the interface's methods for a plain function: its value, read as a result.
+
+    Args:
+        ask: calls the function with the method's arguments.
+        query: the question; of a batch form, the list of questions.
+    """
+    size = len(query)  # counted first: a method may empty what it is given
+    value = ask(query, *more, **options)
+    return _read_by_form(value, form, size, where)
+
+
+async def _await_and_read(
+    ask: Callable[..., Any], form: MethodForm, where: str, /, query: Any, *more: Any, **options: Any
+) -> Any:
+    """One of the interface's methods for a coroutine function: its value, read as a result.
+
+    Args:
+        ask: calls the function with the method's arguments.
+        query: the question; of a batch form, the list of questions.
+    """
+    size = len(query)  # counted first: a method may empty what it is given
+    value = await ask(query, *more, **options)
+    return _read_by_form(value, form, size, where)
+
+
+def _read_by_form(value: object, form: MethodForm, size: int, where: str) -> Any:
+    """Reads by its shape what a user's function returned for one method of the interface.
+
+    Args:
+        form: the method: of a batch each value is read, and checked to be one per query.
+        size: the number of queries of a batch.
+        where: the function's name in messages.
+    """
     read = read_retrieval if form in RETRIEVAL else read_generation
-
-    def result(value: object, size: int) -> Any:
-        """Reads what the function returned: of a batch each value, checked to be one a query."""
-        if form.batch:
-            return [read(item, where) for item in to_batch(value, size, where)]
-        return read(value, where)
-
-    def call(query: Any, *more: Any, **options: Any) -> Any:
-        """The method for a plain function."""
-        size = len(query)  # counted first: a method may empty what it is given
-        value = ask(query, *more, **options)
-        return result(value, size)
-
-    async def acall(query: Any, *more: Any, **options: Any) -> Any:
-        """The method for a coroutine function."""
-        size = len(query)
-        value = await ask(query, *more, **options)
-        return result(value, size)
-
-    method = acall if is_coroutine(function) else call
-    return taking_history(method, history_keyword(function))
+    if form.batch:
+        return [read(item, where) for item in to_batch(value, size, where)]
+    return read(value, where)

@@ -13,9 +13,10 @@ _MOST_BAD_REQUESTS = 3
 
 
 def is_misunderstood(status: int | None) -> bool:
-    """Whether a failed response says that the service is asked, or read, in the wrong way.
+    """Whether a failed response shows that the service is asked, or read, in the wrong way.
 
-    A success is among them: its body has another form.
+    Then the whole run would fail alike, and is ended with advice. Among the statuses are those of
+    success: the body has another form.
     """
     if status is None:  # there was no response
         return False
@@ -27,14 +28,20 @@ class Contract:
     """Whether a service was understood so far; until it was, an error ends the run."""
 
     def __init__(self) -> None:
-        """Nothing was asked yet."""
+        """Begins with a service that has not been asked anything.
+
+        One contract is kept for each address, over all questions of a run.
+        """
         self.is_met = False
         """Whether an answer could be read."""
         self._bad_requests = 0
         """Refusals by 400 so far."""
 
     def error(self, message: str, status: int | None = None) -> ContractError:
-        """The error of a refusal, or of an answer in another form.
+        """The error of a refusal, or of an answer in another form, with a pointer to the docs.
+
+        The error ends the run as long as the service was never understood; later it is one query's.
+        Of refusals by 400, which may be about a question's content, three end the run.
 
         Args:
             status: of the response; None where it was read and has another form.

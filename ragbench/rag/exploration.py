@@ -46,7 +46,10 @@ class Explored(Record):
 
     @property
     def is_complete(self) -> bool:
-        """Whether the options say where an answer, or contexts, are."""
+        """Whether the options that were found name the place of an answer, or of contexts.
+
+        Only then is the service asked no more: its answers could be measured.
+        """
         return any(option.startswith("--take") for option in self.options)
 
 
@@ -59,6 +62,8 @@ def explore(
     timeout: float = 60.0,
 ) -> Explored:
     """Asks a service one question in the usual ways, until it answers.
+
+    ``ragbench doctor --rag URL`` proposes by it how to evaluate a service of unknown form.
 
     Args:
         send: what it is sent, if that is known already.
@@ -73,7 +78,10 @@ def explore(
 
 
 def _is_question(line: str) -> bool:
-    """Whether a line of ``--send`` sends the question."""
+    """Whether a line of ``--send``, such as ``q={query}``, sends the question.
+
+    Lists of messages send it, too.
+    """
     return "{query}" in line or "{messages}" in line
 
 
@@ -91,7 +99,10 @@ class _Explorer:
         headers: dict[str, str],
         timeout: float,
     ) -> None:
-        """Asks nothing yet: whatever is learned later belongs to this one service."""
+        """Takes the one service that is explored, the question, and what the user knows of it.
+
+        Nothing is asked yet.
+        """
         self._service = service
         self._question = question
         self._send = send
@@ -104,7 +115,10 @@ class _Explorer:
         """Why the last attempt was refused."""
 
     def run(self) -> Explored:
-        """Makes attempts until a response holds an answer; else the first response counts."""
+        """Asks the service in one way after another until a response holds an answer.
+
+        If none does, the first response counts, and if there is none, the last refusal.
+        """
         first_response: Explored | None = None
         for attempt in self._attempts():
             body = self._body(attempt)
@@ -120,7 +134,10 @@ class _Explorer:
         return Explored(body=None, problem=self._problem, requests=len(self._tried))
 
     def _attempts(self) -> Iterator[Attempt]:
-        """The ways to ask, each once; a refusal may bring forth another way."""
+        """The ways to ask the service, each once; a refusal may bring forth another way.
+
+        At most 16: a service that refuses so many is asked no more.
+        """
         method = self._service.method or "POST"
         if self._send is not None or self._service.preset is not None:
             # The user, or a preset, says what is sent.
@@ -135,7 +152,10 @@ class _Explorer:
                 yield attempt
 
     def _body(self, attempt: Attempt) -> Body | None:
-        """The response to an attempt; None where it was refused, and learned from that."""
+        """The body of the response to an attempt; None where the attempt was refused.
+
+        A refusal is learned from: it often names the field that is missing.
+        """
         send: Any = self._send
         if send is None:
             send = list(attempt.send)
@@ -154,14 +174,21 @@ class _Explorer:
             endpoint.close()
 
     def _headers_of(self, attempt: Attempt) -> dict[str, str]:
-        """The headers of an attempt: the user's, and the one that makes the fields a form."""
+        """The headers of an attempt: the user's, and the one that has the fields sent as a form.
+
+        Some services refuse JSON, and take the same fields as a browser's form.
+        """
         headers = dict(self._headers)
         if attempt.is_form:
             headers["Content-Type"] = FORM
         return headers
 
     def _learn(self, attempt: Attempt, status: int, error: HTTPRagError) -> None:
-        """What to try next after a refusal."""
+        """Changes the ways that are still to be tried, by the status and text of a refusal.
+
+        Another method, a form in place of JSON, or the fields that the refusal names; none where
+        the address or the credentials are wrong.
+        """
         sent = read_send(attempt.send)
         advice = proposed_send(status, error.body, attempt.method, sent)
         self._problem = f"{error}. {advice}"
@@ -177,7 +204,12 @@ class _Explorer:
             self._add_missing(attempt, error.body, sent)
 
     def _add_missing(self, attempt: Attempt, text: str, sent: Mapping[str, object]) -> None:
-        """Tries what a refusal asks for before the other usual names."""
+        """Puts the fields that a refusal asks for before the other usual names.
+
+        Args:
+            text: of the refusal.
+            sent: the fields of the refused attempt.
+        """
         fields = missing_fields(text)
         if not fields:
             return
@@ -204,7 +236,10 @@ class _Explorer:
                 self._waiting.insert(0, replace(attempt, send=(line,)))
 
     def _explored(self, attempt: Attempt, body: Body) -> Explored:
-        """A response with the options that it was asked by, and those that fit it."""
+        """A response with the options of the command by which it was asked, and those that read it.
+
+        A user copies these options to evaluate the service.
+        """
         prefix = self._service.preset or attempt.method
         options = [options_of("--rag", [f"{prefix}:{self._service.url}"])]
         for name, value in self._headers_of(attempt).items():

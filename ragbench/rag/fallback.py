@@ -13,6 +13,7 @@ import inspect
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 from ragbench.core.record import Record
@@ -23,10 +24,15 @@ from ragbench.rag.forms import FORMS, RETRIEVAL, MethodForm, pass_top_k, routes,
 
 
 def to_retrieval_result(value: object, where: str) -> RetrievalResult[Any]:
-    """What a retrieval method returned, as a result whose fields are what they should be.
+    """The value that a retrieval method returned, as a result whose fields are as they should be.
+
+    A value in the old form, a list of strings, is wrapped. Ids that are numbers become texts.
 
     Args:
         where: the method's name in messages.
+
+    Raises:
+        InterfaceError: it is no retrieval, or a field has values of another kind.
     """
     if not isinstance(value, RetrievalResult):
         if not isinstance(value, (list, tuple)):
@@ -59,10 +65,13 @@ def to_retrieval_result(value: object, where: str) -> RetrievalResult[Any]:
 
 
 def to_generation_result(value: object, where: str) -> GenerationResult[Any]:
-    """What a generation method returned, as a result.
+    """The value that a generation method returned, as a result; a bare string is wrapped.
 
     Args:
         where: the method's name in messages.
+
+    Raises:
+        InterfaceError: it is no answer, or a field has values of another kind.
     """
     value = plain_scalar(value)
     if isinstance(value, str):
@@ -76,7 +85,10 @@ def to_generation_result(value: object, where: str) -> GenerationResult[Any]:
 
 
 def to_batch(values: object, size: int, where: str) -> Sequence[Any]:
-    """Checks that a batch method returned one result a query."""
+    """The values that a batch method returned, checked to be one per query.
+
+    With fewer or more, results would go to other queries.
+    """
     # A text is a sequence, too, and no list of results.
     is_text = isinstance(values, (str, bytes))
     if is_text or not isinstance(values, Sequence):
@@ -88,7 +100,10 @@ def to_batch(values: object, size: int, where: str) -> Sequence[Any]:
 
 
 def _check_strings(values: Sequence[object], name: str, where: str) -> None:
-    """Refuses the first value that is no string, by its place in the field."""
+    """Refuses the first value of a result's field that is no string, by its place in the field.
+
+    The message has that place, so that users find the value in their system.
+    """
     for position, value in enumerate(values):
         if not isinstance(value, str):
             raise InterfaceError(
@@ -97,7 +112,10 @@ def _check_strings(values: Sequence[object], name: str, where: str) -> None:
 
 
 def _check_scores(scores: Sequence[Any], where: str) -> None:
-    """Refuses the first score that is no finite number, by its place."""
+    """Refuses the first score of a retrieval that is no finite number, by its place.
+
+    A score that is NaN would make every comparison with it false, and the order random.
+    """
     for position, score in enumerate(scores):
         # A tensor is not a float, yet a number: what has __float__ will do. A flag will not.
         number = plain_number(score)
@@ -110,7 +128,10 @@ def _check_scores(scores: Sequence[Any], where: str) -> None:
 
 
 def _to_id(value: Any, where: str) -> str:
-    """An id as a plain string: ids of databases are often numbers, UUIDs or ObjectIds."""
+    """A context's id as a plain string: ids of databases are often numbers, UUIDs or ObjectIds.
+
+    Ids are compared as texts with those of a dataset, so 7 and "7" must be the same.
+    """
     value = plain_number(value)
     if isinstance(value, str):
         return str.__str__(value)  # an enumeration's strings become plain ones
@@ -121,7 +142,10 @@ def _to_id(value: Any, where: str) -> str:
 
 
 def _refusal(value: object, expected: str, where: str) -> InterfaceError:
-    """The error for a value of the wrong kind; of a coroutine it names the interface for it."""
+    """The error for a value of the wrong kind that a user's method returned.
+
+    Of a coroutine it names the interface for coroutines, which is the usual mistake.
+    """
     hint = ""
     if inspect.iscoroutine(value):
         value.close()  # else Python warns that nobody awaited it
@@ -141,7 +165,13 @@ class Route(Record):
 
 
 def routes_of(cls: type, implemented: frozenset[str]) -> dict[str, Route]:
-    """The routes of a class by the name of the method that is called."""
+    """For each method of the interface that a class has not written: the substitute for it.
+
+    Worked out once for a class, and not at each call.
+
+    Args:
+        implemented: names of the methods that the class has written.
+    """
     route_of_target: dict[str, Route] = {}
     for target, source in routes(implemented).items():
         top_k = None
@@ -174,6 +204,7 @@ def own_method(rag: Any, name: str, top_k: int | None = None) -> Callable[..., A
     """What calls a batch method that the user wrote, as `derived` calls others.
 
     Made once for all calls of a stage: how the method takes its arguments does not change.
+    That is one of the interface's methods, which the stages call with whole batches.
     """
     where = f"{type(rag).__name__}.{name}"
     # Without a number to be asked for, how the method takes one makes no difference.
@@ -182,15 +213,34 @@ def own_method(rag: Any, name: str, top_k: int | None = None) -> Callable[..., A
         top_k_way = top_k_of_method(type(cast("object", rag)), name)
     extra, options = pass_top_k(top_k_way, top_k, where)
     history_keyword = rag.histories.get(name)
+    return partial(_call_own_method, rag, name, extra, options, history_keyword)
 
-    def call(*columns: Sequence[Any], said: Sequence[Any] | None = None) -> Any:
-        """Calls the method; what was said before goes to it only where it takes that."""
-        history: dict[str, Any] = {}
-        if history_keyword is not None and said is not None:
-            history[history_keyword] = said
-        return getattr(rag, name)(*columns, *extra, **options, **history)
 
-    return call
+def _call_own_method(
+    rag: Any,
+    name: str,
+    extra: Sequence[int],
+    options: Mapping[str, Any],
+    history_keyword: str | None,
+    /,
+    *columns: Sequence[Any],
+    said: Sequence[Any] | None = None,
+) -> Any:
+    """Calls a batch method that the user wrote, with the queries and what else it takes.
+
+    Args:
+        name: of the method.
+        extra: the number of contexts that are asked for, where it is taken by position.
+        options: that number, where it is taken by keyword.
+        history_keyword: the method's parameter for the messages before each query; None where it
+            takes none, and they are left out.
+        columns: the queries, and for generation beside them the contexts of each.
+        said: the messages before each query.
+    """
+    history: dict[str, Any] = {}
+    if history_keyword is not None and said is not None:
+        history[history_keyword] = said
+    return getattr(rag, name)(*columns, *extra, **options, **history)
 
 
 def _derive(
@@ -206,15 +256,15 @@ def _derive(
     A user writes one form of a method (for one query or a batch, with metadata or without), and
     callers use any form of that family.
 
+    It is a generator, so that it is written once for plain methods and for coroutines: it yields
+    what a call returned (a value or an awaitable), is sent the value, and returns the result.
+
     Args:
         rag: a `RAGInterface` or `AsyncRAGInterface`.
         target: the name of the form that is called.
         columns: the queries, and for generation beside them the contexts of each.
         top_k: how many chunks are asked for.
-        said: what was said before each query.
-
-    Yields what a call returned (a value or an awaitable), is sent the value, returns the result: so
-    it is written once for plain methods, and for coroutines, which its caller awaits.
+        said: the messages before each query.
     """
     form = FORMS[target]
     route = rag._routes.get(target)
@@ -254,7 +304,10 @@ def _derive(
 
 
 def _in_form(form: MethodForm, value: object, where: str) -> Any:
-    """What a user's method returned, checked, as the form that is asked for gives it."""
+    """What a user's method returned for one query, checked, in the form that is asked for.
+
+    A form with metadata gives a result; a plain one the contexts, or the answer, alone.
+    """
     if form in RETRIEVAL:
         retrieval = to_retrieval_result(value, where)
         if form.rich:
@@ -267,14 +320,20 @@ def _in_form(form: MethodForm, value: object, where: str) -> Any:
 
 
 def _as_list(contexts: Sequence[str]) -> list[str]:
-    """The old interface promises a list; one that is a list is handed on as the same object."""
+    """Contexts as the list that the old interface promises; a list stays the same object.
+
+    Results may hold any sequence.
+    """
     if isinstance(contexts, list):
         return contexts
     return list(contexts)
 
 
 def derived(rag: Any, target: str, *columns: Sequence[Any], **options: Any) -> Any:
-    """What a method gives that the user did not write, by plain ones that he did."""
+    """The result of a method that the user did not write, by the plain ones that he did.
+
+    It runs `_derive`, whose yielded values are results of calls already.
+    """
     derivation = _derive(rag, target, columns, **options)
     try:
         value = next(derivation)
@@ -285,9 +344,9 @@ def derived(rag: Any, target: str, *columns: Sequence[Any], **options: Any) -> A
 
 
 async def derived_async(rag: Any, target: str, *columns: Sequence[Any], **options: Any) -> Any:
-    """What a method gives that the user did not write, by coroutine methods that he did.
+    """The result of a method that the user did not write, by the coroutine methods that he did.
 
-    One call at a time.
+    It runs `_derive`, and awaits each call that it yields, one at a time.
     """
     derivation = _derive(rag, target, columns, **options)
     try:
@@ -313,7 +372,10 @@ class PartialBatchError(InterfaceError):
     """
 
     def __init__(self, outcomes: Sequence[object], where: str) -> None:
-        """Holds the results and exceptions of a batch, in the order of its queries."""
+        """Holds the results and exceptions of a batch, in the order of its queries.
+
+        Its message names the first error, which is often that of the others, too.
+        """
         self.outcomes = tuple(outcomes)
         self.where = where
         errors = [outcome for outcome in self.outcomes if isinstance(outcome, Exception)]
@@ -326,6 +388,8 @@ class PartialBatchError(InterfaceError):
 
 def settled(outcomes: Sequence[Any], where: str) -> list[Any]:
     """The results of a batch when there is no exception among them.
+
+    An exception in the list would else be taken for a result.
 
     Raises:
         PartialBatchError: some queries failed; of a batch of one, its own error.

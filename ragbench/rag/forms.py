@@ -39,8 +39,15 @@ class Family(NamedTuple):
     rich_batch: MethodForm
 
 
-def _family(name: str, verb: str) -> Family:
-    """The four forms of a verb: plain or with metadata, for one query or for a batch."""
+def _forms_of_verb(name: str, verb: str) -> Family:
+    """The four methods by which a RAG can be asked for one thing, such as ``retrieve``.
+
+    Their names are the interface that users' classes implement: they never change.
+
+    Args:
+        name: of the family.
+        verb: the name of the plain method.
+    """
     return Family(
         MethodForm(verb, name, rich=False, batch=False),
         MethodForm(f"{verb}_with_metadata", name, rich=True, batch=False),
@@ -49,18 +56,21 @@ def _family(name: str, verb: str) -> Family:
     )
 
 
-RETRIEVAL = _family("retrieval", "retrieve")
-GENERATION = _family("generation", "generate")
+RETRIEVAL = _forms_of_verb("retrieval", "retrieve")
+GENERATION = _forms_of_verb("generation", "generate")
 FAMILIES: Mapping[str, Family] = {"retrieval": RETRIEVAL, "generation": GENERATION}
 FORMS: Mapping[str, MethodForm] = {form.name: form for form in (*RETRIEVAL, *GENERATION)}
 """All eight methods of the interface, by their names."""
 
 
 def routes(implemented: Iterable[str]) -> dict[str, MethodForm]:
-    """Which implemented form each form falls back on, were it not implemented itself.
+    """For each method of the interface, the written one that it is derived from.
 
     A form with metadata is derived from forms with metadata first, so that no metadata is lost. A
     plain batch is derived from a real batch first, so that a batch stays one call.
+
+    Args:
+        implemented: names of the methods that a user's class has written.
     """
     names = set(implemented)
     sources: dict[str, MethodForm] = {}
@@ -81,7 +91,10 @@ def routes(implemented: Iterable[str]) -> dict[str, MethodForm]:
 
 
 def written(cls: type) -> frozenset[str]:
-    """Names of the interface's methods that a class, or a class it inherits from, wrote."""
+    """Names of the interface's methods that a class, or a class it inherits from, wrote.
+
+    Those that it did not write are derived from these. Abstract methods are not written.
+    """
     names: set[str] = set()
     for name in FORMS:
         for owner in cls.__mro__:
@@ -96,7 +109,10 @@ def written(cls: type) -> frozenset[str]:
 
 
 def known_families(cls: type, names: Iterable[str]) -> frozenset[str]:
-    """The families that a class says it has; refuses names that are none."""
+    """The families that a class is declared to have; refuses names that are none.
+
+    A family is ``"retrieval"`` or ``"generation"``.
+    """
     if isinstance(names, str):  # as families="retrieval", whose letters would be taken for names
         names = [names]
     families = frozenset(names)
@@ -112,6 +128,7 @@ def check_class(cls: type, families: Iterable[str], implemented: frozenset[str])
     """Refuses a class with a family that has no method to derive the others from.
 
     Nothing is said of one with abstract methods left: ``__abstractmethods__`` is not set yet.
+    So a class that could do nothing fails where it is written, and not in the middle of a run.
     """
     for name in dir(cls):
         member = inspect.getattr_static(cls, name)
@@ -148,7 +165,7 @@ def _warn_of_hidden(cls: type, implemented: frozenset[str]) -> None:
             serving = routes(names)[called].name
         reached: set[str] = set()
         for inherited in names - own:
-            reached |= _mentioned(getattr(cls, inherited))
+            reached |= _methods_mentioned_in(getattr(cls, inherited))
         if serving not in own and own.isdisjoint(reached):
             warn(
                 f"{cls.__name__}.{sorted(own)[0]} is never called by ragbench: the inherited "
@@ -157,8 +174,11 @@ def _warn_of_hidden(cls: type, implemented: frozenset[str]) -> None:
             )
 
 
-def _mentioned(function: Callable[..., Any]) -> set[str]:
-    """Names of the interface's methods that stand in a function's code."""
+def _methods_mentioned_in(function: Callable[..., Any]) -> set[str]:
+    """Names of the interface's methods that a function's code refers to, and so may call.
+
+    A method that no inherited one calls would be ignored, and the user is warned of it.
+    """
     pending: list[object] = [getattr(inspect.unwrap(function), "__code__", None)]
     names: set[str] = set()
     while pending:
@@ -183,7 +203,7 @@ takes it, or None where nothing does."""
 
 
 def top_k_of_method(cls: type, name: str) -> str | None:
-    """How a retrieval method of a class takes ``top_k``.
+    """The way in which a retrieval method of a class takes the number of contexts, ``top_k``.
 
     Old classes write ``retrieve(self, query, k=5)`` as well as ``retrieve(self, query, *, top_k)``
     and ``retrieve(self, query)``; all three are called in the way that fits.
@@ -195,7 +215,9 @@ def top_k_of_method(cls: type, name: str) -> str | None:
 
 
 def top_k_of_function(function: Callable[..., Any], *, skipped: int = 0) -> str | None:
-    """How a function whose first argument is the query, or the queries, takes ``top_k``.
+    """The way in which a function whose first argument is the query takes the number of contexts.
+
+    It is `BY_POSITION`, the name of a parameter, or None where the function takes no number.
 
     Args:
         skipped: parameters before the query, such as ``self``.
@@ -218,7 +240,7 @@ def top_k_of_function(function: Callable[..., Any], *, skipped: int = 0) -> str 
                 positional.append(parameter.name)
         behind_query = positional[1 + skipped :]
         return behind_query[0] if behind_query else None
-    if _takes(parameters, 2 + skipped):
+    if _takes_by_position(parameters, 2 + skipped):
         return BY_POSITION
     return "top_k" if takes_any_keyword else None
 
@@ -227,6 +249,9 @@ def pass_top_k(
     way: str | None, top_k: int | None, where: str
 ) -> tuple[tuple[int, ...], dict[str, int]]:
     """The arguments for how many contexts are wanted: positional and by keyword.
+
+    Raises:
+        InterfaceError: a number is wanted, and the method takes none: it would return any number.
 
     Args:
         way: how the method takes the number: `BY_POSITION`, a keyword, or None where it takes none.
@@ -245,13 +270,19 @@ def pass_top_k(
 
 
 def accepts_second_argument(function: Callable[..., Any]) -> bool:
-    """Whether a function takes two positional arguments; one without a signature is taken to."""
+    """Whether a function takes the contexts as a second positional argument, behind the query.
+
+    A function without a signature is taken to do so.
+    """
     parameters = parameters_of(function)
-    return parameters is None or _takes(parameters, 2)
+    return parameters is None or _takes_by_position(parameters, 2)
 
 
 def keyword_for_top_k(function: Callable[..., Any]) -> str | None:
-    """The parameter by which a foreign function takes how many contexts are wanted, or None."""
+    """The parameter by which a foreign function takes how many contexts are wanted, or None.
+
+    The usual names are tried in order: ``top_k``, ``k``, ``limit`` and the like.
+    """
     names: set[str] = set()
     for parameter in parameters_of(function) or []:
         if parameter.kind is not parameter.POSITIONAL_ONLY:
@@ -263,7 +294,10 @@ def keyword_for_top_k(function: Callable[..., Any]) -> str | None:
 
 
 def keyword_for_contexts(function: Callable[..., Any]) -> str | None:
-    """The parameter ``contexts`` of a function that retrieves if it is not given any, or None."""
+    """The parameter ``contexts`` of a function that retrieves if it is not given any, or None.
+
+    Such a function can answer from the contexts that post-retrieval left.
+    """
     for parameter in parameters_of(function) or []:
         is_optional = parameter.default is not parameter.empty
         is_keyword = parameter.kind is not parameter.POSITIONAL_ONLY
@@ -273,12 +307,18 @@ def keyword_for_contexts(function: Callable[..., Any]) -> str | None:
 
 
 def parameter_names(function: Callable[..., Any]) -> frozenset[str]:
-    """Names of a function's parameters; none for a function whose signature cannot be read."""
+    """Names of a function's parameters; none for a function whose signature cannot be read.
+
+    Adapters know by them what a framework's object takes.
+    """
     return frozenset(parameter.name for parameter in parameters_of(function) or ())
 
 
-def _takes(parameters: list[inspect.Parameter], count: int) -> bool:
-    """Whether so many arguments can be given by position, besides what was said before."""
+def _takes_by_position(parameters: list[inspect.Parameter], count: int) -> bool:
+    """Whether a function takes so many arguments by position, the history not counted.
+
+    The history is the messages before a query, which go by name.
+    """
     positional_count = 0
     for parameter in parameters:
         if parameter.name in HISTORY:

@@ -38,6 +38,8 @@ class RAGConfig:
     def get(self, name: str, default: Any = None) -> Any:
         """A setting by its name, as code written for a dictionary reads it.
 
+        A key of ``settings`` may have the same name as a field: the field wins.
+
         Args:
             name: a field of this class, or a key of ``settings``.
             default: what is returned where there is neither.
@@ -50,6 +52,8 @@ class RAGConfig:
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Self:
         """Builds a configuration: what the constructor takes by name, the rest into ``settings``.
+
+        Configurations come as mappings from files and from options such as ``--rag-args``.
 
         Raises:
             ConfigError: there is a rest, and the constructor takes no ``settings``.
@@ -85,7 +89,10 @@ class OwnConfig:
     """
 
     def __get__(self, rag: object | None, owner: type) -> RAGConfig:
-        """Makes the configuration at the first access; later ones find it in the instance."""
+        """Makes an object's own configuration at the first access, and puts it into the object.
+
+        Later accesses find it there. On a class it raises AttributeError.
+        """
         if rag is None:
             # A dataclass with a field `config` would take anything else for the field's default.
             raise AttributeError(f"'config' belongs to instances of {owner.__name__}")
@@ -120,13 +127,23 @@ class RAGBase(Generic[MetaT]):
         config = OwnConfig()
 
     def __init__(self, config: RAGConfig | None = None) -> None:
-        """Keeps the configuration; subclasses need not call this, see `OwnConfig`."""
+        """Keeps the RAG's configuration, by default an empty one; a subclass need not call this.
+
+        See `OwnConfig` for an object without this call.
+        """
         self.config = RAGConfig() if config is None else config
 
     def __init_subclass__(
         cls, *, families: Iterable[str] | None = None, abstract: bool = False, **kwargs: Any
     ) -> None:
-        """Works out which method stands in for which, and refuses a class that can do nothing."""
+        """Works out the substitute of each method of a RAG's class, when the class is made.
+
+        Refuses a class that could do nothing, or whose coroutines would never be awaited.
+
+        Args:
+            families: what the class does, ``"retrieval"`` or ``"generation"``; by default both.
+            abstract: whether it is only a base for other classes, and is not checked.
+        """
         super().__init_subclass__(**kwargs)
         if families is not None:
             cls.families = known_families(cls, families)
@@ -203,13 +220,19 @@ class RAGInterface(RAGBase[MetaT], abstract=True):
         return derived(self, "retrieve_with_metadata", [query], top_k=top_k)
 
     def batch_retrieve(self, queries: list[str], top_k: int | None = None) -> list[list[str]]:
-        """Returns the contexts for several queries, in their order."""
+        """Returns the contexts for several queries, in their order.
+
+        Derived from another retrieval method where the class does not write it.
+        """
         return derived(self, "batch_retrieve", queries, top_k=top_k)
 
     def batch_retrieve_with_metadata(
         self, queries: list[str], top_k: int | None = None
     ) -> list[RetrievalResult[MetaT]]:
-        """Returns the results for several queries, in their order. ragbench calls this one."""
+        """Returns the results for several queries, in their order. ragbench calls this one.
+
+        Derived from another retrieval method where the class does not write it.
+        """
         return derived(self, "batch_retrieve_with_metadata", queries, top_k=top_k)
 
     def generate(self, query: str, contexts: list[str]) -> str:
@@ -231,13 +254,19 @@ class RAGInterface(RAGBase[MetaT], abstract=True):
         return derived(self, "generate_with_metadata", [query], [contexts])
 
     def batch_generate(self, queries: list[str], contexts_list: list[list[str]]) -> list[str]:
-        """Returns the answers to several queries, in their order."""
+        """Returns the answers to several queries, in their order.
+
+        Derived from another generation method where the class does not write it.
+        """
         return derived(self, "batch_generate", queries, contexts_list)
 
     def batch_generate_with_metadata(
         self, queries: list[str], contexts_list: list[list[str]]
     ) -> list[GenerationResult[MetaT]]:
-        """Returns the results for several queries, in their order. ragbench calls this one."""
+        """Returns the results for several queries, in their order. ragbench calls this one.
+
+        Derived from another generation method where the class does not write it.
+        """
         return derived(self, "batch_generate_with_metadata", queries, contexts_list)
 
 
@@ -263,41 +292,65 @@ class AsyncRAGInterface(RAGBase[MetaT], abstract=True):
     _methods_are_derived: ClassVar[bool] = True
 
     async def retrieve(self, query: str, top_k: int | None = None) -> list[str]:
-        """Returns the contexts for one query, best first."""
+        """Returns the contexts for one query, best first.
+
+        Derived from another retrieval method where the class does not write it.
+        """
         return await derived_async(self, "retrieve", [query], top_k=top_k)
 
     async def retrieve_with_metadata(
         self, query: str, top_k: int | None = None
     ) -> RetrievalResult[MetaT]:
-        """Returns the contexts for one query with ids, scores and metadata."""
+        """Returns the contexts for one query with ids, scores and metadata.
+
+        Derived from another retrieval method where the class does not write it.
+        """
         return await derived_async(self, "retrieve_with_metadata", [query], top_k=top_k)
 
     async def batch_retrieve(self, queries: list[str], top_k: int | None = None) -> list[list[str]]:
-        """Returns the contexts for several queries, in their order."""
+        """Returns the contexts for several queries, in their order.
+
+        Derived from another retrieval method where the class does not write it.
+        """
         return await derived_async(self, "batch_retrieve", queries, top_k=top_k)
 
     async def batch_retrieve_with_metadata(
         self, queries: list[str], top_k: int | None = None
     ) -> list[RetrievalResult[MetaT]]:
-        """Returns the results for several queries, in their order. ragbench calls this one."""
+        """Returns the results for several queries, in their order. ragbench calls this one.
+
+        Derived from another retrieval method where the class does not write it.
+        """
         return await derived_async(self, "batch_retrieve_with_metadata", queries, top_k=top_k)
 
     async def generate(self, query: str, contexts: list[str]) -> str:
-        """Returns the answer to one query with these contexts."""
+        """Returns the answer to one query with these contexts.
+
+        Derived from another generation method where the class does not write it.
+        """
         return await derived_async(self, "generate", [query], [contexts])
 
     async def generate_with_metadata(
         self, query: str, contexts: list[str]
     ) -> GenerationResult[MetaT]:
-        """Returns the answer to one query with candidates, confidence and metadata."""
+        """Returns the answer to one query with candidates, confidence and metadata.
+
+        Derived from another generation method where the class does not write it.
+        """
         return await derived_async(self, "generate_with_metadata", [query], [contexts])
 
     async def batch_generate(self, queries: list[str], contexts_list: list[list[str]]) -> list[str]:
-        """Returns the answers to several queries, in their order."""
+        """Returns the answers to several queries, in their order.
+
+        Derived from another generation method where the class does not write it.
+        """
         return await derived_async(self, "batch_generate", queries, contexts_list)
 
     async def batch_generate_with_metadata(
         self, queries: list[str], contexts_list: list[list[str]]
     ) -> list[GenerationResult[MetaT]]:
-        """Returns the results for several queries, in their order. ragbench calls this one."""
+        """Returns the results for several queries, in their order. ragbench calls this one.
+
+        Derived from another generation method where the class does not write it.
+        """
         return await derived_async(self, "batch_generate_with_metadata", queries, contexts_list)

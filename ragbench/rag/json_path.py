@@ -59,7 +59,10 @@ class JsonPath(Record):
 
     @property
     def leads_to_many(self) -> bool:
-        """Whether the path goes through each element of a list, and so leads to a list."""
+        """Whether the path goes through each element of a list, and so leads to a list.
+
+        Such a path is for contexts, ids and scores, and not for the answer.
+        """
         return EACH in self.steps
 
 
@@ -72,6 +75,8 @@ class PathProblem(Record):
 
 def parse_path(text: str) -> JsonPath:
     """Reads a path; the dot at its beginning may be left out.
+
+    Users write paths into ``--take`` and ``--send``.
 
     Example:
         >>> parse_path("sources[].id").text
@@ -102,7 +107,10 @@ def parse_path(text: str) -> JsonPath:
 
 
 def _step_of(match: re.Match[str]) -> Step:
-    """The step that a part of a path stands for."""
+    """The step that a part of a path stands for.
+
+    The names of the groups are those of the pattern `_STEP`.
+    """
     if match["each"] is not None:
         return EACH
     if match["position"] is not None:
@@ -116,7 +124,9 @@ def _step_of(match: re.Match[str]) -> Step:
 
 
 def text_of(steps: Sequence[Step]) -> str:
-    """How a path is written.
+    """The text of a path's steps, as users write paths.
+
+    It is the reverse of `parse_path`: a proposal can be copied into ``--take``.
 
     Example:
         >>> text_of(["odd key", EACH, 0])
@@ -184,22 +194,28 @@ class _Place(Record):
 
     @property
     def name(self) -> str:
-        """Where it is, for messages."""
+        """The path to this place in the response, for messages.
+
+        Users compare it with the path that they wrote.
+        """
         if not self.steps:
             return "the response"
         return text_of(self.steps)
 
     def problem_of(self, step: Step) -> PathProblem | None:
-        """Why a step cannot be taken from here; None where it can."""
+        """Why a step of a path leads nowhere from this place; None where it leads somewhere.
+
+        The message names the place and what is there, so that users can mend the path.
+        """
         container = as_json(self.value)
         kind = described_value(container)
         if isinstance(step, str):
             if is_object(container) and step in container:
                 return None
             if is_object(container):
-                message = f"{self.name} has no key {_shown(step)}: it is {kind}"
+                message = f"{self.name} has no key {_shown_key(step)}: it is {kind}"
             else:
-                message = f"{self.name} is {kind}, and has no key {_shown(step)}"
+                message = f"{self.name} is {kind}, and has no key {_shown_key(step)}"
         elif not is_list(container):
             message = f"{self.name} is {kind}, and not a list"
         elif isinstance(step, int) and not -len(container) <= step < len(container):
@@ -209,7 +225,11 @@ class _Place(Record):
         return PathProblem(message=message)
 
     def after(self, step: Step) -> list[_Place]:
-        """Where a step leads from here."""
+        """The places to which a step of a path leads from this one.
+
+        The step ``[]`` leads to one place for each element. `problem_of` must have found no
+        problem.
+        """
         container = cast("Any", as_json(self.value))
         if step is not EACH:
             return [_Place(value=container[step], steps=(*self.steps, step))]
@@ -220,7 +240,10 @@ class _Place(Record):
 
 
 def as_json(value: object) -> object:
-    """What a text holds that is JSON of an object or a list; any other value as it is."""
+    """The object or list that a text of JSON holds; any other value as it is.
+
+    Services put JSON into strings, and paths lead into it all the same.
+    """
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         try:
             return cast("object", orjson.loads(value))
@@ -230,7 +253,7 @@ def as_json(value: object) -> object:
 
 
 def described_value(value: object) -> str:
-    """What a value is, for messages; an object is named by its keys.
+    """The kind of a value from a response, for messages; an object is named by its keys.
 
     Example:
         >>> described_value({"answer": "Yes.", "sources": []})
@@ -247,15 +270,18 @@ def described_value(value: object) -> str:
     if is_list(value):
         return f"a list of {len(value)}"
     if is_object(value):
-        return f"an object {_keys_of(value)}"
+        return f"an object {_keys_in_words(value)}"
     return f"a {type(value).__name__}"
 
 
-def _keys_of(value: Any) -> str:
-    """The keys of an object in words."""
+def _keys_in_words(value: Any) -> str:
+    """The keys of an object from a response, for the end of a message; at most twelve of them.
+
+    Users see there how their service names the value that they look for.
+    """
     if not value:
         return "without keys"
-    keys = [_shown(str(key)) for key in value]
+    keys = [_shown_key(str(key)) for key in value]
     text = f"with the keys {', '.join(keys[:_MOST_KEYS])}"
     further = len(keys) - _MOST_KEYS
     if further > 0:
@@ -263,6 +289,6 @@ def _keys_of(value: Any) -> str:
     return text
 
 
-def _shown(key: str) -> str:
-    """A foreign key, cut and without control characters."""
+def _shown_key(key: str) -> str:
+    """A key from a foreign response, cut and without control characters, safe to print."""
     return shown_line(key, longest=_LONGEST_KEY)

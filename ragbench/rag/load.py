@@ -90,9 +90,12 @@ def describe_rag(
 
 
 def _at_home(things: Iterable[object]) -> At:
-    """Where the settings of a user's things are: those name files of the project by their paths.
+    """The folder of a user's project, by which described settings name its files.
 
     The project's files are compared by themselves, and what a system writes into it is not.
+
+    Args:
+        things: the user's objects; the first whose module has a file decides.
     """
     for thing in things:
         module_name = str(getattr(thing, "__module__", ""))
@@ -103,7 +106,7 @@ def _at_home(things: Iterable[object]) -> At:
 
 
 def may_be_on_workers(spec: str) -> bool:
-    """Whether a class or factory lets workers build what it makes: ``on_workers = True``.
+    """Whether a user's class or factory lets worker processes build the RAG: ``on_workers = True``.
 
     A system that is asked over HTTP waits for its answers: processes would not make it faster.
     """
@@ -117,6 +120,8 @@ def stage_origin(
     rag: RAGBase[Any], stage: str, project: Project, description: Mapping[str, Any], **settings: Any
 ) -> Origin:
     """What a RAG's outcomes in a stage come from: where it changes, stored ones are not reused.
+
+    Stored outcomes of the stage are compared by it with the system of today.
 
     Args:
         description: the RAG, as `describe_rag` gives it.
@@ -141,7 +146,7 @@ def stage_origin(
 
 
 def _versions_of_users(rag: RAGBase[Any], stage: str) -> list[object] | None:
-    """What all classes of the user's say of a stage; None where one of them says nothing.
+    """The versions that all of the user's classes name for a stage; None where one names none.
 
     With a version of each, stored outcomes need no look at files to be used again.
     """
@@ -190,7 +195,7 @@ def load_rag(
         target: Any = load_target(spec, search_path=search_path)
         function = target if inspect.isroutine(target) else None
         if inspect.isclass(target):
-            target = _call(target, user_arguments, spec)
+            target = _made_by_target(target, user_arguments, spec)
         elif inspect.isroutine(target):
             target = _factory_or_system(cast("Callable[..., Any]", target), user_arguments, spec)
         elif user_arguments:
@@ -215,14 +220,17 @@ def load_rag(
 def _factory_or_system(
     function: Callable[..., Any], user_arguments: dict[str, Any], spec: str
 ) -> Any:
-    """The function with its arguments, where it takes a question; else what it makes of them."""
+    """A function with the user's arguments, where it takes a question; else what it makes of them.
+
+    A function with one parameter left to fill is a system, and with none a factory.
+    """
     if isinstance(getattr(function, "__self__", None), RAGBase):
         raise ConfigError(f"'{spec}' is a method: name the object that it belongs to")
     signature = _signature(function)
     history = history_keyword(function)
     required: list[str] = []
     for name, parameter in signature.parameters.items():
-        is_needed = parameter.default is parameter.empty and _is_named(parameter)
+        is_needed = parameter.default is parameter.empty and _can_be_named(parameter)
         is_filled = name in user_arguments or name == history
         if is_needed and not is_filled:
             required.append(name)
@@ -230,7 +238,7 @@ def _factory_or_system(
     makes_rag = inspect.isclass(returned) and issubclass(returned, RAGBase)
     # One parameter is left to be filled: the question. A configuration is none.
     if len(required) == 1 and required[0] != "config" and not makes_rag:
-        _arguments(function, user_arguments, spec)  # refuses unknown ones
+        _arguments_for(function, user_arguments, spec)  # refuses unknown ones
         if not user_arguments:
             return function
         return functools.partial(function, **user_arguments)
@@ -243,29 +251,32 @@ def _factory_or_system(
             f"'{spec}' needs {' and '.join(required)}. A function that is asked needs the question "
             "alone: give the others a default, or a value with --rag-args"
         )
-    return _call(function, user_arguments, spec)
+    return _made_by_target(function, user_arguments, spec)
 
 
 def _signature(target: Callable[..., Any]) -> inspect.Signature:
-    """A factory's signature with annotations as types, as far as they can be evaluated."""
+    """The signature of a user's class or factory, with annotations as types as far as that works.
+
+    Names that are only imported for type checkers stay texts.
+    """
     try:
         return inspect.signature(target, eval_str=True)
     except (NameError, TypeError, AttributeError):  # names that exist for type checkers only
         return inspect.signature(target)
 
 
-def _call(target: Callable[..., Any], user_arguments: dict[str, Any], spec: str) -> Any:
-    """What a class or a factory makes of the user's arguments.
+def _made_by_target(target: Callable[..., Any], user_arguments: dict[str, Any], spec: str) -> Any:
+    """The object that a user's class or factory makes of the user's arguments.
 
     Whatever it raises becomes an error that names it, but for the user's own interruption: a
     factory may even call ``sys.exit``.
     """
-    arguments = _arguments(target, user_arguments, spec)
+    arguments = _arguments_for(target, user_arguments, spec)
     try:
         # Tried first: else a TypeError within the factory would look like wrong arguments.
         inspect.signature(target).bind(**arguments)
     except TypeError as error:
-        raise ConfigError(f"'{spec}': {error}. It takes {_accepted(target)}") from None
+        raise ConfigError(f"'{spec}': {error}. It takes {_accepted_names(target)}") from None
     try:
         return target(**arguments)
     except RagbenchError as error:
@@ -276,10 +287,13 @@ def _call(target: Callable[..., Any], user_arguments: dict[str, Any], spec: str)
         raise ConfigError(f"'{spec}' raised {error_text(error)}") from error
 
 
-def _arguments(
+def _arguments_for(
     target: Callable[..., Any], user_arguments: dict[str, Any], spec: str
 ) -> dict[str, Any]:
-    """The user's arguments as the target takes them: what it has no parameter for is its config's.
+    """The user's arguments as a class or factory takes them; the rest goes into its ``config``.
+
+    Args:
+        spec: the name of the RAG, for messages.
 
     Raises:
         ConfigError: there is such a rest, and no parameter ``config``.
@@ -298,7 +312,8 @@ def _arguments(
     if config is None:
         if for_config:
             raise ConfigError(
-                f"'{spec}' takes no {', '.join(sorted(for_config))}. It takes {_accepted(target)}"
+                f"'{spec}' takes no {', '.join(sorted(for_config))}. It takes "
+                f"{_accepted_names(target)}"
             )
         return arguments
     own_config = arguments.get("config")
@@ -306,12 +321,19 @@ def _arguments(
     if for_config or is_missing or isinstance(own_config, Mapping):
         values = dict(cast("Mapping[str, Any]", own_config or {}))
         values.update(for_config)
-        arguments["config"] = _config(config.annotation, values, spec)
+        arguments["config"] = _config_of_values(config.annotation, values, spec)
     return arguments
 
 
-def _config(hint: Any, values: dict[str, Any], spec: str) -> Any:
-    """A configuration of the class that its parameter is annotated with, if that is clear."""
+def _config_of_values(hint: Any, values: dict[str, Any], spec: str) -> Any:
+    """A RAG's configuration, of the class that the parameter ``config`` is annotated with.
+
+    Without one clear class it is a `RAGConfig`.
+
+    Args:
+        hint: the annotation.
+        spec: the name of the RAG, for messages.
+    """
     # Of ``MyConfig | None`` the class counts; where several are left, none of them is clear.
     options: tuple[Any, ...] = (hint,)
     if typing.get_origin(hint) in (types.UnionType, typing.Union):
@@ -340,15 +362,21 @@ def _config(hint: Any, values: dict[str, Any], spec: str) -> Any:
         ) from error
 
 
-def _accepted(target: Callable[..., Any]) -> str:
-    """The arguments that a factory takes, for messages."""
+def _accepted_names(target: Callable[..., Any]) -> str:
+    """The names of the arguments that a user's class or factory takes, for messages.
+
+    A user who gave a wrong argument sees them.
+    """
     parameters = inspect.signature(target).parameters.values()
-    names = [parameter.name for parameter in parameters if _is_named(parameter)]
+    names = [parameter.name for parameter in parameters if _can_be_named(parameter)]
     return ", ".join(names) or "no arguments"
 
 
-def _is_named(parameter: inspect.Parameter) -> bool:
-    """Whether a parameter can be given by its name, unlike ``*args`` and ``**kwargs``."""
+def _can_be_named(parameter: inspect.Parameter) -> bool:
+    """Whether a parameter can be given by its name, unlike ``*args`` and ``**kwargs``.
+
+    Only such a parameter can be missing.
+    """
     return parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
 
 
@@ -373,13 +401,20 @@ class RagEndpoint(JsonEndpoint):
     """A server that is a RAG, or a part of one."""
 
     def __init__(self, url: str, **options: Any) -> None:
-        """Takes what `JsonEndpoint` takes; whether the server is understood shows as it answers."""
+        """Takes what `JsonEndpoint` takes; whether the server is understood shows as it answers.
+
+        Until it has been understood once, a wrong answer ends the run.
+        """
         super().__init__(url, **options)
         self._contract = Contract()
 
     @property
     def unseen_because(self) -> str | None:
-        """Why its answers may change without anybody here seeing it; None where they may not."""
+        """Why the server's answers may change without a trace here.
+
+        None where one version was sent with all of them. Else stored answers of the server are not
+        reused by a later run.
+        """
         if self.version is None:
             return f"{self.url} names no version ({VERSION_HEADER})"
         if len(self.versions) > 1:
@@ -389,6 +424,13 @@ class RagEndpoint(JsonEndpoint):
 
     def results(self, path: str, payload: Mapping[str, Any], read: _Read) -> list[Any]:
         """The result of each query, or the exception that it failed with.
+
+        Errors of single queries are in the list, so that the others keep their results.
+
+        Args:
+            path: of the request, such as ``/retrieve``.
+            payload: its fields, ``queries`` among them.
+            read: makes a result of the fields of one query's answer.
 
         Raises:
             ContractError: the server refuses the request, or answers in another form.
@@ -413,7 +455,7 @@ class RagEndpoint(JsonEndpoint):
             raise self._contract.error(f"{message}. {_OWN_REQUESTS}")
         if len(results) != size:
             raise HTTPRagError(f"{where} answered with {len(results)} results for {size} queries")
-        outcomes = [_result(item, read, where) for item in results]
+        outcomes = [_result_or_error(item, read, where) for item in results]
         is_misread_whole = all(_is_misread(outcome) for outcome in outcomes)
         if outcomes and is_misread_whole and not self._contract.is_met:
             raise self._contract.error(f"{outcomes[0]}. {_OWN_REQUESTS}")
@@ -422,20 +464,31 @@ class RagEndpoint(JsonEndpoint):
         return outcomes
 
     def settled(self, path: str, payload: Mapping[str, Any], read: _Read) -> list[Any]:
-        """The results of a call; queries that failed raise, alone or as a partial batch."""
+        """The results of one request for several queries, if none failed.
+
+        Raises:
+            PartialBatchError: some queries failed; of a batch of one, its own error.
+        """
         outcomes = self.results(path, payload, read)
         return settled(outcomes, f"{self.url}{path}")
 
 
 def _is_misread(outcome: object) -> bool:
-    """Whether a query's result has another form than it is read in."""
+    """Whether the result of a query has another form than it is read in.
+
+    An error that the server reports for a query is none.
+    """
     return isinstance(outcome, InterfaceError) and not isinstance(outcome, RemoteQueryError)
 
 
-def _result(item: Any, read: _Read, where: str) -> Any:
-    """One query's result, or the error that the server or the reading of it gave.
+def _result_or_error(item: Any, read: _Read, where: str) -> Any:
+    """One query's result out of a server's answer; an error of the server or of reading it.
 
     Errors are returned, so that the other queries of the batch keep their results.
+
+    Args:
+        read: makes the result of its fields.
+        where: the server's address in messages.
     """
     if not is_object(item):
         return HTTPRagError(f"{where}: a result must be an object, not {type(item).__name__}")
@@ -475,14 +528,18 @@ def http_rag(url: str, **options: Any) -> RAGInterface[Any] | AsyncRAGInterface[
     address = urlsplit(url)
     base_path, _, last_segment = address.path.rstrip("/").rpartition("/")
     # An address that ends like this is a part of a RAG; any other is the root of a whole one.
-    parts_of_segment = {"retrieve": _retrieving, "generate": _generating, "answer": _answering}
+    parts_of_segment = {
+        "retrieve": _retrieving_parts,
+        "generate": _generating_parts,
+        "answer": _answering_parts,
+    }
     if last_segment in parts_of_segment:
         root = address._replace(path=base_path).geturl()
         endpoint = RagEndpoint(root, **endpoint_options)
         stages = [parts_of_segment[last_segment](endpoint)]
     else:
         endpoint = RagEndpoint(url, **endpoint_options)
-        stages = [_retrieving(endpoint), _generating(endpoint)]
+        stages = [_retrieving_parts(endpoint), _generating_parts(endpoint)]
     rag: Any = compose("HTTPRag", stages)
     rag.adapts = (endpoint,)
     rag.bears_calls = True
@@ -491,70 +548,135 @@ def http_rag(url: str, **options: Any) -> RAGInterface[Any] | AsyncRAGInterface[
     return cast("RAGInterface[Any] | AsyncRAGInterface[Any]", rag)
 
 
-def _retrieving(endpoint: RagEndpoint) -> Parts:
-    """The parts of a server that retrieves, always asked in batches."""
+def _retrieving_parts(endpoint: RagEndpoint) -> Parts:
+    """The methods of a RAG that a server gives which retrieves; it is always asked in batches.
 
-    def read(fields: Mapping[str, Any], where: str) -> RetrievalResult[Any]:
-        """A retrieval out of the fields of an answer, checked."""
-        result = RetrievalResult.from_mapping(fields)
-        return to_retrieval_result(result, where)
-
-    def retrieve(
-        queries: list[str], top_k: int | None = None, history: Sequence[Said] = ()
-    ) -> list[RetrievalResult[Metadata]]:
-        """The interface's method: one request for all queries."""
-        payload = {"queries": queries, "top_k": top_k, **_said(history)}
-        return endpoint.settled("/retrieve", payload, read)
-
+    A batch is one request, whatever its size.
+    """
+    retrieve = partial(_retrieve_over_http, endpoint)
     return Parts(source=endpoint, methods={"batch_retrieve_with_metadata": retrieve})
 
 
-def _generating(endpoint: RagEndpoint) -> Parts:
-    """The parts of a server that generates from contexts, always asked in batches."""
+def _retrieve_over_http(
+    endpoint: RagEndpoint,
+    /,
+    queries: list[str],
+    top_k: int | None = None,
+    history: Sequence[Said] = (),
+) -> list[RetrievalResult[Metadata]]:
+    """The interface's method for a server that retrieves: one request for all queries.
 
-    def read(fields: Mapping[str, Any], where: str) -> GenerationResult[Any]:
-        """A generation out of the fields of an answer, checked."""
-        result = GenerationResult.from_mapping(fields)
-        return to_generation_result(result, where)
+    Path and fields of the request are those of docs/http.md, which servers of users implement.
+    """
+    payload = {"queries": queries, "top_k": top_k, **_history_field(history)}
+    return endpoint.settled("/retrieve", payload, _read_retrieval)
 
-    def generate(
-        queries: list[str], contexts_list: list[list[str]], history: Sequence[Said] = ()
-    ) -> list[GenerationResult[Metadata]]:
-        """The interface's method: one request for all queries with their contexts."""
-        contexts = [list(of_query) for of_query in contexts_list]
-        payload = {"queries": queries, "contexts": contexts, **_said(history)}
-        return endpoint.settled("/generate", payload, read)
 
+def _read_retrieval(fields: Mapping[str, Any], where: str) -> RetrievalResult[Any]:
+    """A retrieval out of the fields that a server answered with for one query, checked.
+
+    Args:
+        where: the server's address in messages.
+    """
+    result = RetrievalResult.from_mapping(fields)
+    return to_retrieval_result(result, where)
+
+
+def _generating_parts(endpoint: RagEndpoint) -> Parts:
+    """The methods of a RAG that a server gives which generates; it is always asked in batches.
+
+    A batch is one request, whatever its size.
+    """
+    generate = partial(_generate_over_http, endpoint)
     return Parts(source=endpoint, methods={"batch_generate_with_metadata": generate})
 
 
-def _answering(endpoint: RagEndpoint) -> Parts:
-    """The parts of a server that gives contexts and answer in one: it is asked once a query."""
-    where = f"{endpoint.url}/answer"
+def _generate_over_http(
+    endpoint: RagEndpoint,
+    /,
+    queries: list[str],
+    contexts_list: list[list[str]],
+    history: Sequence[Said] = (),
+) -> list[GenerationResult[Metadata]]:
+    """The interface's method for a server that generates: one request for all queries.
 
-    def read(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
-        """The fields of an answer, tried: what cannot be read is an error of this query."""
-        read_answer(fields, where)
-        return dict(fields)
+    Path and fields of the request are those of docs/http.md, which servers of users implement.
+    """
+    contexts = [list(of_query) for of_query in contexts_list]
+    payload = {"queries": queries, "contexts": contexts, **_history_field(history)}
+    return endpoint.settled("/generate", payload, _read_generation)
 
-    def ask_batch(
-        queries: list[str], top_k: int | None = None, history: Sequence[Said] = ()
-    ) -> list[Any]:
-        """The fields of the answer to each query, or the exception that it failed with."""
-        payload = {"queries": queries, "top_k": top_k, **_said(history)}
-        return endpoint.results("/answer", payload, read)
 
-    def ask(query: str, top_k: int | None = None, history: Said = ()) -> Any:
-        """The fields of the answer to one query."""
-        outcomes = ask_batch([query], top_k, [history])
-        return settled(outcomes, where)[0]
+def _read_generation(fields: Mapping[str, Any], where: str) -> GenerationResult[Any]:
+    """An answer out of the fields that a server answered with for one query, checked.
 
-    call = OneCall(endpoint, ask, where, ask_batch=ask_batch, keyword="top_k", history="history")
+    Args:
+        where: the server's address in messages.
+    """
+    result = GenerationResult.from_mapping(fields)
+    return to_generation_result(result, where)
+
+
+def _answering_parts(endpoint: RagEndpoint) -> Parts:
+    """The methods of a RAG that a server gives which returns contexts and answer at once.
+
+    It is asked once for a query: the answer is kept for the generation that follows.
+    """
+    call = OneCall(
+        endpoint,
+        partial(_ask_over_http, endpoint),
+        f"{endpoint.url}/answer",
+        ask_batch=partial(_ask_batch_over_http, endpoint),
+        keyword="top_k",
+        history="history",
+    )
     return call.parts()
 
 
-def _said(history: Sequence[Said]) -> dict[str, Any]:
-    """What was said before each query; nothing where nothing was."""
+def _ask_over_http(
+    endpoint: RagEndpoint, /, query: str, top_k: int | None = None, history: Said = ()
+) -> Any:
+    """The fields that a server answers one query with: its contexts and its answer.
+
+    Raises:
+        RemoteQueryError: the server reports that the query failed.
+    """
+    outcomes = _ask_batch_over_http(endpoint, [query], top_k, [history])
+    return settled(outcomes, f"{endpoint.url}/answer")[0]
+
+
+def _ask_batch_over_http(
+    endpoint: RagEndpoint,
+    /,
+    queries: list[str],
+    top_k: int | None = None,
+    history: Sequence[Said] = (),
+) -> list[Any]:
+    """The fields that a server answers each query with, or the exception that the query failed by.
+
+    Path and fields of the request are those of docs/http.md, which servers of users implement.
+    """
+    payload = {"queries": queries, "top_k": top_k, **_history_field(history)}
+    return endpoint.results("/answer", payload, _readable_answer)
+
+
+def _readable_answer(fields: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The fields of a server's answer to one query, after a trial reading of them.
+
+    A field that cannot be read is so an error of this query, and not of the whole batch.
+
+    Args:
+        where: the server's address in messages.
+    """
+    read_answer(fields, where)
+    return dict(fields)
+
+
+def _history_field(history: Sequence[Said]) -> dict[str, Any]:
+    """The request's field with the messages before each query; none where no query has any.
+
+    A server that takes no history so gets the same request as before.
+    """
     if not any(history):
         return {}
     return {"history": [list(said) for said in history]}

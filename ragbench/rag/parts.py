@@ -33,7 +33,8 @@ def refuse_beyond(top_k: int | None, built_with: object, where: str) -> None:
     It would return fewer without a word, and a metric at a higher cutoff would be too low.
 
     Args:
-        built_with: the retriever's own number; anything else than an int says nothing.
+        built_with: the retriever's own number; anything else than an int is no limit.
+        where: its name in messages.
     """
     if top_k is None or not isinstance(built_with, int):
         return
@@ -45,7 +46,10 @@ def refuse_beyond(top_k: int | None, built_with: object, where: str) -> None:
 
 
 def cut(result: RetrievalResult[Any], top_k: int | None) -> RetrievalResult[Any]:
-    """The first ``top_k`` contexts of a result; the same object when it has no more."""
+    """The first ``top_k`` contexts of a retrieval; the same object when it has no more.
+
+    A system may return more than it was asked for, and a metric must not read them.
+    """
     if top_k is None or len(result) <= top_k:
         return result
     shortened: dict[str, Any] = {}
@@ -73,7 +77,10 @@ class Parts(Record):
     """Whether what retrieves and answers in one call can also answer from contexts of a caller."""
 
     def only(self, family: str) -> Parts:
-        """The methods of one family alone, such as those that retrieve."""
+        """The methods of one family alone, such as those that retrieve.
+
+        The other half of a RAG may come from another object.
+        """
         methods: dict[str, Callable[..., Any]] = {}
         for name, method in self.methods.items():
             if FORMS[name].family == family:
@@ -113,12 +120,18 @@ class AdaptedRAG:
 
     @property
     def answers_in_one_call(self) -> bool:
-        """Whether the answer comes with the retrieval."""
+        """Whether the adapted system gives its answer together with its retrieval.
+
+        Then generation reads the kept answer, and asks nothing.
+        """
         return bool(self._restores)
 
     @property
     def answers_its_own_contexts_alone(self) -> bool:
-        """Whether it cannot be given other contexts than those that it retrieved."""
+        """Whether the adapted system cannot be given other contexts than those that it retrieved.
+
+        Then post-retrieval cannot be tried on it.
+        """
         return self.answers_in_one_call and not self._answers_from_contexts
 
     def restore(self, query: str, result: RetrievalResult[Any], said: Said = ()) -> None:
@@ -132,7 +145,7 @@ class AdaptedRAG:
             restore(query, result, said)
 
     def stage_identity(self, stage: str) -> object:
-        """What the adapted objects say of themselves; None when none of them says anything.
+        """What the adapted objects name as their version for a stage; None when none names one.
 
         Then ragbench goes by their source and settings, as for any other system.
         """
@@ -146,13 +159,19 @@ class AdaptedRAG:
         return identities
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple[Any, ...]:
-        """Pickles what it adapts, not the class that was made for it."""
+        """Pickles the way to make this RAG anew, for a worker process.
+
+        The class was made for this one object and cannot be imported there.
+        """
         if self.rebuild is None:
             return super().__reduce_ex__(protocol)
         return (self.rebuild, ())
 
     def __repr__(self) -> str:
-        """By what it adapts: the class was made for this object and has no name of its own."""
+        """The RAG by what it adapts: its class was made for it and has no name of its own.
+
+        Logs and errors show it.
+        """
         return f"<RAG of {', '.join(type(source).__name__ for source in self.adapts)}>"
 
 
@@ -163,6 +182,10 @@ def compose(
 
     It is an `AsyncRAGInterface` as soon as one of them is a coroutine function; plain ones then
     run in a thread, so that they do not hold up the others.
+
+    Args:
+        name: of the RAG's class, for messages.
+        top_k: how many contexts the RAG asks for where a call names no number.
     """
     methods: dict[str, Callable[..., Any]] = {}
     for part in parts:
@@ -177,7 +200,7 @@ def compose(
             # With the marks that an adapter set on it; see `taking_history`.
             vars(function).update(vars(method))
         if top_k is not None and FORMS[method_name] in RETRIEVAL:
-            function = _with_default(function, top_k)
+            function = _with_default_top_k(function, top_k)
         namespace[method_name] = staticmethod(function)
     families = {FORMS[method_name].family for method_name in methods}
     # A class of its own: the interface reads from a class which methods were written.
@@ -196,29 +219,39 @@ def compose(
 
 
 def taking_history(method: Callable[..., Any], keyword: str | None) -> Callable[..., Any]:
-    """A method that an adapter made, marked as one that takes what was said before."""
+    """Marks a method that an adapter made as one that takes the messages before a query.
+
+    Args:
+        keyword: the parameter that takes them; None leaves the method unmarked.
+    """
     if keyword is not None:
         cast("Any", method).history_keyword = keyword
     return method
 
 
 def is_coroutine(function: object) -> bool:
-    """Whether calling it gives a coroutine; also for objects with an ``async def __call__``."""
+    """Whether a function is a coroutine function, which has to be awaited.
+
+    So is an object with an ``async def __call__``.
+    """
     if inspect.iscoroutinefunction(function):
         return True
     method = getattr(function, "__call__", None)  # noqa: B004  # the method itself is looked at
     return inspect.iscoroutinefunction(method)
 
 
-def _with_default(function: Callable[..., Any], default: int) -> Callable[..., Any]:
-    """A retrieval method that asks for a number of contexts where a call names none.
+def _with_default_top_k(function: Callable[..., Any], default: int) -> Callable[..., Any]:
+    """A retrieval method that asks for ``default`` contexts where a call names no number.
 
     That is the ``top_k`` of `as_rag`: what it adapts has no configuration that could hold one.
     """
 
     @functools.wraps(function)
     def call(queries: Any, top_k: int | None = None, **said: Any) -> Any:
-        """The retrieval method, with the default where the call names no number."""
+        """The retrieval method ``function``, asked for ``default`` contexts if a call names none.
+
+        Its signature is that of ``function``, by which callers see what it takes.
+        """
         if top_k is None:
             top_k = default
         return function(queries, top_k, **said)
@@ -239,7 +272,10 @@ def _with_default(function: Callable[..., Any], default: int) -> Callable[..., A
 
 
 def _read_or_error(read: Callable[..., Any], key: Any, answer: object, *more: Any) -> Any:
-    """What is read of one answer of a batch; its error, so that the others are not asked again."""
+    """The value that is read of one answer of a batch, or the error of reading it.
+
+    The error is a value, so that the other queries of the batch are not asked again.
+    """
     if isinstance(answer, Exception):
         return answer
     try:
@@ -285,7 +321,10 @@ class OneCall:
     _warned: bool = False
 
     def parts(self) -> Parts:
-        """Both halves as methods of the interface."""
+        """Both halves of a system that answers in one call, as methods of the interface.
+
+        Coroutines where the system is one; in batches, too, where it takes batches.
+        """
         methods: dict[str, Callable[..., Any]]
         if is_coroutine(self.ask):
             methods = {
@@ -312,12 +351,18 @@ class OneCall:
         )
 
     def retrieve(self, query: str, top_k: int | None = None, said: Said = ()) -> _Retrieval:
-        """Asks the system, and keeps its answer for the `generate` that follows."""
+        """Asks the system, returns its contexts, and keeps its answer for `generate`.
+
+        So the system is asked once for a query, and not once for each half.
+        """
         value = self._called(self.ask, query, top_k, said)
         return self._retrieval(query, value, said)
 
     async def aretrieve(self, query: str, top_k: int | None = None, said: Said = ()) -> _Retrieval:
-        """Asks a system of coroutines, and keeps its answer for the `agenerate` that follows."""
+        """Asks a system of coroutines, returns its contexts, and keeps its answer.
+
+        `agenerate`, which follows, finds it there.
+        """
         value = await self._called(self.ask, query, top_k, said)
         return self._retrieval(query, value, said)
 
@@ -351,6 +396,7 @@ class OneCall:
         """Asks for all queries in one call, and keeps the answers.
 
         A query whose result cannot be read fails alone: the others have their results.
+        The answers are kept for `batch_generate`, so that the system is not asked twice.
         """
         histories = said or [()] * len(queries)
         values = self._called_together(queries, top_k, histories)
@@ -362,9 +408,9 @@ class OneCall:
     def batch_generate(
         self, queries: list[str], contexts_list: list[list[str]], said: Sequence[Said] | None = None
     ) -> list[_Answer]:
-        """The answers that the system gave with these contexts.
+        """The answers that the system gave with these contexts, when it retrieved.
 
-        Queries of which none is kept are asked again, in one call.
+        Queries whose answer is not kept are asked again, in one call.
         """
         histories = said or [()] * len(queries)
         outcomes: list[Any] = []
@@ -385,7 +431,10 @@ class OneCall:
         return settled(outcomes, self.where)
 
     def restore(self, query: str, result: RetrievalResult[Any], said: Said = ()) -> None:
-        """Takes an answer back from the metadata of a stored retrieval, if it is there."""
+        """Takes an answer back from the metadata of a stored retrieval, if it is there.
+
+        So a run that goes on does not ask the system a second time.
+        """
         stored = as_object(result.metadata).get(ANSWER_KEY)
         if is_object(stored):
             answer: _Answer = GenerationResult.from_mapping(stored)
@@ -399,9 +448,10 @@ class OneCall:
         said: Sequence[Any],
         contexts: Sequence[str] | None = None,
     ) -> Any:
-        """What the system returns for a query, or for the queries of a batch.
+        """The value that the system returns for a query, or for the queries of a batch.
 
         Args:
+            ask: the system's function for a query, or for a batch.
             contexts: what it answers from, if it takes that; None, if it retrieves.
         """
         # Never by position: `keyword` is a name, or None.
@@ -416,18 +466,24 @@ class OneCall:
     def _called_together(
         self, queries: list[str], top_k: int | None, said: Sequence[Said]
     ) -> Sequence[Any]:
-        """What the system returns for the queries of a batch, checked to be one value a query."""
+        """The values that the system returns for a batch, checked to be one per query.
+
+        With fewer or more, answers would go to other queries.
+        """
         values = self._called(self.ask_batch, queries, top_k, list(said))
         return to_batch(values, len(queries), self.where)
 
     def _remembered(self, query: str, contexts: Sequence[str], said: Said) -> _Answer | None:
-        """The answer that was given with just these contexts, if it is still there."""
+        """The answer that the system gave with just these contexts, if it is still kept.
+
+        None after post-retrieval changed the contexts, or where too many answers came since.
+        """
         return self._answers.get(self._key(query, contexts, said))
 
     def _remember(self, query: str, contexts: Sequence[str], answer: _Answer, said: Said) -> None:
         """Keeps an answer for `generate`, and drops the oldest where there are too many.
 
-        Under a lock: several threads ask.
+        It is under a lock, as several threads ask.
         """
         key = self._key(query, contexts, said)
         with self._lock:
@@ -441,6 +497,7 @@ class OneCall:
 
         Earlier turns of the conversation are in it only where the system reads them: else the same
         query with the same contexts has the same answer.
+        Long contexts would else fill the memory.
         """
         parts: list[object] = [query, *contexts]
         if self.history is not None and said:
@@ -450,18 +507,28 @@ class OneCall:
         return blake2b(text.encode(), digest_size=16).digest()
 
     def _retrieval(self, query: str, value: object, said: Said) -> _Retrieval:
-        """Reads what the system returned, keeps its answer and returns its retrieval."""
+        """Reads what the system returned, keeps its answer and returns its retrieval.
+
+        The answer is in the retrieval's metadata, too, from which a later process restores it.
+
+        Raises:
+            NoContextsError: the system returned an answer without contexts.
+        """
         retrieval, answer = read_answer(value, self.where)
         if retrieval is None:
             self._remember(query, (), answer, said)
             self._warn_of_no_contexts(value)
             raise NoContextsError
         self._remember(query, retrieval.contexts, answer, said)
-        metadata = {**_fields(retrieval.metadata), ANSWER_KEY: answer.to_dict()}
+        metadata = {**_fields_of_metadata(retrieval.metadata), ANSWER_KEY: answer.to_dict()}
         return replace(retrieval, metadata=metadata)
 
     def _warn_of_no_contexts(self, value: object) -> None:
-        """Says once what the answers lack, and which fields the first of them has."""
+        """Warns once that the system's answers have no contexts, and names the fields of the first.
+
+        Args:
+            value: what the system returned.
+        """
         if self._warned:
             return
         self._warned = True
@@ -480,18 +547,24 @@ class OneCall:
         """Reads the answer of a second call, and says that it is one if it retrieved again.
 
         Such an answer may rest on other contexts than those that were measured: reports say so.
+
+        Args:
+            value: what the second call returned.
         """
         retrieval, answer = read_answer(value, self.where)
         if self.contexts is not None:
             return answer
-        metadata = {**_fields(answer.metadata), "asked_again": True}
+        metadata = {**_fields_of_metadata(answer.metadata), "asked_again": True}
         if retrieval is not None and list(retrieval.contexts) != list(contexts):
             metadata["contexts_differ"] = True
         return replace(answer, metadata=metadata)
 
 
-def _fields(metadata: object) -> dict[str, Any]:
-    """A result's metadata as a mapping that keys can be added to, whatever a user put there."""
+def _fields_of_metadata(metadata: object) -> dict[str, Any]:
+    """A result's metadata as a mapping that keys can be added to, whatever a user put there.
+
+    Metadata that are no mapping are put below the key ``metadata``.
+    """
     if metadata is None:
         return {}
     if is_object(metadata):

@@ -43,8 +43,11 @@ _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
 @cache
-def _table(name: str) -> dict[str, str]:
-    """A table of ``proposal.toml``: words and names by which fields are recognised."""
+def _proposal_table(name: str) -> dict[str, str]:
+    """A table of ``proposal.toml``: words and names by which a response's fields are recognised.
+
+    The words are data: a service with other names needs an entry there, and no code.
+    """
     content = (get_data("ragbench.rag", "proposal.toml") or b"").decode()
     tables = cast("dict[str, dict[str, str]]", tomllib.loads(content))
     return tables[name]
@@ -52,14 +55,20 @@ def _table(name: str) -> dict[str, str]:
 
 @cache
 def _words(kind: str) -> tuple[str, ...]:
-    """Words of a kind, such as those in the names of answers; their order in the file is kept."""
-    words = _table("words")[kind]
+    """Words of one kind, such as those in the names of answers, the most telling first.
+
+    Their order is that of ``proposal.toml``.
+    """
+    words = _proposal_table("words")[kind]
     return tuple(words.split())
 
 
 def question_fields() -> tuple[str, ...]:
-    """The usual names of the field with the question, in the order in which they are tried."""
-    return tuple(_table("request")["question"].split())
+    """The usual names of the field with the question, in the order in which they are tried.
+
+    A service whose fields are unknown is asked by one after the other.
+    """
+    return tuple(_proposal_table("request")["question"].split())
 
 
 class Leaf(Record):
@@ -70,12 +79,18 @@ class Leaf(Record):
 
     @property
     def text(self) -> str:
-        """The path as it is written."""
+        """The path of this value as users write it for ``--take``.
+
+        Lines of a proposal and of the shown tree hold it.
+        """
         return text_of(self.steps)
 
     @property
     def name(self) -> str:
-        """The last key of the path; empty without one."""
+        """The name of this value: the last key of its path; empty without one.
+
+        Answers, contexts, ids and scores are recognised by it.
+        """
         for step in reversed(self.steps):
             if isinstance(step, str):
                 return step
@@ -83,19 +98,25 @@ class Leaf(Record):
 
     @property
     def words(self) -> list[str]:
-        """The words of its name."""
+        """The words of this value's name in lower case: ``sourceURL`` has two.
+
+        A field is recognised by its words, however its name joins them.
+        """
         return _words_in(self.name)
 
     @property
     def first_list(self) -> tuple[Step, ...]:
-        """The path up to its first list; empty where it is in none."""
+        """The path up to the first list that this value is in; empty where it is in none.
+
+        A value in the same list as the contexts belongs to one of them.
+        """
         if EACH not in self.steps:
             return ()
         return self.steps[: self.steps.index(EACH) + 1]
 
     @property
     def list_steps(self) -> tuple[Step, ...]:
-        """The path up to its last list; empty where it is in none.
+        """The path up to the last list that this value is in; empty where it is in none.
 
         Values of one list's objects have it in common: so a text finds the id beside it.
         """
@@ -106,20 +127,31 @@ class Leaf(Record):
 
 
 def _words_in(name: str) -> list[str]:
-    """The words of a name in lower case, however the name joins them."""
+    """The words of a name in lower case, however the name joins them.
+
+    ``sourceURL`` and ``source_url`` give the same words.
+    """
     return [word.lower() for word in _WORDS.findall(name)]
 
 
 def leaves_of(body: Body) -> list[Leaf]:
-    """The values of a response by path, each path once: what a proposal chooses from."""
+    """The values of a response by path, each path once: a proposal chooses from these.
+
+    A stream may have several documents, whose paths are joined here.
+    """
     leaves: dict[tuple[Step, ...], Leaf] = {}
     for document in body.documents:
-        _walk(document, (), leaves)
+        _add_leaves_below(document, (), leaves)
     return list(leaves.values())
 
 
-def _walk(value: object, steps: tuple[Step, ...], leaves: dict[tuple[Step, ...], Leaf]) -> None:
-    """Adds the values below one; an empty list and an empty object are values themselves.
+def _add_leaves_below(
+    value: object, steps: tuple[Step, ...], leaves: dict[tuple[Step, ...], Leaf]
+) -> None:
+    """Adds the values below one of a response; an empty list or object is a value itself.
+
+    At most 400 values and ten levels are looked at: a response may hold a whole corpus, and a
+    hostile one nests without end.
 
     Args:
         value: what is at the path; a text may hold JSON of its own.
@@ -131,15 +163,15 @@ def _walk(value: object, steps: tuple[Step, ...], leaves: dict[tuple[Step, ...],
     container = as_json(value)
     if is_object(container) and container:
         for key, entry in container.items():
-            _walk(entry, (*steps, key), leaves)
+            _add_leaves_below(entry, (*steps, key), leaves)
     elif is_list(container) and container:
         is_in_list = steps[-1:] == (EACH,)
         if is_in_list and _is_row(container):
             for position, entry in enumerate(container):
-                _walk(entry, (*steps, position), leaves)
+                _add_leaves_below(entry, (*steps, position), leaves)
         else:
             for element in container[:_MOST_ELEMENTS]:
-                _walk(element, (*steps, EACH), leaves)
+                _add_leaves_below(element, (*steps, EACH), leaves)
     else:
         # Elements of a list have one path, and the first of them that says something counts: a
         # null says nothing of the kind of a value, and an empty text little.
@@ -152,6 +184,7 @@ def _is_row(elements: Sequence[object]) -> bool:
     """Whether a list within a list is a row, such as an id and a text, and no list of texts.
 
     Its elements then mean different things: one of them is prose, and another one is not.
+    So the elements of a row have paths of their own, by position.
     """
     prose_count = 0
     for element in elements:
@@ -189,6 +222,8 @@ def tree_of(body: Body) -> list[tuple[str, str]]:
 def take_lines(body: Body, question: str = "") -> list[str]:
     """Values of ``--take`` that fit a response; none where nothing in it looks like an answer.
 
+    A user copies them to evaluate the service.
+
     Args:
         question: what was asked, which some services repeat.
     """
@@ -201,12 +236,15 @@ def take_lines(body: Body, question: str = "") -> list[str]:
         lines.append(f"answer={answer.text}")
     if contexts is not None:
         lines.append(f"contexts={contexts.text}")
-        lines += _beside(body, leaves, contexts)
+        lines += _ids_and_scores_beside(body, leaves, contexts)
     return lines
 
 
 def proposed_take(body: Body) -> str:
-    """A sentence with the options that fit a response, or with what it holds."""
+    """A sentence with the options of ``--take`` that fit a response, or with what it holds.
+
+    It ends the error about a response that the mapping does not fit.
+    """
     lines = take_lines(body)
     if lines:
         return f"Try: {options_of('--take', lines)}"
@@ -218,19 +256,27 @@ def proposed_take(body: Body) -> str:
 
 
 def options_of(option: str, values: Sequence[str]) -> str:
-    """An option with each of its values, quoted as a shell takes them."""
+    """An option of the command with each of its values, quoted as a shell takes them.
+
+    Users copy it from an error into their command.
+    """
     return " ".join(f"{option} {shlex.quote(value)}" for value in values)
 
 
-def _path(steps: Sequence[Step]) -> JsonPath:
-    """The path of steps, with its text as ``--take`` has it: what a body is searched with."""
+def _json_path_of(steps: Sequence[Step]) -> JsonPath:
+    """The path with these steps, and with its text as ``--take`` has it.
+
+    A body is searched with it, and a proposal shows its text.
+    """
     return JsonPath(text=text_of(steps), steps=tuple(steps))
 
 
 def _answer_path(
     body: Body, leaves: Sequence[Leaf], contexts: Leaf | None, question: str
 ) -> JsonPath | None:
-    """The path of the answer: by its name and, of several with such a name, by its length.
+    """The path of the text that looks most like the answer; None where none does.
+
+    Its name decides, and of several texts with such a name the length.
 
     Args:
         contexts: where the contexts are; their titles and summaries are no answers.
@@ -241,10 +287,10 @@ def _answer_path(
     for leaf in leaves:
         if not isinstance(leaf.value, str):
             continue
-        if contexts is not None and _is_of_contexts(leaf, contexts):
+        if contexts is not None and _is_among_contexts(leaf, contexts):
             continue
         # Of a list such as "choices" the first element has the answer.
-        path = _path([0 if step is EACH else step for step in leaf.steps])
+        path = _json_path_of([0 if step is EACH else step for step in leaf.steps])
         value = body.find(path, in_pieces=True)
         if not isinstance(value, str):
             continue
@@ -261,12 +307,12 @@ def _answer_path(
             best = path
             best_rank = rank
     if best is None and not body.is_json:
-        return _path(())  # the whole text
+        return _json_path_of(())  # the whole text
     return best
 
 
 def _answer_rank(leaf: Leaf) -> int | None:
-    """How much a name is that of an answer: 0 where it does not say, more for telling names.
+    """How much a value's name is that of an answer: 0 where it does not show, more if it does.
 
     None where it is that of a fact, such as an id.
     """
@@ -281,7 +327,10 @@ def _answer_rank(leaf: Leaf) -> int | None:
 
 
 def _contexts_leaf(body: Body, leaves: Sequence[Leaf]) -> Leaf | None:
-    """The texts in a list that look most like what was retrieved; None where none do."""
+    """The texts in a list that look most like retrieved contexts; None where none do.
+
+    The names of the text and of the list around it decide, then the length of the texts.
+    """
     best: Leaf | None = None
     best_rank = _NO_CONTEXTS
     for leaf in leaves:
@@ -299,6 +348,8 @@ _NO_CONTEXTS = (0, 0, 0)
 def _context_rank(body: Body, leaf: Leaf) -> tuple[int, int, int]:
     """How much the texts at a path look like contexts.
 
+    Tuples compare from the left, so a sign in the names outweighs any length.
+
     Returns:
         How many signs the names give, at most two: the text's own name and that of a list around
         it; how usual the text's own name is; and the length of the longest text.
@@ -309,7 +360,7 @@ def _context_rank(body: Body, leaf: Leaf) -> tuple[int, int, int]:
     is_one_of_many = leaf.list_steps != () or body.is_stream
     if not is_one_of_many or is_of_chat:
         return _NO_CONTEXTS
-    values = body.find(_path(leaf.steps), as_list=True)
+    values = body.find(_json_path_of(leaf.steps), as_list=True)
     if not is_list(values) or not values:
         return _NO_CONTEXTS
     texts: list[str] = []
@@ -339,18 +390,18 @@ def _context_rank(body: Body, leaf: Leaf) -> tuple[int, int, int]:
     return is_in_contexts + has_name, name_rank, max(map(len, texts))
 
 
-def _beside(body: Body, leaves: Sequence[Leaf], contexts: Leaf) -> list[str]:
-    """The ids and scores of contexts, where all of them have one.
+def _ids_and_scores_beside(body: Body, leaves: Sequence[Leaf], contexts: Leaf) -> list[str]:
+    """Lines of ``--take`` for the ids and scores beside the contexts in a response.
 
-    Values of ``--take``: an id for each context, and a score where there is one.
+    A column counts only where it has a value for each context: else ids would be of other ones.
     """
-    values = body.find(_path(contexts.steps), as_list=True)
+    values = body.find(_json_path_of(contexts.steps), as_list=True)
     count = len(values) if is_list(values) else 0
     siblings: list[Leaf] = []
     for leaf in leaves:
         is_in_list = leaf.list_steps == contexts.list_steps != ()
         if leaf.steps != contexts.steps and (is_in_list or _are_beside(leaf, contexts)):
-            column = body.find(_path(leaf.steps), as_list=True)
+            column = body.find(_json_path_of(leaf.steps), as_list=True)
             if is_list(column) and len(column) == count:
                 siblings.append(leaf)
     lines: list[str] = []
@@ -364,7 +415,10 @@ def _beside(body: Body, leaves: Sequence[Leaf], contexts: Leaf) -> list[str]:
 
 
 def _best_score(leaves: Sequence[Leaf]) -> Leaf | None:
-    """The number that is named most like a score; None where none is."""
+    """The number beside the contexts that is named most like a score; None where none is.
+
+    Names of distances are left out: as scores they would turn the order around.
+    """
     numbers: dict[str, Leaf] = {}
     for leaf in leaves:
         if isinstance(leaf.value, (int, float)) and not isinstance(leaf.value, bool):
@@ -377,20 +431,29 @@ def _best_score(leaves: Sequence[Leaf]) -> Leaf | None:
     return None
 
 
-def _is_of_contexts(leaf: Leaf, contexts: Leaf) -> bool:
-    """Whether a value is in the list of the contexts, or beside a context in its event."""
+def _is_among_contexts(leaf: Leaf, contexts: Leaf) -> bool:
+    """Whether a value is in the list of the contexts, or beside a context in its event.
+
+    Such a text is a title or a summary, and no answer.
+    """
     if _are_beside(leaf, contexts):
         return True
     return contexts.first_list != () and leaf.first_list == contexts.first_list
 
 
 def _are_beside(leaf: Leaf, contexts: Leaf) -> bool:
-    """Whether a value is in the same object as the text of an event with one context each."""
+    """Whether a value is in the same object as the text of an event with one context each.
+
+    In a stream, contexts may come one per event and in no list: their ids are then beside them.
+    """
     return not contexts.list_steps and leaf.steps[:-1] == contexts.steps[:-1] != ()
 
 
 def _best_id(leaves: Sequence[Leaf]) -> Leaf | None:
-    """The leaf that is named most like an id; short names are nearer than those of metadata."""
+    """The value beside the contexts that is named most like an id; None where none is.
+
+    Of equal names, the one nearer to the top wins over one in the metadata.
+    """
     best: Leaf | None = None
     best_rank = (0, 0)
     for leaf in leaves:
@@ -413,7 +476,10 @@ def _best_id(leaves: Sequence[Leaf]) -> Leaf | None:
 
 
 def error_in(body: Body) -> str:
-    """The error that a service reports in a successful response, for the end of a message."""
+    """The error that a service reports in a successful response, for the end of a message.
+
+    Some services answer 200 and report in the body that something failed.
+    """
     for document in body.documents:
         if not is_object(document):
             continue
@@ -475,13 +541,16 @@ class MissingField(Record):
 
 
 def missing_fields(text: str) -> list[MissingField]:
-    """The fields that a refusal names: FastAPI's form, objects of messages, or words."""
+    """The fields that a service's refusal names as missing.
+
+    Read as FastAPI's form, as objects of messages by field, or out of a sentence.
+    """
     try:
         document = cast("object", orjson.loads(text))
     except orjson.JSONDecodeError:
         document = None
     if is_object(document):
-        fields = _of_fastapi(document) or _of_messages(document)
+        fields = _fields_in_fastapi_errors(document) or _fields_in_messages(document)
         if fields:
             return fields
     names: dict[str, None] = {}
@@ -494,8 +563,11 @@ def missing_fields(text: str) -> list[MissingField]:
     return [MissingField(name=name) for name in names]
 
 
-def _of_fastapi(document: Mapping[str, object]) -> list[MissingField]:
-    """The fields of ``{"detail": [{"loc": ["body", "question"], "msg": ...}]}``."""
+def _fields_in_fastapi_errors(document: Mapping[str, object]) -> list[MissingField]:
+    """The fields that a refusal in FastAPI's form names.
+
+    The form is ``{"detail": [{"loc": ["body", "question"], "msg": ...}]}``.
+    """
     details = document.get("detail")
     if not is_list(details):
         return []
@@ -519,8 +591,11 @@ _NOT_FIELDS = ("message", "msg", "title")
 """Keys of a refusal that hold its own text, and name no field."""
 
 
-def _of_messages(document: Mapping[str, object]) -> list[MissingField]:
-    """The fields of ``{"question": ["This field is required."]}``, also below ``errors``."""
+def _fields_in_messages(document: Mapping[str, object]) -> list[MissingField]:
+    """The fields that a refusal names in the form ``{"question": ["This field is required."]}``.
+
+    Also below ``errors``, as other frameworks have it.
+    """
     errors = document.get("errors")
     messages_of_fields = errors if is_object(errors) else document
     fields: list[MissingField] = []
@@ -537,13 +612,13 @@ def _of_messages(document: Mapping[str, object]) -> list[MissingField]:
 
 
 def send_line(name: str, *, is_only: bool = False) -> str:
-    """A value of ``--send`` for a field, by its name.
+    """A line of ``--send`` for a field that a service asks for, such as ``question={query}``.
 
     Args:
         is_only: no other field is asked for, so that it takes the question whatever its name is.
     """
     last_key = name.rpartition(".")[2]
-    value = _table("placeholders").get(last_key)
+    value = _proposal_table("placeholders").get(last_key)
     question_names = {*question_fields(), *case_fields()["query"]}
     if value is None and (is_only or last_key.lower() in question_names):
         value = "{query}"
@@ -557,7 +632,7 @@ _HEADER = re.compile(r"\b(?:x-[a-z0-9-]*[a-z0-9]|(?:[a-z]+-)+(?:key|token))\b", 
 
 
 def asks_for_credentials(text: str = "", variable: str = "API_KEY") -> str:
-    """What to do about a refusal by 401 or 403.
+    """The advice for a refusal by 401 or 403: the option that sends a key.
 
     Args:
         text: the refusal, which may name the header that it takes.
@@ -572,7 +647,7 @@ def asks_for_credentials(text: str = "", variable: str = "API_KEY") -> str:
 
 
 def proposed_send(status: int, text: str, method: str, sent: Mapping[str, object]) -> str:
-    """A sentence that says how to ask a service that refused.
+    """The advice for a refusal: how to ask the service, in a sentence with the options.
 
     Args:
         text: the body of its response.

@@ -39,17 +39,23 @@ class Body(Record):
 
     @property
     def is_json(self) -> bool:
-        """Whether it has a structure that paths lead into."""
+        """Whether the body has a structure that paths lead into, and is no mere text.
+
+        A mere text is read as the answer itself.
+        """
         return any(is_object(document) or is_list(document) for document in self.documents)
 
     def find(
         self, path: JsonPath, *, as_list: bool = False, in_pieces: bool = False
     ) -> object | PathProblem:
-        """What a path leads to; in a stream, what it leads to in all events together.
+        """The value that a path leads to in the body; of a stream, the values of all events as one.
 
         Args:
             as_list: a list is wanted: single values of several events are its elements.
             in_pieces: a text is wanted, and the elements of a list may be its pieces.
+
+        Returns:
+            A `PathProblem` where the path leads to nothing.
         """
         if not self.is_stream:
             return find(self.documents[0], path, in_pieces=in_pieces)
@@ -67,11 +73,14 @@ class Body(Record):
                 values.append(value)
         if not values:
             return _problem_of_stream(problems)
-        return _joined(values, as_list=as_list, in_pieces=in_pieces)
+        return _joined_values(values, as_list=as_list, in_pieces=in_pieces)
 
     @property
     def error(self) -> object:
-        """What a stream reports of its end by an error, whose answer is cut off; else None."""
+        """The error with which a stream ended, so that its answer is cut off; None without one.
+
+        A body that is no stream has none: its error would be the whole response.
+        """
         if not self.is_stream:
             return None
         for document in self.documents:
@@ -85,7 +94,11 @@ class Body(Record):
 
 
 def _problem_of_stream(problems: Sequence[PathProblem]) -> PathProblem:
-    """Why a path leads to nothing in any event: the reasons, each once."""
+    """Why a path leads to nothing in any event of a stream: the reasons, each once.
+
+    A path that leads nowhere in one event may lead somewhere in the next, so one reason is not
+    enough.
+    """
     if not problems:
         return PathProblem(message="the stream has no events")
     messages = list(dict.fromkeys(problem.message for problem in problems))
@@ -93,8 +106,16 @@ def _problem_of_stream(problems: Sequence[PathProblem]) -> PathProblem:
     return PathProblem(message=f"none of {len(problems)} events has it: {shown_messages}")
 
 
-def _joined(values: Sequence[object], *, as_list: bool, in_pieces: bool) -> object:
-    """The values of several events as one."""
+def _joined_values(values: Sequence[object], *, as_list: bool, in_pieces: bool) -> object:
+    """The values that a path leads to in several events of a stream, as one value.
+
+    Of texts the whole text; of lists the last one with elements, as services send a list anew with
+    each event.
+
+    Args:
+        as_list: a list is wanted: single values are its elements.
+        in_pieces: a text is wanted, and all lists hold pieces of it.
+    """
     lists = [value for value in values if is_list(value)]
     if lists and in_pieces:
         pieces: list[object] = []
@@ -115,9 +136,9 @@ def _joined(values: Sequence[object], *, as_list: bool, in_pieces: bool) -> obje
 
 
 def joined_text(pieces: Sequence[str]) -> str:
-    """The text of a stream of pieces.
+    """The text of a stream of pieces, in which some services repeat the whole text.
 
-    Some services repeat the whole text in each event, or at the end.
+    They repeat it in each event, or at the end.
 
     Example:
         >>> joined_text(["Bees", " fly", "."])
@@ -138,7 +159,10 @@ def joined_text(pieces: Sequence[str]) -> str:
 
 
 def _grows(pieces: Sequence[str]) -> bool:
-    """Whether each text begins with the one before it, and is longer."""
+    """Whether each text of a stream begins with the one before it, and is longer.
+
+    Then the service sends the whole text so far with each event, and not pieces.
+    """
     for shorter, longer in pairwise(pieces):
         if len(longer) <= len(shorter) or not longer.startswith(shorter):
             return False
@@ -150,7 +174,7 @@ _NO_JSON = object()
 
 
 def parsed(text: str) -> object:
-    """What a text holds as JSON, or `_NO_JSON`.
+    """The value that a text of JSON holds, or `_NO_JSON` for any other text.
 
     Python's own reader takes what services write that is not allowed: NaN, and halves of
     characters.
@@ -166,23 +190,27 @@ def parsed(text: str) -> object:
 
 
 def read_body(text: str, content_type: str = "") -> Body:
-    """Reads a body by its form; the header is only a hint, since services often leave it wrong."""
+    """Reads a response's body by its form: a stream of events, JSON, JSON in lines, or a text.
+
+    Args:
+        content_type: of the response; only a hint, since services often leave it wrong.
+    """
     kind = content_type.partition(";")[0].strip().lower()
     text = text.removeprefix("\ufeff")
     if kind == "text/event-stream" or _EVENT_FIELD.match(text.lstrip()):
-        events = _events(text)
+        events = _server_sent_events(text)
         if events or kind == "text/event-stream":
             return Body(documents=tuple(events), is_stream=True)
     document = parsed(text)
     if document is not _NO_JSON:
         return Body(documents=(document,))
-    lines = _json_lines(text)
+    lines = _documents_of_lines(text)
     if lines is not None:
         return Body(documents=tuple(lines), is_stream=True)
     return Body(documents=(text,))
 
 
-def _events(text: str) -> list[object]:
+def _server_sent_events(text: str) -> list[object]:
     """The data of server-sent events, each as JSON or, where it is none, as a text.
 
     The name of an event is added to its data under ``event``, unless the data has that key.
@@ -199,24 +227,29 @@ def _events(text: str) -> list[object]:
         elif field == "event":
             name = value
         elif not line and data:
-            events += _event(data, name)
+            events += _documents_of_event(data, name)
         if not line:
             data = []
             name = ""
     return events
 
 
-def _event(data: Sequence[str], name: str) -> list[object]:
-    """The document of an event's lines.
+def _documents_of_event(data: Sequence[str], name: str) -> list[object]:
+    """The documents of one server-sent event: one, or one for each of its lines.
 
-    Each line is one of its own where only that is JSON: services leave out the empty line.
+    Each line is a document of its own where only the lines are JSON: services leave out the empty
+    line between events.
+
+    Args:
+        data: the event's lines behind ``data:``.
+        name: the event's name; empty without one.
     """
     joined = "\n".join(data)
     if joined.strip() == _DONE:
         return []
     document = parsed(joined)
     if document is not _NO_JSON:
-        return [_named(document, name)]
+        return [_with_event_name(document, name)]
     if len(data) == 1:
         return [joined]
     documents: list[object] = []
@@ -226,19 +259,22 @@ def _event(data: Sequence[str], name: str) -> list[object]:
         document = parsed(line)
         if document is _NO_JSON:
             return [joined]
-        documents.append(_named(document, name))
+        documents.append(_with_event_name(document, name))
     return documents
 
 
-def _named(document: object, name: str) -> object:
-    """A document with the name of its event."""
+def _with_event_name(document: object, name: str) -> object:
+    """An event's document with the name of the event under ``event``, which paths can lead to.
+
+    Some services tell the kinds of events apart by that name alone.
+    """
     if name and is_object(document) and "event" not in document:
         fields: dict[str, Any] = {"event": name, **document}
         return fields
     return document
 
 
-def _json_lines(text: str) -> list[object] | None:
+def _documents_of_lines(text: str) -> list[object] | None:
     """The documents of JSON in lines; None where a line is none.
 
     Each must be an object or a list: lines of numbers or words are a text.

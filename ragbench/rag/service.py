@@ -39,26 +39,41 @@ class ServiceEndpoint(JsonEndpoint):
     """A foreign service, asked by a mapping."""
 
     def __init__(self, mapping: ServiceMapping, **options: Any) -> None:
+        """Takes the service's mapping, and the options of `JsonEndpoint`, such as a timeout.
+
+        As long as no answer could be read, an error ends the run.
+        """
         super().__init__(mapping.address, headers=mapping.headers, **options)
         self.mapping = mapping
         self._contract = Contract()
 
     @property
     def version(self) -> None:
-        """None: a service that does not know ragbench is asked nothing but questions."""
+        """The service's version: None, as a foreign service is asked nothing but questions.
+
+        A server that speaks ragbench's own requests has a version in a header.
+        """
         return
 
     @property
     def unseen_because(self) -> str:
-        """Why its answers may change without anybody here seeing it."""
+        """Why the service's answers may change without a trace here: it names no version.
+
+        Stored answers are so not reused by a later run.
+        """
         return f"{self.url} is a service that names no version"
 
     def stage_identity(self, stage: str) -> object:
-        """The URL without credentials, and what is sent and taken."""
+        """The service's address without credentials, with what is sent to it and taken from it.
+
+        Results of another mapping are those of another system.
+        """
         return {"url": self.url, "mapping": described(self.mapping.written, at=AS_SAID)}
 
     def ask(self, question: Question) -> dict[str, Any]:
-        """The fields of the answer to a question.
+        """The fields of the service's answer to a question, as the mapping takes them.
+
+        The mapping names the service's own fields for the question, the answer and the contexts.
 
         Raises:
             ContractError: the service refuses the request, or does not answer as it is mapped.
@@ -95,7 +110,10 @@ class ServiceEndpoint(JsonEndpoint):
         return fields
 
     def body_of(self, question: Question) -> Body:
-        """The body of the response to a question."""
+        """The body of the service's response to a question, read by its form.
+
+        JSON in which a key is there twice is refused: readers would disagree on its value.
+        """
         mapping = self.mapping
         request = request_of(
             mapping.method, mapping.address, mapping.send, mapping.headers, question
@@ -110,7 +128,11 @@ class ServiceEndpoint(JsonEndpoint):
         return body
 
     def _request_of(self, address: str | httpx.URL, payload: Any) -> dict[str, Any]:
-        """What is sent: JSON, a form, or parameters of the address."""
+        """The options with which httpx sends a request to the service.
+
+        The fields are JSON, a form, or in the address already. `JsonEndpoint`, which makes the
+        exchange, calls this method by its name.
+        """
         request = cast("Request", payload)
         options: dict[str, Any] = {"method": request.method, "url": address}
         if request.json is not None:
@@ -121,7 +143,9 @@ class ServiceEndpoint(JsonEndpoint):
 
 
 def service_rag(service: Service, **options: Any) -> RAGInterface[Any] | AsyncRAGInterface[Any]:
-    """The RAG of a foreign service.
+    """The RAG of a foreign service, one that does not speak ragbench's own requests.
+
+    It is asked one question per request, by a mapping of its fields.
 
     Args:
         options: ``send``, ``take`` and ``headers``, and those of the endpoint.
@@ -135,7 +159,7 @@ def service_rag(service: Service, **options: Any) -> RAGInterface[Any] | AsyncRA
             "retries, repeatable"
         )
     endpoint = ServiceEndpoint(mapping, **options)
-    rag: Any = compose("ServiceRag", [_parts(endpoint)])
+    rag: Any = compose("ServiceRag", [_parts_of_service(endpoint)])
     rag.adapts = (endpoint,)
     rag.bears_calls = True
     rag.close = endpoint.close
@@ -144,16 +168,22 @@ def service_rag(service: Service, **options: Any) -> RAGInterface[Any] | AsyncRA
 
 
 def mapping_notes(rag: object) -> tuple[str, ...]:
-    """What a report says of how a service is asked; nothing of any other RAG."""
+    """A note for the report on how a foreign service is asked; none for any other RAG.
+
+    Readers of the numbers see by it what was measured.
+    """
     notes: list[str] = []
     for source in getattr(rag, "adapts", ()):
         if isinstance(source, ServiceEndpoint):
-            notes.append(_note_of(source.mapping))
+            notes.append(_note_on_mapping(source.mapping))
     return tuple(notes)
 
 
-def _note_of(mapping: ServiceMapping) -> str:
-    """How a service was asked and read, in a sentence without credentials."""
+def _note_on_mapping(mapping: ServiceMapping) -> str:
+    """A sentence on how a service was asked and read, without credentials.
+
+    Fields and paths are as in the options ``--send`` and ``--take``.
+    """
     sent = send_lines(cast("dict[str, Any]", described(mapping.written["send"], at=AS_SAID)))
     taken = [f"{taken.name}={taken.paths[0].text}" for taken in mapping.take]
     return (
@@ -162,32 +192,46 @@ def _note_of(mapping: ServiceMapping) -> str:
     )
 
 
-def _parts(endpoint: ServiceEndpoint) -> Parts:
-    """The methods of a service: both halves of one call, or retrieval alone."""
+def _parts_of_service(endpoint: ServiceEndpoint) -> Parts:
+    """The methods of a RAG that a service gives: both halves of one call, or retrieval alone.
+
+    Retrieval alone, where the mapping takes contexts and no answer.
+    """
     mapping = endpoint.mapping
     history = None
     if mapping.placeholders & {"history", "messages"}:
         history = "history"
-
-    def ask(query: str, top_k: int | None = None, history: Said = ()) -> dict[str, Any]:
-        """The fields of the answer to one query."""
-        return endpoint.ask(Question(query=query, top_k=top_k, said=history))
-
     if not mapping.take or "answer" in mapping.names:
         call = OneCall(
             endpoint,
-            ask,
+            partial(_ask_service, endpoint),
             endpoint.url,
             keyword="top_k",
             history=history,
             remedy="To have it measured, say where they are: --take contexts=PATH",
         )
         return call.parts()
-
-    def retrieve(query: str, top_k: int | None = None, history: Said = ()) -> RetrievalResult[Any]:
-        """The contexts for one query."""
-        return read_retrieval(ask(query, top_k, history), endpoint.url)
-
-    method: Callable[..., Any] = taking_history(partial(retrieve), history)
+    method: Callable[..., Any] = taking_history(partial(_retrieve_by_service, endpoint), history)
     methods: Mapping[str, Callable[..., Any]] = {"retrieve_with_metadata": method}
     return Parts(source=endpoint, methods=methods)
+
+
+def _ask_service(
+    endpoint: ServiceEndpoint, /, query: str, top_k: int | None = None, history: Said = ()
+) -> dict[str, Any]:
+    """The fields of a foreign service's answer to one query, as its mapping takes them.
+
+    `OneCall` asks by it, and splits the fields into retrieval and answer.
+    """
+    return endpoint.ask(Question(query=query, top_k=top_k, said=history))
+
+
+def _retrieve_by_service(
+    endpoint: ServiceEndpoint, /, query: str, top_k: int | None = None, history: Said = ()
+) -> RetrievalResult[Any]:
+    """The interface's method for a foreign service that only retrieves: a query's contexts.
+
+    The mapping takes no answer then.
+    """
+    fields = _ask_service(endpoint, query, top_k, history)
+    return read_retrieval(fields, endpoint.url)

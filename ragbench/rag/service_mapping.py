@@ -85,20 +85,26 @@ class Service(Record):
 
     @property
     def shown(self) -> str:
-        """The address without credentials, as reports show it."""
+        """The service's address without credentials, as reports show it.
+
+        Addresses may hold a password or a key.
+        """
         prefix = self.method or self.preset
         url = mask_url(self.url)
         return url if prefix is None else f"{prefix}:{url}"
 
     @property
     def name(self) -> str:
-        """What a run of it is called: host and path."""
+        """The service's name in reports: host and path of its address, without credentials.
+
+        An address may hold a key, and reports are shared.
+        """
         _, name = mask_url(self.url).split("://", 1)
         return name
 
 
 def read_service(spec: str) -> Service | None:
-    """The service that a name of a RAG means; None where it means something else.
+    """The service that the name of a RAG means; None where it means something else.
 
     Example:
         >>> read_service("POST:https://host/ask")
@@ -144,7 +150,10 @@ class Preset(Record):
 
 @cache
 def presets() -> Mapping[str, Preset]:
-    """The presets by name."""
+    """The presets by name: how well-known services are asked, and what they answer.
+
+    They are rows of ``presets.toml``: a service with other fields needs a row, and no code.
+    """
     content = (get_data("ragbench.rag", "presets.toml") or b"").decode()
     rows: dict[str, Preset] = {}
     for name, row in tomllib.loads(content).items():
@@ -180,12 +189,18 @@ class ServiceMapping(Record):
 
     @property
     def placeholders(self) -> frozenset[str]:
-        """What it sends of a question."""
+        """The placeholders for parts of a question that the mapping sends, such as ``query``.
+
+        By them a mapping that does not send the question is refused.
+        """
         return frozenset(placeholders_of(self.send) | placeholders_of(self.address))
 
     @property
     def names(self) -> frozenset[str]:
-        """What it takes."""
+        """The names of what the mapping takes from a response, such as ``answer``.
+
+        Without ``answer`` the service only retrieves.
+        """
         return frozenset(taken.name for taken in self.take)
 
 
@@ -193,6 +208,8 @@ def read_mapping(
     service: Service, *, send: object = None, take: object = None, headers: object = None
 ) -> ServiceMapping:
     """The mapping of a service: its preset, with what the user writes over it.
+
+    It is checked here, before the first question: a service is then asked with it.
 
     Args:
         send: an object of fields, or lines as ``--send`` has them.
@@ -218,7 +235,7 @@ def read_mapping(
     if service.preset is not None:
         preset = presets()[service.preset]
         fields = merged_fields(preset.send, fields)
-        paths = {**preset.take, **_renamed(paths, preset.take)}
+        paths = {**preset.take, **_under_preset_names(paths, preset.take)}
         address = _with_path(address, preset.path)
         key = preset.key
         for name in preset.needs:
@@ -232,7 +249,7 @@ def read_mapping(
     taken: list[Taken] = []
     for name, value in paths.items():
         with below("take", name):
-            taken.append(_taken(name, value))
+            taken.append(_taken_by_name(name, value))
     mapping = ServiceMapping(
         address=address,
         method=method,
@@ -242,14 +259,16 @@ def read_mapping(
         key=key or "API_KEY",
         written={"method": method, "send": fields, "take": paths, "headers": header_values},
     )
-    _check(mapping)
+    _check_is_usable(mapping)
     return mapping
 
 
 def _fields_of(
     value: object, name: str, read: Callable[[Sequence[str]], Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """A part of a mapping as an object: a YAML file may hold it so, or as lines of the command.
+    """One part of a mapping as an object, whichever way the user wrote it.
+
+    A YAML file may hold it as an object, or as lines of the command.
 
     Args:
         value: the part, such as ``{"answer": ".answer"}`` or ``["answer=.answer"]``.
@@ -273,10 +292,10 @@ def _fields_of(
 
 
 def read_take(lines: Sequence[str]) -> dict[str, list[str]]:
-    """The paths of ``--take``: NAME=PATH; a second path for a name is tried after the first.
+    """The paths of the lines of ``--take``, by name; a second path for a name is a second try.
 
     Raises:
-        ConfigError: a line has no such form.
+        ConfigError: a line has not the form NAME=PATH.
     """
     paths: dict[str, list[str]] = {}
     for line in lines:
@@ -287,8 +306,11 @@ def read_take(lines: Sequence[str]) -> dict[str, list[str]]:
     return paths
 
 
-def _renamed(paths: Mapping[str, Any], preset: Mapping[str, Any]) -> dict[str, Any]:
-    """The user's paths; a name that a preset marks as missing at times replaces it all the same."""
+def _under_preset_names(paths: Mapping[str, Any], preset: Mapping[str, Any]) -> dict[str, Any]:
+    """The user's paths under the names that a preset has, so that they replace the preset's.
+
+    A preset marks a name that may be missing with a question mark: users need not repeat it.
+    """
     by_plain_name = {name.removesuffix(MAYBE): name for name in preset}
     renamed: dict[str, Any] = {}
     for name, value in paths.items():
@@ -298,7 +320,10 @@ def _renamed(paths: Mapping[str, Any], preset: Mapping[str, Any]) -> dict[str, A
 
 
 def _with_path(address: str, path: str) -> str:
-    """An address with a preset's path, unless it ends with that, or with a part of it."""
+    """An address with a preset's path, unless the address ends with that, or with a part of it.
+
+    Users give the host, or an address that they copied whole.
+    """
     base, question_mark, query = address.partition("?")
     base = base.rstrip("/")
     parts = path.strip("/").split("/") if path.strip("/") else []
@@ -313,8 +338,13 @@ def _with_path(address: str, path: str) -> str:
     return "/".join([base, *parts]) + question_mark + query
 
 
-def _taken(name: str, value: object) -> Taken:
-    """What a name takes, with its paths read."""
+def _taken_by_name(name: str, value: object) -> Taken:
+    """One name of what is taken from a response, with its paths read.
+
+    Args:
+        name: as the user writes it; a question mark at its end means that it may be missing.
+        value: a path, or a list of paths to try.
+    """
     plain = name.removesuffix(MAYBE)
     plain = _OTHER_NAMES.get(plain, plain)
     if plain not in TAKEN:
@@ -332,6 +362,8 @@ def _taken(name: str, value: object) -> Taken:
 def sent_headers(headers: Mapping[str, Any]) -> dict[str, str]:
     """Headers with the environment variables in them, as requests carry them.
 
+    Keys stay out of files and shell histories so, and are masked as secrets.
+
     Raises:
         SettingsError: a header is not a text, or its variable is not set; it has the header's name.
     """
@@ -344,8 +376,11 @@ def sent_headers(headers: Mapping[str, Any]) -> dict[str, str]:
     return sent
 
 
-def _check(mapping: ServiceMapping) -> None:
-    """Refuses a mapping by which nothing can be asked or measured."""
+def _check_is_usable(mapping: ServiceMapping) -> None:
+    """Refuses a mapping by which no question is sent, or nothing taken that can be measured.
+
+    Without that a whole run would be asked in vain.
+    """
     if mapping.take and mapping.names.isdisjoint({"answer", "contexts", "ids"}):
         with below("take"):
             raise ConfigError(
@@ -365,6 +400,8 @@ def _check(mapping: ServiceMapping) -> None:
 def read_response(body: Body, mapping: ServiceMapping) -> dict[str, Any]:
     """The fields of a result, as a system that answers in one call returns them.
 
+    The mapping's names become those of ragbench's own contract.
+
     Raises:
         MappingError: a path leads to nothing, or to something of another kind.
     """
@@ -373,15 +410,18 @@ def read_response(body: Body, mapping: ServiceMapping) -> dict[str, Any]:
         raise MappingError(f"the stream ended with an error: {shown_line(str(error), longest=200)}")
     values: dict[str, Any] = {}
     for taken in mapping.take:
-        value = _value_of(body, taken)
+        value = _value_taken(body, taken)
         if value is not None:
             values[taken.name] = value
     _check_lengths(values, mapping)
-    return _as_fields(values)
+    return _fields_of_result(values)
 
 
-def _value_of(body: Body, taken: Taken) -> Any:
-    """What is taken under one name, in its kind; None where it may be missing and is."""
+def _value_taken(body: Body, taken: Taken) -> Any:
+    """The value that is taken from a response under one name, in the kind that it must have.
+
+    The first path that leads to such a value counts. None where it may be missing and is.
+    """
     problems: list[str] = []
     for path in taken.paths:
         value = body.find(
@@ -400,18 +440,22 @@ def _value_of(body: Body, taken: Taken) -> Any:
 
 
 def _in_kind(name: str, value: object) -> Any:
-    """A value as the result has it: a text, a list, a number."""
+    """A value from a response as the result has it under this name: a text, a list, a number.
+
+    Raises:
+        MappingError: it is of another kind; the message has what it is.
+    """
     if name == "answer":
         return _answer_text(value)
     if name == "contexts":
-        return _contexts(value)
+        return _as_contexts(value)
     if name in _PER_CONTEXT:
         values = list(value) if is_list(value) else [value]
         if any(is_object(element) or is_list(element) for element in values):
             raise MappingError(f"it holds {described_value(values[0])}, and not {name}")
-        return [_number(element) if name == "scores" else str(element) for element in values]
+        return [_as_number(element) if name == "scores" else str(element) for element in values]
     if name in _NUMBERS:
-        return _number(value)
+        return _as_number(value)
     if name == "abstained" and not isinstance(value, bool):
         raise MappingError(f"it is {described_value(value)}, and not true or false")
     if name == "usage" and not is_object(value):
@@ -420,7 +464,10 @@ def _in_kind(name: str, value: object) -> Any:
 
 
 def _answer_text(value: object) -> str:
-    """An answer; the texts of a list are its pieces, as models give them."""
+    """The answer out of a response's value; of a list, its texts together.
+
+    Models give pieces of a text in such lists.
+    """
     if isinstance(value, str):
         return value
     if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -430,8 +477,12 @@ def _answer_text(value: object) -> str:
     raise MappingError(f"it is {described_value(value)}, and not a text")
 
 
-def _contexts(value: object) -> list[Any]:
-    """Contexts: texts, or documents whose text, id and score have usual names."""
+def _as_contexts(value: object) -> list[Any]:
+    """The contexts out of a response's value: texts, or documents with usual names.
+
+    Raises:
+        MappingError: an element is neither; the message has a hint for a list in a list.
+    """
     contexts = list(value) if is_list(value) else [value]
     for position, context in enumerate(contexts):
         if isinstance(context, str) or is_object(context):
@@ -443,8 +494,12 @@ def _contexts(value: object) -> list[Any]:
     return contexts
 
 
-def _number(value: object) -> float:
-    """A number, which a service may write as a text."""
+def _as_number(value: object) -> float:
+    """A number out of a response's value; services may write numbers as texts.
+
+    Raises:
+        MappingError: it is none, or not finite.
+    """
     if isinstance(value, str):
         try:
             value = float(value)
@@ -456,7 +511,10 @@ def _number(value: object) -> float:
 
 
 def _check_lengths(values: Mapping[str, Any], mapping: ServiceMapping) -> None:
-    """Refuses lists that disagree: ids and scores would be those of other contexts."""
+    """Refuses lists of contexts, ids and scores in a response that differ in length.
+
+    Ids and scores would be those of other contexts.
+    """
     lengths: dict[str, int] = {}
     for taken in mapping.take:
         value = values.get(taken.name)
@@ -467,8 +525,11 @@ def _check_lengths(values: Mapping[str, Any], mapping: ServiceMapping) -> None:
         raise MappingError(f"the lists are of different lengths: {counts}")
 
 
-def _as_fields(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What was taken, under the names of ragbench's own contract."""
+def _fields_of_result(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What was taken from a response, under the names of ragbench's own contract.
+
+    What has no name there becomes metadata, in which metrics find tokens and cost.
+    """
     fields: dict[str, Any] = {}
     metadata: dict[str, Any] = {}
     for name, value in values.items():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote, urlencode
@@ -46,7 +47,10 @@ class Question(Record):
     """The messages before it, each with ``role`` and ``content``."""
 
     def values(self) -> dict[str, object]:
-        """Each placeholder's value."""
+        """The value of each placeholder for this question; None for one that it has no value of.
+
+        The session id is new for each request: a service that remembers starts a new conversation.
+        """
         history = [dict(message) for message in self.said]
         return {
             "query": self.query,
@@ -61,6 +65,8 @@ class Question(Record):
 def placeholders_of(template: object) -> set[str]:
     """The placeholders in a template, however deep.
 
+    A mapping is checked by them: one that does not send the question asks nothing.
+
     Raises:
         SettingsError: one has an unknown name; it has the place of the text with it.
     """
@@ -74,7 +80,10 @@ def placeholders_of(template: object) -> set[str]:
 
 
 def _placeholders_in(text: str) -> set[str]:
-    """The placeholders in a text."""
+    """The names of the placeholders in a text; refuses a name that there is none of.
+
+    A name in doubled braces is none.
+    """
     names: set[str] = set()
     for match in _PLACEHOLDER.finditer(text):
         name = match["name"]
@@ -91,7 +100,10 @@ def _placeholders_in(text: str) -> set[str]:
 
 
 def _entries_of(template: object) -> list[tuple[str | int, object]]:
-    """The entries of an object or a list with their keys or positions; of other values none."""
+    """The entries of an object or a list with their keys or positions; of other values none.
+
+    Templates and settings are walked through by it, whatever they are nested in.
+    """
     if is_object(template):
         return list(template.items())
     if is_list(template):
@@ -107,7 +119,10 @@ _OMITTED = _Omitted()
 
 
 def filled(template: object, values: Mapping[str, object]) -> Any:
-    """A template with its placeholders replaced; keys whose placeholder has no value left out."""
+    """A template of a request's fields with its placeholders replaced.
+
+    A key whose placeholder has no value, such as ``top_k`` without a number, is left out.
+    """
     if isinstance(template, str):
         return _filled_text(template, values)
     if is_object(template):
@@ -124,23 +139,35 @@ def filled(template: object, values: Mapping[str, object]) -> Any:
 
 
 def _filled_text(template: str, values: Mapping[str, object]) -> object:
-    """A text with its placeholders replaced; the value itself where it is one placeholder alone."""
+    """A text of a template with its placeholders replaced.
+
+    Where the text is one placeholder alone, the result is the value itself, in its own type.
+    """
     whole = _PLACEHOLDER.fullmatch(template)
     if whole is not None and whole["name"] is not None:
         value = values[whole["name"]]
         return _OMITTED if value is None else value
-
-    def replaced(match: re.Match[str]) -> str:
-        """The value of a placeholder within a longer text."""
-        if match["literal"] is not None:
-            return f"{{{match['literal']}}}"
-        return _as_text(values[match["name"]])
-
-    return _PLACEHOLDER.sub(replaced, template)
+    return _PLACEHOLDER.sub(partial(_replacement_of_placeholder, values), template)
 
 
-def _as_text(value: object) -> str:
-    """A value within a longer text; of messages a line each."""
+def _replacement_of_placeholder(values: Mapping[str, object], match: re.Match[str]) -> str:
+    """The text in place of one placeholder, such as ``{query}``, within a longer text.
+
+    Doubled braces become single ones: they are no placeholder.
+
+    Args:
+        values: each placeholder's value.
+    """
+    if match["literal"] is not None:
+        return f"{{{match['literal']}}}"
+    return _placeholder_text(values[match["name"]])
+
+
+def _placeholder_text(value: object) -> str:
+    """A placeholder's value as a part of a longer text; of messages a line each.
+
+    A line per message keeps the speakers apart.
+    """
     if value is None:
         return ""
     if is_list(value):
@@ -153,7 +180,9 @@ def _as_text(value: object) -> str:
 
 
 def read_send(lines: Sequence[str]) -> dict[str, Any]:
-    """The fields of ``--send``: KEY=VALUE, an object of JSON, or @FILE with one; later ones win.
+    """The fields of the lines of ``--send``; later lines win.
+
+    A line is KEY=VALUE, an object of JSON, or @FILE with one.
 
     Raises:
         ConfigError: a line is none of these, or two do not go together.
@@ -171,12 +200,15 @@ def read_send(lines: Sequence[str]) -> dict[str, Any]:
                 f"--send {line}: expected KEY=VALUE such as question={{query}}, an object of JSON, "
                 "or @body.json"
             )
-        _put(fields, parse_path(key), _value_of(value), line)
+        _put_at_path(fields, parse_path(key), _value_of_text(value), line)
     return fields
 
 
 def _object_of(text: str) -> dict[str, Any]:
-    """The object of a JSON text, or of a file that is named behind an @."""
+    """The object of a JSON text of ``--send``, or of the file that is named behind an @.
+
+    A body with objects in it is hard to write in single options.
+    """
     source = "--send"
     content: str | bytes = text
     if text.startswith("@"):
@@ -198,8 +230,11 @@ def _object_of(text: str) -> dict[str, Any]:
     return dict(value)
 
 
-def _value_of(text: str) -> object:
-    """A value as JSON where it is JSON (5, true, ["a"], "5" in quotes), and else as a text."""
+def _value_of_text(text: str) -> object:
+    """The value behind the sign in a line of ``--send``: JSON where it is JSON, else a text.
+
+    So 5 and true keep their types, and "5" in quotes is a text.
+    """
     try:
         return cast("object", orjson.loads(text))
     except orjson.JSONDecodeError:
@@ -207,7 +242,9 @@ def _value_of(text: str) -> object:
 
 
 def send_lines(fields: Mapping[str, Any] | Sequence[str] | None) -> list[str]:
-    """The lines of ``--send`` for fields; lines stay as they are.
+    """The lines of ``--send`` that give these fields, as reports and proposals show them.
+
+    Lines stay as they are.
 
     Example:
         >>> send_lines({"question": "{query}", "k": 5, "zip": "5"})
@@ -218,21 +255,27 @@ def send_lines(fields: Mapping[str, Any] | Sequence[str] | None) -> list[str]:
     lines: list[str] = []
     for key, value in fields.items():
         text = value if isinstance(value, str) else orjson.dumps(value).decode()
-        if isinstance(value, str) and _value_of(text) != value:
+        if isinstance(value, str) and _value_of_text(text) != value:
             text = orjson.dumps(value).decode()
         lines.append(f"{text_of([key])[1:]}={text}")
     return lines
 
 
-def _put(fields: dict[str, Any], path: JsonPath, value: object, line: str) -> None:
-    """Puts a value where a path leads, and builds the objects and lists on the way."""
+def _put_at_path(fields: dict[str, Any], path: JsonPath, value: object, line: str) -> None:
+    """Puts the value of a line of ``--send`` where its path leads in the fields.
+
+    The objects and lists on the way are built.
+
+    Args:
+        line: as the user wrote it, for messages.
+    """
     if not path.steps or isinstance(path.steps[0], int):
         raise ConfigError(f"--send {line}: a key is missing before '='")
     holder: Any = fields
     for step, next_step in zip(path.steps, (*path.steps[1:], None), strict=True):
         if isinstance(step, Each):
             raise ConfigError(f"--send {line}: [] has no position; write [0], or a JSON list")
-        _make_place(holder, step, line)
+        _make_place_for_step(holder, step, line)
         if next_step is None:
             holder[step] = value
         elif holder[step] is None:
@@ -240,8 +283,12 @@ def _put(fields: dict[str, Any], path: JsonPath, value: object, line: str) -> No
         holder = holder[step]
 
 
-def _make_place(holder: Any, step: str | int, line: str) -> None:
-    """Makes the place for a step in an object or a list, empty where it is new."""
+def _make_place_for_step(holder: Any, step: str | int, line: str) -> None:
+    """Makes the place for a step of a path in an object or a list, empty where it is new.
+
+    Args:
+        line: of ``--send``, as the user wrote it, for messages.
+    """
     if isinstance(step, str) and isinstance(holder, dict):
         cast("dict[str, object]", holder).setdefault(step, None)
         return
@@ -255,7 +302,10 @@ def _make_place(holder: Any, step: str | int, line: str) -> None:
 
 
 def merged_fields(fields: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields with further ones in them; objects are merged, anything else is replaced."""
+    """The fields of a request with further ones in them, which win.
+
+    Objects are merged key by key; anything else is replaced.
+    """
     merged = dict(fields)
     for key, value in more.items():
         present = merged.get(key)
@@ -268,6 +318,8 @@ def merged_fields(fields: Mapping[str, Any], more: Mapping[str, Any]) -> dict[st
 
 def read_headers(lines: Sequence[str]) -> dict[str, str]:
     """The headers of ``--header``: NAME=VALUE, or NAME: VALUE as curl has them.
+
+    Users copy them from commands of curl.
 
     Raises:
         ConfigError: a line is neither.
@@ -285,29 +337,43 @@ def read_headers(lines: Sequence[str]) -> dict[str, str]:
 
 
 def with_variables(text: str, where: str) -> str:
-    """A text with ``${NAME}`` replaced by environment variables, which become secrets.
+    """A text of the user's with each ``${NAME}`` replaced by the environment variable of that name.
+
+    Credentials so stay out of settings and shell histories; the values are masked as secrets.
+
+    Args:
+        where: the option or setting with the text, for messages.
 
     Raises:
         ConfigError: a variable is not set.
     """
+    return _VARIABLE.sub(partial(_value_of_variable, where), text)
 
-    def replaced(match: re.Match[str]) -> str:
-        """The value of a variable."""
-        value = os.environ.get(match["name"])
-        if not value:
-            raise ConfigError(
-                f"{where} needs the environment variable {match['name']}, which is not set"
-            )
-        hide(value)
-        return value
 
-    return _VARIABLE.sub(replaced, text)
+def _value_of_variable(where: str, match: re.Match[str]) -> str:
+    """The environment variable's value in place of one ``${NAME}``, which becomes a secret.
+
+    From then on the value is masked wherever it would be printed or stored.
+
+    Args:
+        where: the option that needs the variable, for the error where it is not set.
+    """
+    value = os.environ.get(match["name"])
+    if not value:
+        raise ConfigError(
+            f"{where} needs the environment variable {match['name']}, which is not set"
+        )
+    hide(value)
+    return value
 
 
 def values_with_variables(template: object, where: str) -> Any:
     """A template with the environment variables in its texts; only ``${NAME}`` alone is replaced.
 
     A longer text may be a template of another language, with such signs of its own.
+
+    Args:
+        where: the option with the template, for messages.
 
     Raises:
         SettingsError: a variable is not set; it has the place of the text with it.
@@ -346,7 +412,11 @@ def request_of(
     headers: Mapping[str, str],
     question: Question,
 ) -> Request:
-    """The request for a question: fields in the address, as a form, or as JSON."""
+    """The request that asks a service one question.
+
+    Fields go into the address with a method without a body, into a form where the headers name one,
+    and into JSON else.
+    """
     values = question.values()
     address = _filled_address(address, values)
     fields = filled(template, values)
@@ -354,41 +424,50 @@ def request_of(
         return Request(method=method, address=_with_parameters(address, fields))
     for name, value in headers.items():
         if name.lower() == "content-type" and FORM in value.lower():
-            return Request(method=method, address=address, form=_flat(fields))
+            return Request(method=method, address=address, form=_form_fields(fields))
     return Request(method=method, address=address, json=fields)
 
 
 def _filled_address(address: str, values: Mapping[str, object]) -> str:
-    """An address with its placeholders replaced, each escaped."""
+    """The service's address with its placeholders replaced, each escaped.
+
+    A question with an ampersand stays one parameter.
+    """
     return _PLACEHOLDER.sub(
-        lambda match: quote(_as_text(values.get(match["name"] or "")), safe=""), address
+        lambda match: quote(_placeholder_text(values.get(match["name"] or "")), safe=""), address
     )
 
 
 def _with_parameters(address: str, fields: Mapping[str, object]) -> str:
-    """An address with fields as further parameters."""
+    """The service's address with the fields as further parameters.
+
+    A GET request has no body for them.
+    """
     if not fields:
         return address
     sign = "&" if "?" in address else "?"
-    return f"{address}{sign}{urlencode(_flat(fields), doseq=True)}"
+    return f"{address}{sign}{urlencode(_form_fields(fields), doseq=True)}"
 
 
-def _flat(fields: Mapping[str, object]) -> dict[str, object]:
-    """Fields as forms and parameters have them.
+def _form_fields(fields: Mapping[str, object]) -> dict[str, object]:
+    """Fields as forms and parameters have them, where all values are texts.
 
     A list repeats its key, an object is JSON, and true and false are written as JSON has them.
     """
     flat: dict[str, object] = {}
     for key, value in fields.items():
         if is_list(value) and not any(is_object(element) for element in value):
-            flat[key] = [_plain(element) for element in value]
+            flat[key] = [_form_text(element) for element in value]
         else:
-            flat[key] = _plain(value)
+            flat[key] = _form_text(value)
     return flat
 
 
-def _plain(value: object) -> str:
-    """A value as the text of a form's field."""
+def _form_text(value: object) -> str:
+    """A value as the text of a form's field, or of a parameter of the address.
+
+    Any value but a text is JSON.
+    """
     if isinstance(value, str):
         return value
     return orjson.dumps(value).decode()

@@ -31,7 +31,7 @@ _BESIDE = ("context_ids", "scores", "context_metadata")
 """Further columns that may stand beside the contexts."""
 
 
-def _names(role: str) -> tuple[str, ...]:
+def _usual_names(role: str) -> tuple[str, ...]:
     """Names under which systems hand something over, in the order in which they are tried.
 
     Args:
@@ -54,11 +54,14 @@ def read_retrieval(value: object, where: str) -> RetrievalResult[Any]:
 
     Args:
         where: the system's name in messages.
+
+    Raises:
+        InterfaceError: it has no shape that is known; the message names those that are.
     """
     if isinstance(value, RetrievalResult):
         return to_retrieval_result(cast("object", value), where)
     if is_object(value):
-        return _document_from_mapping(value, where)
+        return _retrieval_from_mapping(value, where)
     if isinstance(value, (list, tuple)):
         documents = cast("Sequence[object]", value)
         # Strings alone hold neither ids nor scores that would have to be read.
@@ -66,33 +69,33 @@ def read_retrieval(value: object, where: str) -> RetrievalResult[Any]:
             return RetrievalResult(cast("Sequence[str]", documents))
         items: list[_Item] = []
         for position, document in enumerate(documents):
-            items.append(_item(document, position, where))
+            items.append(_item_of_document(document, position, where))
         result = _from_items(items)
         return to_retrieval_result(result, where)
-    usual_names = ", ".join(_names("contexts")[:3])
+    usual_names = ", ".join(_usual_names("contexts")[:3])
     raise InterfaceError(
         f"{where} must return a list of strings or documents, a mapping with one under "
         f"{usual_names}, or a RetrievalResult, not a {type(value).__name__}"
     )
 
 
-def _document_from_mapping(value: Mapping[str, Any], where: str) -> RetrievalResult[Any]:
+def _retrieval_from_mapping(value: Mapping[str, Any], where: str) -> RetrievalResult[Any]:
     """A retrieval out of a mapping with contexts under one of the usual names.
 
     Lists of ids, scores and metadata beside them win over those that the contexts hold themselves.
     """
-    documents = _value(value, _names("contexts"))
+    documents = _first_value(value, _usual_names("contexts"))
     if documents is None:
         raise InterfaceError(
-            f"{where} returned a mapping with {_listed(value)} and no contexts: it needs one of "
-            f"{', '.join(_names('contexts'))}"
+            f"{where} returned a mapping with {_keys_in_words(value)} and no contexts: it needs "
+            f"one of {', '.join(_usual_names('contexts'))}"
         )
     if isinstance(documents, str):
         documents = [documents]  # a single context
     result = read_retrieval(documents, where)
     columns: dict[str, Any] = {"metadata": value.get("metadata")}
     for name in _BESIDE:
-        column = _value(value, _names(name))
+        column = _first_value(value, _usual_names(name))
         if column is not None:
             columns[name] = column
     result = replace(result, **columns)
@@ -103,6 +106,7 @@ def _from_items(items: Sequence[_Item]) -> RetrievalResult[Any]:
     """A retrieval of documents that were read one by one.
 
     Ids and scores are given for all or for none: a result has no place for a missing one.
+    Each document may have had another shape.
     """
     texts: list[str] = []
     ids: list[Any] = []
@@ -124,10 +128,15 @@ def _from_items(items: Sequence[_Item]) -> RetrievalResult[Any]:
     )
 
 
-def _item(value: object, position: int, where: str) -> _Item:
-    """A document; its score may stand beside it, in a pair or in LlamaIndex' wrapper.
+def _item_of_document(value: object, position: int, where: str) -> _Item:
+    """One document of a foreign retrieval, whose score may be beside it.
 
-    A score beside the document wins over one within it: it is that of this query.
+    That is in a pair, or in LlamaIndex' wrapper. A score beside the document wins over one within
+    it: it is that of this query.
+
+    Args:
+        position: of the document in the retrieval, for messages.
+        where: the system's name in messages.
     """
     document: Any = value
     if isinstance(value, tuple) and len(cast("tuple[Any, ...]", value)) == 2:
@@ -136,28 +145,28 @@ def _item(value: object, position: int, where: str) -> _Item:
         inner = document.node
         score = document.score
     else:
-        item = _bare(document)
+        item = _item_without_score_beside(document)
         if item is None:
             raise InterfaceError(
                 f"{where}: document {position} is a {type(document).__name__} without a text: it "
-                f"needs one of {', '.join(_names('text'))}"
+                f"needs one of {', '.join(_usual_names('text'))}"
             )
         return item
-    return replace(_item(inner, position, where), score=score)
+    return replace(_item_of_document(inner, position, where), score=score)
 
 
-def _bare(document: Any) -> _Item | None:
-    """A document by itself, without a score beside it.
+def _item_without_score_beside(document: Any) -> _Item | None:
+    """A document by itself: a string, a mapping or an object with a text; None for anything else.
 
-    A string, a mapping or an object with a text; None for anything else.
+    Its id and score may be in its metadata, as vector stores and rerankers often put them there.
     """
     if isinstance(document, str):
         return _Item(document)
     # Gives a field by its name: the value of a key, or an attribute.
-    get: Callable[[str], Any] = partial(_read, document)
+    get: Callable[[str], Any] = partial(_attribute_or_none, document)
     if is_object(document):
         get = document.get
-    text = _text_of(get)
+    text = _text_of_document(get)
     if text is None:
         return None
     metadata = as_object(get("metadata")) or as_object(get("meta"))
@@ -165,25 +174,29 @@ def _bare(document: Any) -> _Item | None:
     if isinstance(origin, str) and "document_id" not in metadata:
         metadata = {**metadata, "document_id": origin}
     id_: Any = None
-    for name in _names("id"):
+    for name in _usual_names("id"):
         candidate = plain_scalar(get(name))
         if candidate is not None and candidate != "":
             id_ = candidate
             break
     score = get("score")
     if is_object(document):
-        score = _value(document, _names("score"))
+        score = _first_value(document, _usual_names("score"))
     # Vector stores and rerankers often put id and score into the metadata.
     if id_ is None:
-        id_ = _value(metadata, _names("id"))
+        id_ = _first_value(metadata, _usual_names("id"))
     if score is None:
-        score = _value(metadata, _names("score"))
+        score = _first_value(metadata, _usual_names("score"))
     return _Item(text, id_, score, metadata)
 
 
-def _text_of(get: Callable[[str], Any]) -> str | None:
-    """The text of a document, by whichever of the usual names holds one."""
-    for name in _names("text"):
+def _text_of_document(get: Callable[[str], Any]) -> str | None:
+    """The text of a foreign document, by whichever of the usual names holds one; else None.
+
+    Args:
+        get: gives a field of the document by its name.
+    """
+    for name in _usual_names("text"):
         text = get(name)
         if isinstance(text, str):
             return text
@@ -195,8 +208,11 @@ def _text_of(get: Callable[[str], Any]) -> str | None:
     return None
 
 
-def _read(document: Any, name: str) -> Any:
-    """An attribute of a document; None where it has none or refuses to give it."""
+def _attribute_or_none(document: Any, name: str) -> Any:
+    """An attribute of a foreign document; None where it has none or refuses to give it.
+
+    Some frameworks have properties that raise for other kinds of nodes.
+    """
     try:
         return getattr(document, name, None)
     except (ValueError, TypeError):  # properties that refuse, as LlamaIndex's on other node types
@@ -204,14 +220,20 @@ def _read(document: Any, name: str) -> Any:
 
 
 def _is_score(value: Any) -> bool:
-    """Whether a value is a finite number, numpy's included; a flag is none."""
+    """Whether a foreign value can be a score: a finite number, NumPy's included; a flag is none.
+
+    Without a score for each document, the result has none.
+    """
     value = plain_number(value)
     is_number = hasattr(value, "__float__") and not isinstance(value, bool)
     return is_number and math.isfinite(value)
 
 
-def _value(value: Mapping[str, Any], names: Sequence[str]) -> Any:
-    """The value of the first name that has one."""
+def _first_value(value: Mapping[str, Any], names: Sequence[str]) -> Any:
+    """The value of the first name that has one in a foreign mapping; arrays become lists.
+
+    None where no name has a value: NaN and the like count as none.
+    """
     for name in names:
         entry = plain_scalar(value.get(name))
         if entry is None:
@@ -222,8 +244,11 @@ def _value(value: Mapping[str, Any], names: Sequence[str]) -> Any:
     return None
 
 
-def _listed(value: Mapping[str, Any]) -> str:
-    """The keys of a mapping, for messages."""
+def _keys_in_words(value: Mapping[str, Any]) -> str:
+    """The keys of a foreign mapping, for messages.
+
+    Users see there under which name their system has the answer.
+    """
     return ", ".join(repr(key) for key in value) or "no keys"
 
 
@@ -236,6 +261,9 @@ def read_generation(value: object, where: str) -> GenerationResult[Any]:
 
     Args:
         where: the system's name in messages.
+
+    Raises:
+        InterfaceError: it has no shape that is known; the message names those that are.
     """
     value = plain_scalar(value)
     if type(value) in (int, float, Decimal):  # an answer such as 42: recorded ones are read so, too
@@ -251,28 +279,32 @@ def read_generation(value: object, where: str) -> GenerationResult[Any]:
         is_stream = hasattr(value, "__next__") or hasattr(value, "__anext__")
         if is_stream:
             hint = " (join its pieces)"
-        elif _role(value) == "contexts":
+        elif _role_of_part(value) == "contexts":
             hint = " (a retriever is a class with 'retrieve', or as_rag(retrieve=...))"
         raise InterfaceError(
             f"{where} returned {kind_of(value)}{hint}, and must return a string, a "
-            f"GenerationResult or a mapping with one of {', '.join(_names('answer'))}"
+            f"GenerationResult or a mapping with one of {', '.join(_usual_names('answer'))}"
         )
-    return GenerationResult(text, metadata=_metadata(value))
+    return GenerationResult(text, metadata=_metadata_of_object(value))
 
 
 def _message_text(value: object) -> str | None:
-    """The text of a framework's message or response: each has its own name for that field."""
+    """The text of a framework's message or response; None where none of the usual names has one.
+
+    Each framework has its own name for that field.
+    """
     for name in ("response", "content", "data", "text"):
-        text = _joined(getattr(value, name, None))
+        text = _text_of_blocks(getattr(value, name, None))
         if text is not None:
             return text
     return None
 
 
 def answer_fields(value: object) -> Mapping[str, Any] | None:
-    """A mapping; the fields of a named tuple, a dataclass or a pydantic model with an answer.
+    """The fields of a foreign answer by name; None for anything without such fields.
 
-    None for anything else, `GenerationResult` among it: that is no foreign object.
+    A mapping has them, and a named tuple, a dataclass or a pydantic model with an answer. A
+    `GenerationResult` is no foreign object.
     """
     if is_object(value):
         return value
@@ -283,20 +315,26 @@ def answer_fields(value: object) -> Mapping[str, Any] | None:
     # Where named tuples, dataclasses and models of pydantic list their fields.
     for attribute in ("_fields", "__dataclass_fields__", "model_fields"):
         names += getattr(cls, attribute, None) or ()
-    has_answer = not set(names).isdisjoint(_names("answer"))
+    has_answer = not set(names).isdisjoint(_usual_names("answer"))
     if not has_answer:
         return None
     return {name: getattr(value, name, None) for name in names}
 
 
 def read_answer(value: object, where: str) -> Halves:
-    """Splits what a system returned that retrieves and generates in one call."""
+    """Splits what a system returned that retrieves and generates in one call into its two halves.
+
+    The retrieval is None where it shows no contexts.
+
+    Args:
+        where: the system's name in messages.
+    """
     fields = answer_fields(value)
     if fields is None and isinstance(value, tuple):
-        return _from_tuple(cast("tuple[Any, ...]", value), where)
+        return _halves_of_tuple(cast("tuple[Any, ...]", value), where)
     if fields is not None:
         generation = read_generation(fields, where)
-        if _value(fields, _names("contexts")) is None:
+        if _first_value(fields, _usual_names("contexts")) is None:
             return None, generation
         # One mapping for both: its metadata belongs to the answer.
         fields_of_retrieval = dict(fields)
@@ -309,8 +347,8 @@ def read_answer(value: object, where: str) -> Halves:
     return retrieval, read_generation(value, where)
 
 
-def _from_tuple(parts: tuple[Any, ...], where: str) -> Halves:
-    """Both halves out of a tuple in any order.
+def _halves_of_tuple(parts: tuple[Any, ...], where: str) -> Halves:
+    """Both halves of a call, contexts and answer, out of a tuple in any order.
 
     Its parts are known by their types, and a tuple that could be read in two ways is refused.
     """
@@ -319,7 +357,7 @@ def _from_tuple(parts: tuple[Any, ...], where: str) -> Halves:
     metadata: list[Any] = []
     parts_of_role = {"contexts": contexts, "answer": answers, "metadata": metadata}
     for part in parts:
-        parts_of_role[_role(part)].append(part)
+        parts_of_role[_role_of_part(part)].append(part)
     if len(contexts) != 1 or len(answers) != 1 or len(metadata) > 1:
         kinds = ", ".join(type(part).__name__ for part in cast("tuple[object, ...]", parts))
         raise InterfaceError(
@@ -333,8 +371,11 @@ def _from_tuple(parts: tuple[Any, ...], where: str) -> Halves:
     return read_retrieval(contexts[0], where), generation
 
 
-def _role(part: object) -> str:
-    """Which part of an answer a member of a tuple is, by its type alone."""
+def _role_of_part(part: object) -> str:
+    """Which part of a system's answer a member of a tuple is, by its type alone.
+
+    The role is ``"contexts"``, ``"metadata"`` or ``"answer"``.
+    """
     if isinstance(part, (list, tuple, RetrievalResult)):
         return "contexts"
     if isinstance(part, Mapping):
@@ -343,19 +384,19 @@ def _role(part: object) -> str:
 
 
 def _answer_from_mapping(fields: Mapping[str, Any], where: str) -> GenerationResult[Any]:
-    """An answer out of a mapping.
+    """An answer out of a foreign mapping.
 
     Of a list of answers, as Haystack's generators give, the first is the answer and all are the
     several responses.
     """
-    value = _value(fields, _names("answer"))
+    value = _first_value(fields, _usual_names("answer"))
     answers: list[object] = [value]
     if isinstance(value, list):
         answers = cast("list[object]", value)
     if value is None or not answers:
         raise InterfaceError(
-            f"{where} returned a mapping with {_listed(fields)} and no answer: it needs one of "
-            f"{', '.join(_names('answer'))}"
+            f"{where} returned a mapping with {_keys_in_words(fields)} and no answer: it needs one "
+            f"of {', '.join(_usual_names('answer'))}"
         )
     generations = [read_generation(answer, where) for answer in answers]
     responses: object = None
@@ -374,8 +415,8 @@ def _answer_from_mapping(fields: Mapping[str, Any], where: str) -> GenerationRes
     return to_generation_result(generation, where)
 
 
-def _joined(text: object) -> str | None:
-    """A message's text, which some models give in blocks; None where it has none.
+def _text_of_blocks(text: object) -> str | None:
+    """The text of a foreign message, which some models give in blocks; None where it has none.
 
     A block is a text, or an object with one. Blocks of other kinds, such as images, are left out.
     """
@@ -395,8 +436,8 @@ def _joined(text: object) -> str | None:
     return "".join(texts)
 
 
-def _metadata(value: Any) -> dict[str, Any] | None:
-    """All that an object of a framework says beside its text; None where it says nothing.
+def _metadata_of_object(value: Any) -> dict[str, Any] | None:
+    """All that a framework's object holds beside its text, such as the model; None where nothing.
 
     Tokens come under ``usage``, where the metrics of tokens and cost look for them.
     """

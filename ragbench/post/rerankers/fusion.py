@@ -19,7 +19,10 @@ from ragbench.safe_text import counted
 
 
 def given_scores(chunks: Sequence[Chunk], default: float) -> list[float]:
-    """Each chunk's present score, or the default where it has none (0 is a score)."""
+    """Each chunk's present score, or a default where it has none (0 is a score).
+
+    Formulas need a number for each chunk; a note names the default.
+    """
     scores: list[float] = []
     for chunk in chunks:
         scores.append(default if chunk.score is None else chunk.score)
@@ -27,7 +30,11 @@ def given_scores(chunks: Sequence[Chunk], default: float) -> list[float]:
 
 
 def unscored_note(chunks: Sequence[Chunk], default: float) -> tuple[str, ...]:
-    """What to say about chunks without a score; nothing when all have one."""
+    """A note on chunks without a score; none when all have one.
+
+    Args:
+        default: the score that was taken for them.
+    """
     unscored = [chunk for chunk in chunks if chunk.score is None]
     if not unscored:
         return ()
@@ -36,7 +43,10 @@ def unscored_note(chunks: Sequence[Chunk], default: float) -> tuple[str, ...]:
 
 
 def standard(scores: Sequence[float]) -> list[float]:
-    """Subtracts the mean and divides by the standard deviation; equal scores all become 0."""
+    """Scores with mean 0 and standard deviation 1; equal scores all become 0.
+
+    Lists of different scales can be added up so.
+    """
     # The result does not depend on the scale; within [0, 1] huge scores have a finite deviation.
     scaled = min_max(scores)
     mean = fmean(scaled)
@@ -56,7 +66,10 @@ class FusionReranker(Checked):
     """The weight of the given scores, or of the present order, at least 0."""
 
     def __post_init__(self) -> None:
-        """Refuses weights that fit no reranker, or are all 0: nothing could be ranked."""
+        """Refuses weights that fit no reranker, or are all 0: nothing could be ranked.
+
+        It does so while settings are read, and not at the first question.
+        """
         Checked.__post_init__(self)
         count = len(self.rerankers)
         if not count:
@@ -68,7 +81,10 @@ class FusionReranker(Checked):
 
     @property
     def every_weight(self) -> list[float]:
-        """The weight of the given scores, then those of the rerankers."""
+        """The weight of the given scores, then those of the rerankers.
+
+        The given scores are those that retrieval, or the operator before, gave.
+        """
         weights = self.weights
         if not weights:
             weights = [1.0] * len(self.rerankers)
@@ -77,9 +93,10 @@ class FusionReranker(Checked):
     def members(
         self, query: Query, chunks: Sequence[Chunk]
     ) -> tuple[list[Sequence[float]], tuple[str, ...]]:
-        """Each reranker's scores, and all their notes with the reranker's name before each.
+        """The scores of each member, and all their notes with the member's name before each.
 
-        Two rerankers of one name may note the same: each note is given once.
+        A member is a reranker whose scores are fused. Two of one name may note the same: each note
+        is given once.
         """
         lists: list[Sequence[float]] = []
         notes: list[str] = []
@@ -104,7 +121,11 @@ class LinearFusionReranker(FusionReranker):
     """``"min_max"``: to [0, 1]. ``"standard"``: to mean 0 and standard deviation 1."""
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        """The weighted mean; chunks without a given score take the lowest of those with one."""
+        """The weighted mean of the rerankers' scores, each list normalised first.
+
+        Chunks without a given score take the lowest of those with one.
+        Other scores need a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
+        """
         lists, notes = self.members(query, chunks)
         # The given scores come last here, and only where they weigh anything.
         weights = self.every_weight[1:]
@@ -138,7 +159,11 @@ class ReciprocalRankFusionReranker(FusionReranker):
     """How little the first places differ from those behind them, at least 0."""
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        """The sums of reciprocal ranks; each reranker's ranks come from its scores."""
+        """The sum over the rerankers of weight / (k + rank) for each chunk.
+
+        A reranker's ranks come from its scores; equal scores are ranked in the present order.
+        Other scores need a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
+        """
         lists, notes = self.members(query, chunks)
         places = range(len(chunks))
         rankings: list[Sequence[int]] = [places]  # the present order
@@ -177,7 +202,11 @@ class TimeWeightedReranker(Checked):
     """Score of a chunk without one."""
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        """The faded scores; notes count the chunks that lack a score or a time."""
+        """Each chunk's given score, faded by its age.
+
+        Notes count the chunks without a score or a time.
+        Other scores need a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
+        """
         scores = given_scores(chunks, self.default_score)
         notes = list(unscored_note(chunks, self.default_score))
         lowest = min(scores)
@@ -232,18 +261,28 @@ class WeightedReranker(Checked):
     """The rate of ``"recency"`` an hour, at least 0."""
 
     def __post_init__(self) -> None:
-        """Refuses factors that all weigh 0: they could rank nothing."""
+        """Refuses factors that all weigh 0: they could rank nothing.
+
+        It does so while settings are read, and not at the first question.
+        """
         Checked.__post_init__(self)
         total = sum(factor.weight for factor in self.factors)
         refuse(None if total else "factors must hold a weight above 0")
 
     @property
     def reads_now(self) -> bool:
-        """Whether ages count: a run then sets its date and records it."""
+        """Whether ages count for this reranker: a run then sets its date and records it.
+
+        Without ages, a run's results do not depend on its date.
+        """
         return any(factor.field == "recency" for factor in self.factors)
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        """The weighted mean of the factors; notes count the chunks that got a factor's default."""
+        """The weighted mean of the factors' values for each chunk.
+
+        Notes count the chunks that got a factor's default.
+        Other scores need a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
+        """
         totals = [0.0] * len(chunks)
         notes: list[str] = []
         for factor in self.factors:
@@ -272,7 +311,11 @@ class WeightedReranker(Checked):
         return NotedScores(means, notes)
 
     def _values(self, field: str, query: Query, chunks: Sequence[Chunk]) -> list[float | None]:
-        """Each chunk's value of a factor's field; None where it has none."""
+        """Each chunk's value of one factor; None where it has none.
+
+        Args:
+            field: ``"score"``, ``"recency"`` or a field of the metadata.
+        """
         if field == "score":
             return [chunk.score for chunk in chunks]
         values: list[float | None] = []

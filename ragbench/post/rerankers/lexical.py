@@ -35,7 +35,7 @@ class CandidateWords(Record, kw_only=False):
 
     @classmethod
     def of(cls, chunks: Sequence[Chunk], *, title_weight: int) -> CandidateWords:
-        """The words of some chunks.
+        """The words of the candidates, counted.
 
         Args:
             title_weight: how often the words of a title count, as if the text repeated them.
@@ -47,7 +47,10 @@ class CandidateWords(Record, kw_only=False):
         return cls(counters)
 
     def counts(self, words: Sequence[str]) -> Floats:
-        """A row per candidate, a column per word."""
+        """How often each word is in each candidate: a row per candidate, a column per word.
+
+        BM25 and the weights of words are computed from this matrix.
+        """
         rows: list[list[int]] = []
         for counter in self.counters:
             rows.append([counter[word] for word in words])
@@ -56,12 +59,18 @@ class CandidateWords(Record, kw_only=False):
         return counts.reshape(len(rows), len(words))
 
     def lengths(self) -> Floats:
-        """Tokens of each candidate, titles as often as they count."""
+        """The number of tokens of each candidate, with its title as often as that counts.
+
+        BM25 holds long candidates down by it.
+        """
         totals = [counter.total() for counter in self.counters]
         return np.array(totals, dtype=np.float64)
 
     def bm25(self, weights: Mapping[str, float], *, k1: float, b: float) -> list[float]:
-        """The sum of weight * tf / (tf + k1 * (1 - b + b * length / mean length)) per candidate.
+        """The BM25 score of each candidate for weighted words.
+
+        It is the sum of weight * tf / (tf + k1 * (1 - b + b * length / mean length)), tf being how
+        often the word is in the candidate.
 
         Args:
             weights: of each word that is looked for.
@@ -84,20 +93,27 @@ class CandidateWords(Record, kw_only=False):
 
 
 def check_corpus(corpus: str | None) -> None:
-    """Refuses a corpus that does not exist while settings are read, before any question."""
+    """Refuses a corpus that does not exist while settings are read, before any question.
+
+    Args:
+        corpus: a file or folder of documents, by which words are weighted; None for none.
+    """
     if corpus is not None and not Path(corpus).exists():
         raise ConfigError(f"corpus '{corpus}' does not exist")
 
 
 def corpus_weights(corpus: str, words: Iterable[str]) -> list[float]:
-    """What words are worth by how many of a corpus's documents hold them."""
+    """The weight of each word by how many of a corpus's documents hold it: rare ones weigh more.
+
+    Among the candidates alone, words that a search looked for all seem frequent.
+    """
     size, documents_of_word = _document_counts(corpus)
     return [inverse_frequency(size, documents_of_word[word]) for word in words]
 
 
 @lru_cache(maxsize=4)
 def _document_counts(corpus: str) -> tuple[int, Counter[str]]:
-    """How many documents a corpus has, and in how many of them each word stands.
+    """The number of documents in a corpus, and for each word how many of them hold it.
 
     Cached, because every question asks for it and a corpus may be large.
     """
@@ -150,7 +166,11 @@ class LexicalReranker(Checked):
         check_corpus(self.corpus)
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> tuple[float, ...]:
-        """Numbers of at least 0; 0 for a chunk that shares no token with the query."""
+        """The weight of the query's words that each chunk holds; 0 for a chunk that shares none.
+
+        By ``bm25``, a word that the chunk repeats counts more, and a long chunk less.
+        Other scores need a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
+        """
         query_counts = Counter(tokenise(query.text))
         candidates = CandidateWords.of(chunks, title_weight=self.title_weight)
         if self.corpus is not None:
@@ -171,7 +191,10 @@ class LexicalReranker(Checked):
 
 
 def _candidate_weights(candidates: CandidateWords, words: Sequence[str]) -> list[float]:
-    """What words are worth by how many of the candidates hold them: ln(1 + N / n)."""
+    """The weight of each word by how many of the N candidates hold it: ln(1 + N / n).
+
+    It never falls below ln 2: all candidates hold the words by which they were found.
+    """
     holds_word = candidates.counts(words) > 0
     size = len(candidates.counters)
     weights: list[float] = []
@@ -232,21 +255,24 @@ class FeedbackReranker(Checked):
 
         The numbers are at least 0 by words, and at least -1 by embeddings. The words of a title
         count as those of the text do.
+        Other scores need a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         notes: list[str] = []
         best, shares = self._examples(chunks, notes)
         if self.by != "words":
-            scores = self._by_embeddings(query, chunks, best, shares)
+            scores = self._scores_by_embeddings(query, chunks, best, shares)
             if scores is not None:
                 return NotedScores(tuple(scores.tolist()), tuple(notes))
             if self.by == "embeddings":
                 notes.append("the query or a chunk has no embedding: words were compared")
         candidates = CandidateWords.of(chunks, title_weight=1)
-        weights = self._widened(query, candidates, best, shares)
+        weights = self._widened_query(query, candidates, best, shares)
         return NotedScores(candidates.bm25(weights, k1=_K1, b=_B), notes)
 
     def _examples(self, chunks: Sequence[Chunk], notes: list[str]) -> tuple[list[int], Floats]:
-        """The places of the best candidates, and how much each counts; these sum to 1.
+        """The places of the best candidates, and how much each counts; these shares sum to 1.
+
+        The query is widened by these candidates, which are taken for relevant.
 
         Args:
             notes: takes a sentence where the best ones had to be guessed.
@@ -263,10 +289,18 @@ class FeedbackReranker(Checked):
         worth = scaled_scores[best]
         return best, worth / worth.sum()  # the highest is never 0
 
-    def _by_embeddings(
+    def _scores_by_embeddings(
         self, query: Query, chunks: Sequence[Chunk], best: list[int], shares: Floats
     ) -> Floats | None:
-        """Cosines with the widened query; None where it or a chunk has no embedding."""
+        """The cosine of each chunk's embedding with the widened query's.
+
+        None where the query or a chunk has no embedding. The query is widened by the mean embedding
+        of the best candidates.
+
+        Args:
+            best: places of the candidates that are taken for relevant.
+            shares: how much each of these counts.
+        """
         rows, places = chunk_directions(query, chunks, self.embedding_field)
         direction = query_direction(query, rows)
         if direction is None or rows is None or len(places) < len(chunks):
@@ -279,10 +313,12 @@ class FeedbackReranker(Checked):
         scores: Floats = rows @ (widened / length)
         return scores
 
-    def _widened(
+    def _widened_query(
         self, query: Query, candidates: CandidateWords, best: list[int], shares: Floats
     ) -> dict[str, float]:
-        """The weights of the query's words and of those of the best candidates; they sum to 1.
+        """The words of the widened query with their weights, which sum to 1.
+
+        They are the query's own words, and the heaviest of the best candidates.
 
         Args:
             best: places of the candidates that are taken for relevant.

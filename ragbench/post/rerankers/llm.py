@@ -43,19 +43,26 @@ class LlmListwiseReranker(Checked):
     """How much of a chunk is shown; a note counts the cut ones."""
 
     def __post_init__(self) -> None:
-        """Refuses a step longer than the window: candidates between would never be shown."""
+        """Refuses a step longer than the window: the candidates between would never be shown.
+
+        It does so while settings are read, and not at the first question.
+        """
         Checked.__post_init__(self)
         if self.step > self.window:
             refuse(f"step must be at most {self.window}, not {self.step}")
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        """Moves the window from the end to the start, so that the last can reach the front."""
+        """Scores by the model's order: 1 / rank, the best first.
+
+        The window moves from the end to the start, so that the last candidate can reach the front.
+        Other scores need a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
+        """
         texts, notes = shown_texts(chunks, self.max_characters)
         order = list(range(len(chunks)))
         start = max(0, len(order) - self.window)
         while True:
             shown = order[start : start + self.window]
-            order[start : start + self.window] = self._ordered(query, texts, shown)
+            order[start : start + self.window] = self._places_in_order(query, texts, shown)
             if start == 0:
                 break
             start = max(0, start - self.step)
@@ -64,8 +71,13 @@ class LlmListwiseReranker(Checked):
             scores[place] = 1 / rank
         return NotedScores(tuple(scores), notes)
 
-    def _ordered(self, query: Query, texts: Sequence[str], places: list[int]) -> list[int]:
-        """The places of a window of candidates in the order that the model gives."""
+    def _places_in_order(self, query: Query, texts: Sequence[str], places: list[int]) -> list[int]:
+        """The places of one window's candidates in the order that the model gives.
+
+        Args:
+            texts: of all candidates.
+            places: of the window's candidates, in their present order.
+        """
         if len(places) < 2:
             return places
         numbered: list[str] = []
@@ -81,15 +93,19 @@ class LlmListwiseReranker(Checked):
         prompts = table("ragbench.text", "prompts")
         messages = task_messages(prompts["order"], task)
         form = {"type": "array", "items": {"type": "integer"}}
-        schema = field_schema("order", form, partial(_completed, size=len(places)))
+        schema = field_schema("order", form, partial(_complete_order, size=len(places)))
         positions = ask_structure(self.chat, messages, schema)
         return [places[position] for position in positions]
 
 
-def _completed(order: object, size: int) -> list[int]:
-    """Places from 0: those named, each once, then the others in their order.
+def _complete_order(order: object, size: int) -> list[int]:
+    """An order of all passages, as places from 0, out of the numbers that a model named.
 
-    Models leave passages out, repeat some and make up numbers: what is usable is used.
+    Those named come first, each once, then the others in their order. Models leave passages out,
+    repeat some and make up numbers: what is usable is used.
+
+    Raises:
+        ValueError: none is usable; the model is then asked again.
     """
     positions: list[int] = []
     for number in as_list(order):
@@ -119,13 +135,20 @@ class LlmPointwiseReranker(Checked):
     """How much of a chunk is shown; a note counts the cut ones."""
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        """Asks once a chunk: a grade does not depend on the other candidates."""
+        """The model's grade of each chunk, as a share of the highest.
+
+        It is asked once for each chunk: a grade does not depend on the other candidates.
+        Other scores need a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
+        """
         texts, notes = shown_texts(chunks, self.max_characters)
         scores = [self._grade(query, text) / self.highest for text in texts]
         return NotedScores(scores, notes)
 
     def _grade(self, query: Query, passage: str) -> float:
-        """The grade that the model gives a passage, from 0 to the highest."""
+        """The grade that the model gives a passage, from 0 to the highest.
+
+        The task and the form of its answer are the prompt's; another wording gives other grades.
+        """
         task = (
             f"Question: {query.text}\n\nPassage:\n{passage}\n\n"
             f"How well does the passage answer the question? 0 means not at all, {self.highest} "
@@ -139,7 +162,11 @@ class LlmPointwiseReranker(Checked):
 
 
 def _checked_grade(grade: object, highest: int) -> float:
-    """The grade of an answer; a ValueError where it is none."""
+    """The grade out of a model's answer.
+
+    Raises:
+        ValueError: it is no number, or outside the scale; the model is then asked again.
+    """
     if isinstance(grade, bool) or not isinstance(grade, int | float):
         raise ValueError("'grade' is not a number")
     if not 0 <= grade <= highest:

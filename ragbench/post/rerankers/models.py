@@ -44,6 +44,8 @@ def best_windows(
 
     A model that reads these alone takes a fraction of the time that whole chunks take.
 
+    The model is a cross-encoder, and the runs are what it reads of a chunk.
+
     Args:
         words: how many words a run may have; a longer sentence is a run by itself.
         count: how many runs that do not overlap to find.
@@ -149,9 +151,9 @@ class CrossEncoderReranker(Checked):
     """How many pairs are read side by side, each on one thread."""
 
     def __post_init__(self) -> None:
-        """Refuses what can be refused before any question.
+        """Refuses an overlap, or a folder without a model, before any question.
 
-        A folder is looked into; a model of the hub is fetched at the first question.
+        A model of the hub is fetched at the first question.
         """
         Checked.__post_init__(self)
         # A question may take half of the tokens: pieces must still be longer than their overlap.
@@ -166,17 +168,21 @@ class CrossEncoderReranker(Checked):
         import_onnx_packages(self.model)
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        """The sigmoid of each chunk's best piece; chunks that are not read rank below 0."""
+        """The sigmoid of the model's logit for each chunk's best piece, so a number in (0, 1).
+
+        Chunks that are not read have scores below 0, in their order.
+        Other scores need a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
+        """
         files = find_onnx_files(self.model, file=self.file, revision=self.revision)
         classifier = load_pair_classifier(files.model, files.tokenizer, self.threads)
-        question, notes = self._question(classifier, query.text)
+        question, notes = self._fitting_question(classifier, query.text)
         # All pieces of all chunks are one batch; each knows the place of its chunk.
         pairs: list[tuple[str, str]] = []
         places: list[int] = []
-        passages = self._passages(query, chunks)
+        passages = self._texts_to_read(query, chunks)
         for place, texts in enumerate(passages):
             for text in texts:
-                for piece in self._fitting(classifier, question, text):
+                for piece in self._fitting_pieces(classifier, question, text):
                     pairs.append((question, piece))
                     places.append(place)
         logits = classifier.logits(pairs)
@@ -198,8 +204,11 @@ class CrossEncoderReranker(Checked):
             scores.append(-place / len(chunks))
         return NotedScores(scores, notes)
 
-    def _passages(self, query: Query, chunks: Sequence[Chunk]) -> list[list[str]]:
-        """Of each chunk that is read, the texts that are read."""
+    def _texts_to_read(self, query: Query, chunks: Sequence[Chunk]) -> list[list[str]]:
+        """For each chunk that is read, the parts of its text that the model reads.
+
+        Reading only the runs that share most with the query takes a fraction of the time.
+        """
         texts = [chunk.text for chunk in chunks]
         texts_read = texts[: self.first]
         if self.passages == "whole":
@@ -216,8 +225,10 @@ class CrossEncoderReranker(Checked):
             passages.append(runs)
         return passages
 
-    def _question(self, classifier: PairClassifier, text: str) -> tuple[str, tuple[str, ...]]:
-        """The question; one that leaves no room for a chunk is cut, and a note says so.
+    def _fitting_question(
+        self, classifier: PairClassifier, text: str
+    ) -> tuple[str, tuple[str, ...]]:
+        """The question, cut to half of the model's tokens, and a note where that cut it.
 
         The model reads question and chunk together: each has half of its tokens for certain.
         """
@@ -229,8 +240,8 @@ class CrossEncoderReranker(Checked):
         _, end = offsets[room - 1]
         return text[:end], (note,)
 
-    def _fitting(self, classifier: PairClassifier, question: str, passage: str) -> list[str]:
-        """The passage, or overlapping pieces of it that the model can take.
+    def _fitting_pieces(self, classifier: PairClassifier, question: str, passage: str) -> list[str]:
+        """The passage, or overlapping pieces of it that the model can take with the question.
 
         Pieces overlap, so that a sentence at the end of one is whole in the next.
         """
@@ -251,7 +262,7 @@ class CrossEncoderReranker(Checked):
             start, _ = offsets[first_token]
             _, end = offsets[last_token]
             # A word that is cut in two may have more tokens than before: look again.
-            pieces += self._fitting(classifier, question, passage[start:end])
+            pieces += self._fitting_pieces(classifier, question, passage[start:end])
         return pieces
 
 
@@ -310,7 +321,10 @@ class HttpReranker(Checked):
     _endpoint: JsonEndpoint = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Reads the key now, so that a missing one is found before any question."""
+        """Reads the key from its environment variable, and prepares the endpoint.
+
+        A missing key is found so before any question.
+        """
         Checked.__post_init__(self)
         if self.shape in _SHAPES_WITH_MODEL and not self.model:
             raise ConfigError(f"model must be given: the shape '{self.shape}' needs one")
@@ -329,11 +343,15 @@ class HttpReranker(Checked):
         object.__setattr__(self, "_endpoint", endpoint)
 
     def __repr__(self) -> str:
-        """Without the headers, which may hold the key: a repr ends up in logs."""
+        """The reranker without its headers, which may hold the key: a repr ends up in logs."""
         return f"HttpReranker(url={self._endpoint.url!r}, model={self.model!r})"
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        """Sends the texts in the form of the service; scores come in the order of the chunks."""
+        """The service's scores of the chunks for the query, in the chunks' order.
+
+        The texts are sent in the form of the service, in as many requests as ``batch_size`` needs.
+        Other scores need a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
+        """
         texts, notes = shown_texts(chunks, self.max_characters)
         form = table("ragbench.post.rerankers", "http_forms")[self.shape]
         size = self.batch_size or len(texts)
@@ -353,33 +371,39 @@ class HttpReranker(Checked):
             body: dict[str, Any] = {}
             if self.model:
                 body["model"] = self.model
-            body.update(_filled(form, values))
+            body.update(_filled_form(form, values))
             body.update(self.request)  # last: the user's own fields win
             answer = self._endpoint.post("", body)
             scores += _scores_in_order(answer, len(batch), self._endpoint.url)
         return NotedScores(scores, notes)
 
 
-def _filled(form: Mapping[str, Any], values: Mapping[str, object]) -> dict[str, Any]:
-    """A form of ``http_forms.toml`` with values in place of the names that begin with ``$``.
+def _filled_form(form: Mapping[str, Any], values: Mapping[str, object]) -> dict[str, Any]:
+    """The body of a rerank request: a form of ``http_forms.toml`` with its ``$`` names replaced.
 
     The forms are data: a service with another form needs a table, and no code.
+
+    Args:
+        values: by those names; any other value of the form is sent as it is.
     """
     body: dict[str, Any] = {}
     for field_name, value in form.items():
         if is_object(value):
-            body[field_name] = _filled(value, values)
+            body[field_name] = _filled_form(value, values)
         else:
             body[field_name] = values.get(value, value)
     return body
 
 
 def _scores_in_order(answer: Any, size: int, where: str) -> list[float]:
-    """The scores of an answer in the order of the texts: services answer best first.
+    """The scores of a service's answer in the order of the texts: services answer best first.
 
     Args:
         size: how many texts were sent.
         where: the service's address, for messages.
+
+    Raises:
+        InterfaceError: the answer has another form, or not one score for each text.
     """
     # Text Embeddings Inference answers with the list itself, all others with an object around it.
     results = _first_value(as_object(answer), _RESULT_KEYS, answer)
@@ -408,7 +432,10 @@ def _scores_in_order(answer: Any, size: int, where: str) -> list[float]:
 
 
 def _first_value(fields: Mapping[str, Any], keys: Sequence[str], default: Any) -> Any:
-    """The value of the first of the keys that is there; the default where none is."""
+    """The value of the first of the keys that an answer has; the default where it has none.
+
+    Services have different names for the same field.
+    """
     for key in keys:
         if key in fields:
             return fields[key]

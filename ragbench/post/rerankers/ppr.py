@@ -35,6 +35,8 @@ def personalised_pagerank(adjacency: Any, seeds: Floats, *, damping: float = 0.8
     the weights, else it jumps to a seed; from a node without edges it always jumps (Page et al.
     1999, "The PageRank Citation Ranking"; Haveliwala 2002, "Topic-Sensitive PageRank").
 
+    A candidate ranks high that fits the query, or is linked with such ones.
+
     Args:
         adjacency: a sparse matrix; row and column are the ends of an edge, the value its weight.
         seeds: how likely the walk starts at each node, up to a factor.
@@ -102,29 +104,35 @@ class PersonalisedPageRankReranker(Checked):
     """The field of a chunk's metadata that holds its embedding."""
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        """The walk's probabilities; embeddings are read only where seeds or edges need them."""
+        """The probability that the walk is at each chunk.
+
+        Embeddings are read only where seeds or edges need them.
+        Other scores need a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
+        """
         rows: Floats | None = None
         places: list[int] = []
         if self.neighbours or self.seeds == "similarity":
             rows, places = chunk_directions(query, chunks, self.embedding_field)
-        edges = _links(chunks, self.links_field, directed=self.directed)
+        edges = _edges_by_links(chunks, self.links_field, directed=self.directed)
         if rows is not None and self.neighbours:
-            edges += self._nearest(rows, places)
+            edges += self._edges_to_nearest(rows, places)
         sources = [source for source, _, _ in edges]
         targets = [target for _, target, _ in edges]
         weights = [weight for _, _, weight in edges]
         shape = (len(chunks), len(chunks))
         adjacency = sparse_matrix(weights, sources, targets, shape)
-        start, notes = self._start(query, chunks, rows, places)
+        start, notes = self._start_probabilities(query, chunks, rows, places)
         if not edges:
             notes.append("no chunk is linked to another: the order is that of the seeds")
         ranks = personalised_pagerank(adjacency, start, damping=self.damping)
         return NotedScores(tuple(ranks.tolist()), tuple(notes))
 
-    def _start(
+    def _start_probabilities(
         self, query: Query, chunks: Sequence[Chunk], rows: Floats | None, places: list[int]
     ) -> tuple[Floats, list[str]]:
-        """How probable each candidate is as the start, up to a factor; and notes on that.
+        """How probable each candidate is as the start of the walk, up to a factor, with notes.
+
+        A note is given where scores or embeddings are missing, so that ranks are used.
 
         Args:
             rows: embeddings of the chunks that have one.
@@ -146,8 +154,15 @@ class PersonalisedPageRankReranker(Checked):
             return by_rank, ["a chunk has no score: the walk starts by ranks"]
         return np.array(min_max(scores)), []
 
-    def _nearest(self, rows: Floats, places: list[int]) -> list[Edge]:
-        """Edges to the nearest rows; two that choose each other are joined once, not twice."""
+    def _edges_to_nearest(self, rows: Floats, places: list[int]) -> list[Edge]:
+        """Edges from each chunk to the nearest ones by embedding.
+
+        Two chunks that choose each other are joined once, not twice.
+
+        Args:
+            rows: embeddings of the chunks that have one.
+            places: of these chunks among all.
+        """
         count = min(self.neighbours, len(rows) - 1)
         if count < 1:
             return []
@@ -172,8 +187,11 @@ class PersonalisedPageRankReranker(Checked):
         return list(zip(sources, targets, edge_weights, strict=True))
 
 
-def _links(chunks: Sequence[Chunk], field: str | None, *, directed: bool) -> list[Edge]:
-    """Edges by the links in the candidates' metadata; of several between two, the heaviest.
+def _edges_by_links(chunks: Sequence[Chunk], field: str | None, *, directed: bool) -> list[Edge]:
+    """Edges of the walk by the links in the candidates' metadata.
+
+    Of several links between two candidates the heaviest counts. Links to what is not among the
+    candidates are left out.
 
     Args:
         field: the field of the metadata that holds links; None where links are left out.
@@ -189,7 +207,7 @@ def _links(chunks: Sequence[Chunk], field: str | None, *, directed: bool) -> lis
             places_of_id.setdefault(chunk.document_id, []).append(place)
     weights: dict[tuple[int, int], float] = {}
     for place, chunk in enumerate(chunks):
-        for id_, weight in _targets(chunk, field):
+        for id_, weight in _links_of_chunk(chunk, field):
             for target in places_of_id.get(id_, ()):
                 if target == place or not weight:
                     continue
@@ -202,8 +220,15 @@ def _links(chunks: Sequence[Chunk], field: str | None, *, directed: bool) -> lis
     return [(source, target, weight) for (source, target), weight in weights.items()]
 
 
-def _targets(chunk: Chunk, field: str) -> Iterable[tuple[str, float]]:
-    """The ids that a chunk links to, each with the link's weight; 1 where the chunk gives none."""
+def _links_of_chunk(chunk: Chunk, field: str) -> Iterable[tuple[str, float]]:
+    """The ids that a chunk links to, each with the link's weight; 1 where the chunk gives none.
+
+    Args:
+        field: the field of the metadata that holds the links.
+
+    Raises:
+        InterfaceError: they are in no known form, or a weight is below 0.
+    """
     links: Any = chunk.metadata.get(field) or ()
     if not isinstance(links, Mapping):
         if isinstance(links, str) or not isinstance(links, Iterable):

@@ -31,12 +31,15 @@ def query_direction(query: Query, rows: Floats | None) -> Floats | None:
 
     None when the query has no embedding.
 
+    Args:
+        rows: the embeddings of the chunks; None without any.
+
     Raises:
         InterfaceError: those of the chunks have another length.
     """
     if query.embedding is None:
         return None
-    direction: Floats = _directions([query.embedding], ["the query"])[0]
+    direction: Floats = _unit_rows([query.embedding], ["the query"])[0]
     if rows is not None and rows.shape[1] != len(direction):
         raise InterfaceError(
             f"the query's embedding has {len(direction)} dimensions, those of the chunks "
@@ -51,6 +54,8 @@ def chunk_directions(
     """The chunks' embeddings with length 1, of those that have one.
 
     They come with the query, where the run computed them for all variants, or in the metadata.
+
+    Products of rows of length 1 are cosines.
 
     Returns:
         A row per chunk with an embedding, None without any; and the places of these chunks. A row
@@ -69,11 +74,11 @@ def chunk_directions(
     if not embeddings:
         return None, []
     owners = [f"chunk '{chunks[place].id}'" for place in places]
-    return _directions(embeddings, owners), places
+    return _unit_rows(embeddings, owners), places
 
 
 def similarities(rows: Floats) -> Floats:
-    """The products of all pairs of rows.
+    """The products of all pairs of embeddings, a row each: of rows of length 1 the cosines.
 
     A few hundred rows are multiplied in blocks that are too small for the library behind numpy to
     share out among threads: for matrices of this size these mostly wait for each other, on a busy
@@ -91,11 +96,16 @@ def similarities(rows: Floats) -> Floats:
     return np.concatenate(blocks)
 
 
-def _directions(embeddings: Sequence[Any], owners: Sequence[str]) -> Floats:
+def _unit_rows(embeddings: Sequence[Any], owners: Sequence[str]) -> Floats:
     """Embeddings with length 1, a row each; those of zeros stay as they are.
+
+    Products of such rows are cosines.
 
     Args:
         owners: whose each of them is, for messages.
+
+    Raises:
+        InterfaceError: one is no list of finite numbers, or has another length than the first.
     """
     rows: list[Floats] = []
     for embedding, owner in zip(embeddings, owners, strict=True):
@@ -140,7 +150,11 @@ class SemanticReranker:
     """Score of a chunk with neither an embedding nor a score."""
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
-        """The cosines; a chunk without an embedding keeps its given score, and a note says so."""
+        """The cosine of the query's and each chunk's embedding.
+
+        A chunk without an embedding keeps its given score, and a note says so.
+        Other scores need a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
+        """
         scores = given_scores(chunks, self.default_score)
         rows, places = chunk_directions(query, chunks, self.embedding_field)
         direction = query_direction(query, rows)
@@ -166,7 +180,12 @@ class SemanticReranker:
 
 
 def sparse_matrix(weights: Any, rows: Any, columns: Any, shape: tuple[int, int]) -> Any:
-    """A matrix of the given weights at their places; weights of the same place add up."""
+    """A sparse matrix of the weights at their places; weights of the same place add up.
+
+    Args:
+        rows: of each weight, its row.
+        columns: of each weight, its column.
+    """
     # Imported late: scipy takes longer to load than most commands take.
     sparse = importlib.import_module("scipy.sparse")
     return sparse.csr_array((weights, (rows, columns)), shape=shape, dtype=float)
@@ -176,6 +195,8 @@ def lexical_similarity(texts: Sequence[str]) -> Floats:
     """Cosines of the texts' words, each weighted by ln(1 + N / n) * (1 + ln tf).
 
     N is the number of texts, n of those that hold the word, tf its number in the text.
+
+    Chunks are compared by it where embeddings are missing.
 
     Returns:
         A symmetric square matrix in [0, 1]; a text without words is like none, itself included.
@@ -239,13 +260,17 @@ class MmrReranker(Checked):
 
     @property
     def needs_embeddings(self) -> bool:
-        """Whether a setting asks for embeddings; ``"auto"`` does without."""
+        """Whether a setting of this reranker asks for embeddings; ``"auto"`` does without.
+
+        A pipeline refuses it then where retrieval gives none.
+        """
         return "embedding" in (self.relevance, self.similarity)
 
     def score(self, query: Query, chunks: Sequence[Chunk]) -> NotedScores:
         """Each chunk's marginal relevance; with one embedding missing, all are compared by words.
 
         Cosines of embeddings and of words have no common scale, so that the two are never mixed.
+        Other scores need a higher `POST_RETRIEVAL_VERSION`: stored outcomes are used again.
         """
         notes: list[str] = []
         rows: Floats | None = None
@@ -260,13 +285,18 @@ class MmrReranker(Checked):
             if self.similarity == "embedding":
                 notes.append("a chunk has no embedding: chunks were compared by their words")
             similarity = lexical_similarity([chunk.text for chunk in chunks])
-        values = _marginal(relevance, similarity, self.balance)
+        values = _marginal_relevances(relevance, similarity, self.balance)
         return NotedScores(tuple(values), tuple(notes))
 
     def _relevance(
         self, query: Query, chunks: Sequence[Chunk], rows: Floats | None, notes: list[str]
     ) -> Floats:
-        """How relevant each chunk is by itself; what had to be made up for goes into the notes."""
+        """How relevant each chunk is by itself, before any similarity to others.
+
+        Args:
+            rows: the chunks' embeddings; None where one has none.
+            notes: takes a sentence where something had to be made up for.
+        """
         if self.relevance != "score":
             direction = query_direction(query, rows)
             if direction is not None and rows is not None:
@@ -280,8 +310,11 @@ class MmrReranker(Checked):
         return np.array(min_max(scores))
 
 
-def _marginal(relevance: Floats, similarity: Floats, balance: float) -> list[float]:
+def _marginal_relevances(relevance: Floats, similarity: Floats, balance: float) -> list[float]:
     """Each chunk's marginal relevance when it was picked, strictly falling from pick to pick.
+
+    That is its relevance less its similarity to what was picked before. It falls strictly, so that
+    the scores give the order of the picks.
 
     Args:
         relevance: of each chunk by itself.
