@@ -70,7 +70,14 @@ class Added(Record):
 
 
 def baseline_of(runs: Sequence[RunScores]) -> Baseline:
-    """The baseline made of runs of one unchanged system, oldest first."""
+    """The baseline made of runs of one unchanged system, oldest first.
+
+    The mean of several runs is nearer to the system's level than one run, which may be lucky.
+
+    Raises:
+        ConfigError: there are none or too many.
+        RunMismatchError: the runs differ in system, cases or metrics, or a run is given twice.
+    """
     if not 1 <= len(runs) <= MOST_KEPT:
         raise ConfigError(f"{counted(len(runs), 'run')}: a baseline is made of 1 to {MOST_KEPT}")
     if len(runs) > 1:
@@ -92,7 +99,7 @@ def baseline_of(runs: Sequence[RunScores]) -> Baseline:
 
 
 def check_kept(keep: int) -> None:
-    """Refuses a number of runs that no baseline keeps.
+    """Refuses a number of runs that no baseline can be the mean of.
 
     Raises:
         ConfigError: it is out of range.
@@ -175,7 +182,10 @@ def with_run(
 
 
 def _without_run_aside(baseline: Baseline, run: RunScores) -> Baseline:
-    """The baseline without a run, where it lay aside because it was worse."""
+    """The baseline without a run that lay aside because it was worse.
+
+    When a user accepts that run, it is added anew and must not be remembered twice.
+    """
     runs: list[MainRun] = []
     for earlier in baseline.runs:
         is_this = (earlier.date, earlier.commit) == (run.date, run.commit)
@@ -185,7 +195,10 @@ def _without_run_aside(baseline: Baseline, run: RunScores) -> Baseline:
 
 
 def _with_labels(baseline: Baseline, run: MainRun) -> Baseline:
-    """The baseline with what people say by now of a run that is in it."""
+    """The baseline with the labels of people that one of its runs has by now.
+
+    People label a run after it was added: the history of main then shows their figure.
+    """
     if not run.people:
         return baseline
     place = [earlier.date for earlier in baseline.runs].index(run.date)
@@ -195,10 +208,10 @@ def _with_labels(baseline: Baseline, run: MainRun) -> Baseline:
 
 
 def _distances(baseline: Baseline, run: RunScores, unchanged_ids: set[str]) -> dict[str, float]:
-    """By metric, how far a run lies from the newest one, on the cases of both.
+    """By metric, how far a run lies from main's newest one, on the cases that both have.
 
-    The history of main links its runs by them, across a change of the cases. Empty where the two
-    have the same cases: then their means tell.
+    The history of main links its runs by these distances across a change of the cases. Empty where
+    the cases are the same: then the means of the runs compare directly.
     """
     if baseline.runs[-1].cases == run.fingerprints.get("dataset"):
         return {}
@@ -221,7 +234,7 @@ def _distances(baseline: Baseline, run: RunScores, unchanged_ids: set[str]) -> d
 
 
 def _without_oldest(runs: Sequence[MainRun], kept: int) -> tuple[MainRun, ...]:
-    """The newest runs, and those that the scores of the cases are from, however old.
+    """The runs that a baseline remembers: the newest ones, and those of its mean, however old.
 
     Args:
         kept: of how many runs the baseline has the scores.
@@ -237,7 +250,13 @@ def _without_oldest(runs: Sequence[MainRun], kept: int) -> tuple[MainRun, ...]:
 
 
 def _check_names(baseline: Baseline, run: RunScores) -> None:
-    """Refuses a run of another dataset or system."""
+    """Refuses a run of another dataset or system than the baseline's.
+
+    Their mean would mean nothing.
+
+    Raises:
+        RunMismatchError: with the command that starts a baseline of the run's own.
+    """
     for kind, baseline_name, run_name in (
         ("dataset", baseline.dataset, run.dataset),
         ("system", baseline.rag, run.rag),
@@ -255,7 +274,7 @@ def _check_names(baseline: Baseline, run: RunScores) -> None:
 
 
 def _is_known(baseline: Baseline, run: RunScores) -> bool:
-    """Whether the baseline holds a run.
+    """Whether a baseline already holds a run, so that adding it again changes nothing.
 
     Date and commit alone do not tell: in older files two runs may share a date, to the second.
     """
@@ -275,7 +294,7 @@ def _is_known(baseline: Baseline, run: RunScores) -> bool:
 
 
 def _incomparable(baseline: Baseline, run: RunScores) -> str:
-    """What differs so that scores do not compare; empty where they do."""
+    """The reason why scores of a run and a baseline do not compare; empty where they do."""
     if scale_of(baseline.matching) != scale_of(run.matching):
         return f"relevant chunks are recognised by {run.matching}, before by {baseline.matching}"
     if baseline.fingerprints.get("judge") != run.fingerprints.get("judge"):
@@ -286,10 +305,10 @@ def _incomparable(baseline: Baseline, run: RunScores) -> str:
 
 
 def _difference_of_runs(oldest: RunScores, run: RunScores) -> str:
-    """What runs that are given as one system's do not share, though later runs of main need not.
+    """The reason why two runs do not show one system's noise; empty where they do.
 
-    Empty where they share it. How they differ is taken for the system's noise: other cases or other
-    formulas would be taken for noise, too.
+    Runs that a user gives as one system's must have the same cases and formulas: other cases would
+    be taken for noise. Later runs of main need not.
     """
     has_same_cases = len(oldest.cases) == len(run.cases) == len(unchanged(oldest, run))
     if not has_same_cases:
@@ -301,14 +320,18 @@ def _difference_of_runs(oldest: RunScores, run: RunScores) -> str:
 
 
 def _formulas(run: RunScores) -> set[str]:
-    """The metrics of a run, each with how it is computed."""
+    """The formulas of a run's metrics, each as name and version.
+
+    Metrics without values of cases have none that could differ.
+    """
     return {column.identity for column in run.metrics if column.has_cells}
 
 
 def _main_run(run: RunScores) -> MainRun:
-    """A run as the history of main remembers it: when, of what, and its means, without its cases.
+    """The entry of a run in the history of main: date, system, means and times, without its cases.
 
-    What people say of it, by labels, is remembered with its interval and number of labels.
+    People's figures are kept with their interval and number of labels. The entry is stored in
+    baseline files: its fields are those of `MainRun`.
     """
     repeats = 1
     for cells in run.table.cells.values():
@@ -347,9 +370,9 @@ def _main_run(run: RunScores) -> MainRun:
 
 
 def _without_old_formulas(baseline: Baseline, run: RunScores) -> list[MainRun]:
-    """The runs so far, less the figures of metrics that are computed in another way now.
+    """A baseline's earlier runs without the figures of metrics whose formula has changed since.
 
-    Else a new formula would look like a change of main.
+    The history of main would else show a new formula as a change of the system.
     """
     changed_metrics = {column.name for column in run.metrics if not baseline.measures(column)}
     runs: list[MainRun] = []
@@ -368,7 +391,12 @@ def _joined(
     links: Mapping[str, float] | None = None,
     better: tuple[str, ...] = (),
 ) -> Baseline:
-    """A run after those of a baseline, of which the oldest above ``keep`` are dropped.
+    """The baseline with one more run of main; above ``keep`` runs, the oldest leave its mean.
+
+    Args:
+        baseline: None for a baseline of this run alone.
+        links: how far the run lies from the one before, by metric.
+        better: metrics in which the run is shown to be better.
 
     Args:
         links: how far the run lies from the one before, by metric.
@@ -429,7 +457,7 @@ def _joined(
 
 
 def _unchanged_places(baseline: Baseline, run: RunScores) -> list[int]:
-    """Where a baseline has each case of a later run; -1 where it does not have it unchanged."""
+    """The position in a baseline of each case of a later run; -1 where it is missing or changed."""
     unchanged_ids = unchanged(run, baseline)
     ids = run.table.ids
     places: list[int] = baseline.table.places(ids).tolist()
@@ -440,7 +468,7 @@ def _unchanged_places(baseline: Baseline, run: RunScores) -> list[int]:
 
 
 def _newest_cells(cells: Cells, places: Iterable[int], times: int) -> list[tuple[Cell | None, ...]]:
-    """What a metric gave the last times; as often None of cases that were asked less often.
+    """The newest cells of each case by a metric, padded with None to the same number.
 
     Every case has as many cells, so that those of several runs can be put one after the other.
 
@@ -459,7 +487,10 @@ def _newest_cells(cells: Cells, places: Iterable[int], times: int) -> list[tuple
 
 
 def _without_newest(before: RunScores, metric: str, times: int) -> RunScores:
-    """A baseline with a metric's scores less those of its newest run.
+    """A baseline whose scores of one metric lack those of its newest run.
+
+    A second better run is compared with the level before the first one: against a mean that holds
+    the first, its gain would look smaller.
 
     Args:
         times: how often the newest run asked each case.
@@ -473,7 +504,7 @@ def _without_newest(before: RunScores, metric: str, times: int) -> RunScores:
 
 
 def _averaged(column: MetricColumn, runs: Sequence[MainRun]) -> MetricColumn:
-    """A metric with the mean of what the runs scored."""
+    """A metric whose figure is the mean of its figures in several runs."""
     scores = [run.scores[column.name] for run in runs if column.name in run.scores]
     if not scores:
         return column
@@ -485,11 +516,12 @@ def _averaged(column: MetricColumn, runs: Sequence[MainRun]) -> MetricColumn:
 def _changes(
     baseline: Baseline, run: RunScores, unchanged_ids: set[str], alpha: float
 ) -> tuple[MainChange, ...]:
-    """What a run is shown to have lost or gained, in the figures that a gate holds.
+    """The metrics that a run is shown to have lost or gained in, of those that a gate holds.
 
-    Both directions are tested as one family, so that a chance find is as rare as in a gate (see
-    `ragbench.stats.decide`). A gain is looked for against the runs before the newest one where
-    that was better already.
+    By these a baseline decides whether a run is averaged, held aside, or begins a new level. Both
+    directions are tested as one family, so that a chance find is as rare as in a gate (see
+    `ragbench.stats.decide`). A gain is looked for against the runs before the newest one where that
+    was better already.
     """
     now = run.on(unchanged_ids)
     now, before = with_both_figures(now, baseline.beside(now))

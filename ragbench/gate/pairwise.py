@@ -31,11 +31,25 @@ Marked = tuple[str, RunScores]
 def metric_comparisons(
     runs: Sequence[Marked], columns: Sequence[MetricColumn], *, restricted: bool
 ) -> tuple[tuple[MetricComparison, ...], int]:
-    """Compares runs of the same cases, metric by metric.
+    """Compares runs of the same cases, metric by metric, and tests each difference.
 
     Each pair of runs is tested by flipping signs of whole clusters, two-sided, in all metrics
     jointly (`ragbench.stats.family`); p-values are multiplied by the number of pairs. Metrics on so
     few independent cases that they could never be significant are left out of the correction.
+
+    Args:
+        runs: each under its letter.
+        restricted: whether cases were left out, so that a run's own figure is of more cases.
+
+    Returns:
+        The comparisons, and how many tests they are corrected for.
+
+    Args:
+        runs: each under its letter.
+        restricted: whether cases were left out, so that a run's own figure is of more cases.
+
+    Returns:
+        The comparisons, and how many tests they are corrected for.
     """
     untested = {column.name: _why_untested(column, runs) for column in columns}
     tested = [column for column in columns if untested[column.name] is None]
@@ -65,7 +79,10 @@ OTHER_CODE = "the code that computes it has changed between the runs"
 
 
 def _why_untested(column: MetricColumn, runs: Sequence[Marked]) -> str | None:
-    """Why no difference of a metric is tested; None where it is."""
+    """The reason why no difference of a metric is tested; None where it is.
+
+    A comparison shows the reason in place of a difference, so that no reader takes it for none.
+    """
     if column.no_mean:
         return column.no_mean
     runs_with_metric = 0
@@ -89,7 +106,7 @@ def _why_untested(column: MetricColumn, runs: Sequence[Marked]) -> str | None:
 def _differences(
     runs: Sequence[Marked], columns: Sequence[MetricColumn]
 ) -> tuple[Mapping[str, list[Difference]], int]:
-    """By metric, with the size of the family.
+    """By metric, the differences of each pair of runs; and how many tests they are corrected for.
 
     Metrics of one pair of runs are tested jointly; several pairs are corrected by their number.
     Signs may be flipped in all metrics of two runs that can be swapped. Of three runs that can be,
@@ -145,7 +162,12 @@ def _difference(
     p_corrected: float,
     resolution: float,
 ) -> Difference:
-    """How a metric differs between two runs, and whether that may be chance.
+    """How a metric differs between two runs, with its interval, and whether that may be chance.
+
+    Args:
+        marks: the letters of the two runs.
+        p_corrected: the p-value corrected for all metrics and pairs.
+        resolution: the smallest p-value that is possible on so few cases.
 
     Args:
         p_corrected: the p-value corrected for all metrics and pairs.
@@ -181,7 +203,12 @@ def _difference(
 
 
 def _figure(mark: str, run: RunScores, metric: str, restricted: bool) -> RunFigure:
-    """A metric over one run.
+    """A metric's figure in one run, with its interval and how many cases were measured or not.
+
+    Args:
+        mark: the run's letter.
+        restricted: whether cases were left out, so that the run's own figure is of more cases: then
+            the mean over the remaining cases is shown.
 
     Args:
         restricted: cases were left out, so that the run's own figure is of others.
@@ -211,7 +238,10 @@ def _figure(mark: str, run: RunScores, metric: str, restricted: bool) -> RunFigu
 def _with_beaten_runs(
     figures: Sequence[RunFigure], differences: Sequence[Difference], direction: Direction
 ) -> tuple[RunFigure, ...]:
-    """The figures, each with the runs that it is better than."""
+    """The figures of a metric, each with the letters of the runs that it significantly beats.
+
+    Tables print these letters behind a figure.
+    """
     beaten_runs: dict[str, list[str]] = {figure.run: [] for figure in figures}
     is_higher_better = direction is not Direction.LOWER
     for difference in differences:
@@ -254,13 +284,14 @@ def variant_effects(
     *,
     confidence: float,
 ) -> tuple[list[tuple[VariantEffect, ...]], int]:
-    """What each variant came to, and how it differs from the first one.
+    """The score of each variant of a system, and how it differs from the first variant.
 
-    All comparisons of variants that acted form one family. Their p-values are those of two-sided
-    sign flips of whole clusters, corrected for the family by its largest statistic; see
-    `ragbench.stats.family`. The intervals are Student-t's over paired differences with
-    cluster-robust errors, at the level that the family leaves to a single test. A variant that did
-    not act has no difference that chance could explain, and is not tested.
+    A variant is the same system with one part changed. All comparisons of variants that acted form
+    one family. Their p-values are those of two-sided sign flips of whole clusters, corrected for
+    the family by its largest statistic; see `ragbench.stats.family`. The intervals are Student-t's
+    over paired differences with cluster-robust errors, at the level that the family leaves to a
+    single test. A variant that did not act has no difference that chance could explain, and is not
+    tested.
 
     Args:
         confidence: of the whole family, between 0 and 1.
@@ -306,7 +337,7 @@ def variant_effects(
 
 
 def _effect_of_variant(metric: Metric, values: Values) -> VariantEffect:
-    """What a variant scored, before it is compared."""
+    """The mean of a metric over the cases that a variant measured, before any comparison."""
     measured_values = [value for value in values.values() if value is not None]
     score = None
     if measured_values:
@@ -317,7 +348,13 @@ def _effect_of_variant(metric: Metric, values: Values) -> VariantEffect:
 def _with_difference(
     effect: VariantEffect, sample: PairedSample, confidence: float, together: float
 ) -> VariantEffect:
-    """An effect with its difference from the first variant.
+    """A variant's effect with its difference from the first variant and two intervals.
+
+    One interval holds together with those of all variants, and one by itself.
+
+    Args:
+        confidence: of the interval by itself.
+        together: confidence of each interval with which the intervals of all hold together.
 
     Args:
         together: confidence of each interval with which the intervals of all hold together.
@@ -344,7 +381,10 @@ def _with_difference(
 
 
 def _sign_of_gain(metric: Metric) -> int:
-    """1 where a higher value is better, else -1: a difference times it is a gain."""
+    """1 where a higher value of the metric is better, else -1.
+
+    A difference times this sign is a gain where it is positive.
+    """
     if metric.definition.direction is Direction.LOWER:
         return -1
     return 1
@@ -353,7 +393,10 @@ def _sign_of_gain(metric: Metric) -> int:
 def _losses(
     sample: PairedSample, metric: Metric, before: Values, after: Values
 ) -> Iterator[CaseLoss]:
-    """The cases that got worse, the largest loss first."""
+    """The cases that a variant made worse by a metric, the largest loss first.
+
+    At most `_MAX_LOSSES`: a report of millions of cases must stay readable.
+    """
     sign = _sign_of_gain(metric)
     losses: list[tuple[float, str]] = []
     for difference, case in zip(sample.differences.tolist(), sample.case_ids, strict=True):
@@ -366,10 +409,10 @@ def _losses(
 
 
 def what_to_keep(variants: Sequence[Measured], effects: Sequence[Sequence[VariantEffect]]) -> str:
-    """What the first metric shows of the variants, in a sentence.
+    """A sentence that says which variant to keep, by the first metric.
 
-    Kept is the variant with the best score among those that are better than the first one beyond
-    chance; the first one where there is none.
+    It is the variant with the best score among those that are better than the first one beyond
+    chance; the first variant where there is none.
     """
     original = variants[0].name
     metric = effects[0][0].metric
