@@ -495,9 +495,6 @@ def _read_drift(content: Json) -> Drift:
 
     Raises:
         ValueError: the record has another form, or a case that began after the last run.
-
-    Raises:
-        ValueError: the record has another form, or a case that began after the last run.
     """
     import msgspec
 

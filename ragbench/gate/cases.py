@@ -50,10 +50,6 @@ def _verdicts(run: RunScores, main: Sequence[MetricColumn], *, named: bool) -> d
     Args:
         main: the main metrics, by which a case passes.
         named: whether the user named the metrics.
-
-    Args:
-        main: metrics by which a case passes.
-        named: somebody named them.
     """
     size = len(run.cases)
     has_failed = np.zeros(size, bool)  # the cases of which a stage failed
@@ -103,9 +99,6 @@ def _right_verdicts(run: RunScores, answer: MetricColumn) -> Verdicts:
     """Whether each case was answered rightly: 1 yes, 0 no, -1 not known.
 
     To decline is right where the documents hold no answer, and wrong where they hold one.
-
-    Args:
-        answer: the metric that compares answers.
 
     Args:
         answer: the metric that compares answers.
@@ -179,9 +172,6 @@ def main_metrics(
 
     Raises:
         ConfigError: a named metric is not there, or cannot say whether a case passes.
-
-    Args:
-        names: those that somebody named; when not given, one of each group that decides.
     """
     if names is None:
         main_columns: list[MetricColumn] = []
@@ -235,7 +225,7 @@ def find_columns(columns: Sequence[MetricColumn], names: Sequence[str]) -> tuple
     """The metrics of the given names, each once, of those that all compared runs measure.
 
     Raises:
-        ConfigError: a metric is not among them; the message names the nearest one and the whole list.
+        ConfigError: a metric is not among them; the message names the nearest one, and all.
     """
     columns_named = named_columns(
         columns, names, "the runs do not all measure", "All of them measure"
@@ -375,9 +365,6 @@ def _places_with_texts(changed: Iterable[_ChangedCase], max_texts: int | None) -
     Args:
         changed: the cases in the order in which they are shown.
         max_texts: how many of each kind; None for all.
-
-    Args:
-        max_texts: how many of each kind; None for all.
     """
     counts = dict.fromkeys(CaseKind, 0)
     places: list[int] = []
@@ -395,9 +382,6 @@ def _changed_cases(
 
     They are in the order of a report: by kind, then those of which a stage or metric broke, then
     those that moved furthest.
-
-    Args:
-        turns: by stage and metric, which cases turned, and in which direction.
 
     Args:
         turns: by stage and metric, which cases turned, and in which direction.

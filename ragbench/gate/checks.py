@@ -153,9 +153,6 @@ def common_check(common: int, baseline: RunScores, config: GateConfig) -> GateCh
 
     Args:
         common: number of cases that both have unchanged.
-
-    Args:
-        common: number of cases that both have unchanged.
     """
     count = len(baseline.cases)
     check = GateCheck(
@@ -401,10 +398,6 @@ def _budget_check(
         observed: None where the run does not store it.
         count: number of cases of the figure.
         missing: the end of "the run stores no", for a run without the figure.
-
-    Args:
-        observed: None where the run does not store it.
-        missing: what the run does not store then, in words.
     """
     check = GateCheck(
         kind=CheckKind.BUDGET,
@@ -545,10 +538,6 @@ def _floor_check(
         slice_: name of the slice; None for all cases.
         bound: ``"min"`` or ``"max"``.
         comparable_runs: the run and its baseline with all cases that compare.
-
-    Args:
-        run: with the cases of the slice alone.
-        comparable_runs: the run and its baseline with all cases that compare.
     """
     is_whole = slice_ is None
     observed, interval, count = _figure(column, run, whole=is_whole)
@@ -649,9 +638,6 @@ def must_pass_check(
 
     A case passes where it does so by each of the run's main metrics, as in `ragbench.gate.cases`; a
     case that was asked repeatedly, where it passes at least half of the times.
-
-    Args:
-        selectors: ids of cases, ``tag:NAME`` or ``language:CODE``; without any, there is no check.
 
     Args:
         selectors: ids of cases, ``tag:NAME`` or ``language:CODE``; without any, there is no check.

@@ -167,10 +167,6 @@ def _dataset_change(
         baseline: with its cases under the run's ids.
         same_ids: of the cases that both have unchanged.
         renamed: by the run's id of a case, the id that it had in the baseline.
-
-    Args:
-        same_ids: of the cases that both have unchanged.
-        renamed: by the run's id of a case, the id that it had in the baseline.
     """
     has_same_cases = len(same_ids) == len(run.cases) == len(baseline.cases)
     if has_same_cases and not renamed:

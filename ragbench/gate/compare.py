@@ -162,9 +162,6 @@ def _scores_of(run: ComparableRun) -> RunScores:
 
     Raises:
         ConfigError: a report belongs to no folder.
-
-    Raises:
-        ConfigError: a report belongs to no folder.
     """
     if isinstance(run, RunScores):
         return run
@@ -435,12 +432,6 @@ def cases_beside(run: RunScores, earlier: RunScores, *, max_texts: int | None = 
 
     Raises:
         RunMismatchError: no case is the same in both.
-
-    Args:
-        max_texts: of how many changed cases of each kind the texts are read; None: of all.
-
-    Raises:
-        RunMismatchError: no case is the same in both.
     """
     earlier, _ = under_ids_of(run, earlier)  # a case may have another id now
     is_in_both = earlier.table.places(run.table.ids) >= 0
@@ -487,11 +478,6 @@ def _cases_before(
         metrics: names of the metrics that both runs measure.
         kinds: by id, how a case turned: newly failing, fixed or mixed.
         ids: of the cases to read; ids that the run does not have are left out.
-
-    Args:
-        metrics: names of those that both measure.
-        kinds: of the cases that turned, by id.
-        ids: of the cases; those of no case of the run are left out.
     """
     places = [int(place) for place in run_now.table.places(ids) if place >= 0]
     texts_before = run_before.table.texts_of(places)

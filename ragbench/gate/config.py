@@ -262,12 +262,6 @@ def _place_of_option(option: LimitOption, names: Sequence[str]) -> Place:
 
     Args:
         names: what takes the place of each ``{}`` in `LimitOption.place`, such as a metric.
-
-    Args:
-        names: what takes the place of each ``{}`` in `LimitOption.place`, such as a metric.
-
-    Args:
-        names: what stands for each ``{}`` in the option's place, such as a metric.
     """
     remaining = list(names)
     place: list[str] = ["gate"]
@@ -301,13 +295,13 @@ def read_gate_config(
 
     Without a file, the options alone make it.
 
-    Raises:
-        ConfigError: with every mistake of the file and of the options at once.
-
     Args:
         path: the file; None where there is none.
         optional: whether the file may lack the section, as a ``ragbench.yaml`` that nobody named.
         options: limits, by their names in `OPTIONS`.
+
+    Raises:
+        ConfigError: with every mistake of the file and of the options at once.
     """
     content = YamlFile(path="", value={}, lines={(): 1})
     if path is not None:
@@ -388,9 +382,6 @@ def demanded(
     Args:
         path: the file that the user named; None for none.
         strict: whether a drop that is neither shown nor ruled out makes the verdict inconclusive.
-        options: limits, by their names in `OPTIONS`.
-
-    Args:
         options: limits, by their names in `OPTIONS`.
     """
     file = path

@@ -41,14 +41,8 @@ def followed(
         drift: what was known before the run; None where it is the first.
         same: ids of the cases that did not change; other cases begin with this run.
         anew: names of metrics that begin with this run.
-        is_aside: whether the run lies aside because it was worse: the baseline then keeps its cases,
-            so that none comes in or goes.
-
-    Args:
-        drift: what was known before the run; None where it is the first.
-        same: the cases that are what they were; others begin with this run.
-        anew: metrics that begin with this run.
-        is_aside: whether the baseline keeps its cases, so that none comes in or goes.
+        is_aside: whether the run lies aside because it was worse: the baseline then keeps its
+            cases, so that none comes in or goes.
     """
     # Runs of main are counted from 0.
     number = 0 if drift is None else drift.runs + 1
@@ -307,10 +301,6 @@ def _trend(
         number: of main's newest run, counted from 0.
         mean_now: the judged run's mean over the cases, turned so that larger is better.
         tolerance: how far below the line's start the judged run may lie and count as back.
-
-    Args:
-        number: of main's newest run, counted from 0.
-        mean_now: the judged run's mean over the cases, turned so that larger is better.
     """
     fallen = fall(sums, number)
     count = len(sums)

@@ -162,9 +162,6 @@ def paired(
     Args:
         baseline: with the same cases in the same order.
         places: positions of the cases that are paired; all of them when not given.
-
-    Args:
-        places: of the cases that are paired; all of them when not given.
     """
     before = baseline.cells(column.name)
     now = run.cells(column.name)
@@ -325,9 +322,6 @@ def drop_checks(
 
     Args:
         part: share of the level that these questions have; labels of people may have the rest.
-
-    Args:
-        part: of the level, where other questions have the rest.
     """
     on_slices: list[DropQuestion] = []
     unmoved: list[DropQuestion] = []

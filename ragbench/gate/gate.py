@@ -292,10 +292,6 @@ def _checks(
     Args:
         demands: what the configuration demands of each metric.
         compared: what of the run and its baseline can be compared.
-
-    Args:
-        demands: what the configuration demands of each metric.
-        compared: what of the run and its baseline can be compared.
     """
     yield from floor_checks(run, compared.comparable_runs, demands, config)
     if compared.comparable_runs is not None:

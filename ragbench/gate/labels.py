@@ -39,9 +39,6 @@ def labelled(run: RunScores, judged: Mapping[str, Key], book: LabelBook) -> RunS
     Args:
         judged: by a case's id, the key of the question, answer and contexts that were judged.
         book: all labels.
-
-    Args:
-        judged: what was judged of each case, by its id.
     """
     keys: list[Key] = []
     labels: list[dict[str, Label]] = []
@@ -231,9 +228,6 @@ def corrected(
 
 def corrections(runs: Sequence[tuple[str, RunScores]]) -> Iterator[Correction]:
     """The figures that labels of people correct, by run; then the differences to the first run.
-
-    Args:
-        runs: each with its mark.
 
     Args:
         runs: each with its mark.
@@ -445,9 +439,6 @@ def _drop(
 
     Args:
         family: how many questions share the level: p-values are multiplied by it (Bonferroni).
-        before: the baseline's figure, by people where they labelled it.
-
-    Args:
         before: the baseline's figure, by people where they labelled it.
     """
     sign = question.column.sign

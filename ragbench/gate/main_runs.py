@@ -397,10 +397,6 @@ def _joined(
         baseline: None for a baseline of this run alone.
         links: how far the run lies from the one before, by metric.
         better: metrics in which the run is shown to be better.
-
-    Args:
-        links: how far the run lies from the one before, by metric.
-        better: metrics in which it is shown to be better.
     """
     if run.made_of:
         raise ConfigError(f"{run.source} is a baseline file: give the folder of a run")

@@ -43,13 +43,6 @@ def metric_comparisons(
 
     Returns:
         The comparisons, and how many tests they are corrected for.
-
-    Args:
-        runs: each under its letter.
-        restricted: whether cases were left out, so that a run's own figure is of more cases.
-
-    Returns:
-        The comparisons, and how many tests they are corrected for.
     """
     untested = {column.name: _why_untested(column, runs) for column in columns}
     tested = [column for column in columns if untested[column.name] is None]
@@ -168,10 +161,6 @@ def _difference(
         marks: the letters of the two runs.
         p_corrected: the p-value corrected for all metrics and pairs.
         resolution: the smallest p-value that is possible on so few cases.
-
-    Args:
-        p_corrected: the p-value corrected for all metrics and pairs.
-        resolution: the smallest that it can be on so few cases.
     """
     first_mark, second_mark = marks
     interval = mean_interval(sample.totals(), confidence=CONFIDENCE, bounds=column.reach)
@@ -209,9 +198,6 @@ def _figure(mark: str, run: RunScores, metric: str, restricted: bool) -> RunFigu
         mark: the run's letter.
         restricted: whether cases were left out, so that the run's own figure is of more cases: then
             the mean over the remaining cases is shown.
-
-    Args:
-        restricted: cases were left out, so that the run's own figure is of others.
     """
     cells = run.cells(metric)
     column = run.column(metric)
@@ -354,9 +340,6 @@ def _with_difference(
 
     Args:
         confidence: of the interval by itself.
-        together: confidence of each interval with which the intervals of all hold together.
-
-    Args:
         together: confidence of each interval with which the intervals of all hold together.
     """
     totals = sample.totals()

@@ -540,7 +540,7 @@ def _read_repeat(folder: Path, metrics: Sequence[Metric]) -> _Repeat:
     """The scores of one repeat: a further time that the cases of a run were asked.
 
     Raises:
-        RunMismatchError: it was scored by other metrics, so that it cannot be averaged with the run.
+        RunMismatchError: it was scored by other metrics, so it cannot be averaged with the run.
     """
     run_folder = RunFolder(path=folder)
     repeat_metrics = metrics_of(read_manifest(run_folder.manifest))
