@@ -139,16 +139,16 @@ def calibrate(
     shipped: Thresholds,
     model: str = "",
 ) -> CalibrationReport:
-    """Learns a Platt scale and, where the labels show the need, thresholds.
+    """Learns from labels a scale for a validator's probabilities and, where needed, thresholds.
 
-    One scale holds for answers and chunks: the probability of an answer is that of its best chunk.
-    It shrinks toward the shipped one. The thresholds stay, so that a Yes and each word keep their
-    worth, and more or fewer queries reach them. They move where the 95 % interval of the precision
-    of a Yes does not hold the target, and a threshold that is learned comes nearer to it in
-    cross-validation; where no precision is asked for (then it is 98 %), only if it costs no F1, and
-    with few labels only if more verdicts become right than wrong beyond chance. With ``error`` the
-    threshold is the conformal one: of queries without the answer at most that share is called Yes,
-    on average over sets of labels like these (split conformal prediction; Vovk et al. 2005,
+    The Platt scale holds for answers and chunks: the probability of an answer is that of its best
+    chunk. It shrinks toward the shipped one. The thresholds stay, so that a Yes and each word keep
+    their worth, and more or fewer queries reach them. They move where the 95 % interval of the
+    precision of a Yes does not hold the target, and a threshold that is learned comes nearer to it
+    in cross-validation; where no precision is asked for (then it is 98 %), only if it costs no F1,
+    and with few labels only if more verdicts become right than wrong beyond chance. With ``error``
+    the threshold is the conformal one: of queries without the answer at most that share is called
+    Yes, on average over sets of labels like these (split conformal prediction; Vovk et al. 2005,
     Angelopoulos and Bates 2023). Figures "after" come from five-fold cross-validation over queries,
     so that they hold for queries that were not learned from.
 
@@ -219,7 +219,10 @@ def calibrate(
 
 
 def _chunks_of(queries: Sequence[_Query]) -> list[_Scored]:
-    """The chunks of all queries in one list: a threshold of chunks holds for every query."""
+    """The labelled chunks of all queries in one list.
+
+    A threshold of chunks is learned from all of them, since it holds for every query.
+    """
     chunks: list[_Scored] = []
     for query in queries:
         chunks += query.chunks
@@ -227,7 +230,11 @@ def _chunks_of(queries: Sequence[_Query]) -> list[_Scored]:
 
 
 def _check(labelled: Sequence[Labelled], precision: float | None, error: float | None) -> None:
-    """Refuses targets that are no share, and labels of which nothing can be learned."""
+    """Refuses targets that are no share, and labels from which nothing can be learned.
+
+    Raises:
+        InputError: a target is not between 0 and 1, or too few labels are of either kind.
+    """
     for name, share in (("error", error), ("precision", precision)):
         if share is not None and not 0 < share < 1:
             raise InputError(f"the {name} must lie between 0 and 1, not {share:g}")
@@ -241,10 +248,10 @@ def _check(labelled: Sequence[Labelled], precision: float | None, error: float |
 
 
 def _tradeoffs(queries: Sequence[_Query], aim: _Aim, seed: int) -> Iterator[Tradeoff]:
-    """What each of a few usual targets would keep of the verdicts Yes, that an answer is there.
+    """The precision and recall that each of a few usual targets would give to the verdict Yes.
 
-    So the user sees at once where a precision of 98 % costs nearly every Yes, and can ask for less.
-    The targets are precisions, or guaranteed errors where one was asked for.
+    A user sees so where a precision of 98 % costs nearly every Yes, and can ask for less. The
+    targets are precisions, or guaranteed errors where one was asked for.
     """
     # Only figures of answers are shown: no threshold of chunks is learned for them. That of answers
     # is, whatever was asked for: else every target would have the same figures.
@@ -262,9 +269,13 @@ def _tradeoffs(queries: Sequence[_Query], aim: _Aim, seed: int) -> Iterator[Trad
 
 
 def _reaches_more(before: Quality, after: Quality, precision: float, *, costs: bool) -> bool:
-    """Whether labels show that the target is missed, and that a learned threshold is nearer.
+    """Whether the target precision is missed for sure, and a learned threshold comes nearer to it.
+
+    Only then the shipped threshold moves: a Yes keeps its measured worth otherwise.
 
     Args:
+        before: with the shipped threshold.
+        after: with the learned threshold, in cross-validation.
         costs: whether it may cost F1: the user asked for just this precision.
     """
     if before.precision is None or after.precision is None:
@@ -280,7 +291,13 @@ def _reaches_more(before: Quality, after: Quality, precision: float, *, costs: b
 
 
 def _decides_better(before: Sequence[_Scored], after: Sequence[_Scored]) -> bool:
-    """Whether more queries become right than wrong, beyond chance (McNemar 1947, 5 %)."""
+    """Whether more verdicts become right than wrong, beyond chance (McNemar 1947, 5 %).
+
+    With few labels a threshold moves only then.
+
+    Args:
+        before, after: the same queries with the old and the new threshold, in the same order.
+    """
     gained = 0
     lost = 0
     for old, new in zip(before, after, strict=True):
@@ -293,7 +310,7 @@ def _decides_better(before: Sequence[_Scored], after: Sequence[_Scored]) -> bool
 
 
 def _f1(quality: Quality) -> float:
-    """The harmonic mean of precision and recall, from their counts; 0 where nothing is right."""
+    """The F1 of some rows, the harmonic mean of precision and recall; 0 where nothing is right."""
     if quality.recall is None:
         return 0.0
     hits = quality.recall * quality.positive
@@ -301,10 +318,10 @@ def _f1(quality: Quality) -> float:
 
 
 def _is_better(before: Sequence[_Scored], after: Sequence[_Scored]) -> tuple[bool, list[str]]:
-    """Whether probabilities that were not learned from are nearer to the labels, and notes on it.
+    """Whether scaled probabilities are nearer to the labels than before, and notes for the user.
 
-    By the difference of Brier scores, query by query: shown where it is above its standard error.
-    A user with too few labels learns so how many would do.
+    They were not learned from these labels. The difference of Brier scores, query by query, must be
+    above its standard error. A user with too few labels learns how many would do.
     """
     gains: list[float] = []
     for old, new in zip(before, after, strict=True):
@@ -325,7 +342,7 @@ def _is_better(before: Sequence[_Scored], after: Sequence[_Scored]) -> tuple[boo
 
 
 def _scored(label: Labelled) -> _Query:
-    """The probabilities of a verdict beside the labels of its query."""
+    """A query's probabilities beside its labels: the answer's, and each chunk's where judged."""
     verdict = label.verdict
     answer = _Scored(verdict.answer_probability, verdict.answer_present, label.answer_present)
     chunks: list[_Scored] = []
@@ -338,7 +355,11 @@ def _scored(label: Labelled) -> _Query:
 
 
 def _learn(queries: Sequence[_Query], aim: _Aim) -> DecisionRule:
-    """The scale and the thresholds that these queries want."""
+    """The scale and the thresholds that fit the labels of some queries.
+
+    Args:
+        aim: what they are to reach.
+    """
     answers = [query.answer for query in queries]
     scale = _platt(answers)
     if not aim.moves:
@@ -358,7 +379,10 @@ def _learn(queries: Sequence[_Query], aim: _Aim) -> DecisionRule:
 
 
 def _lowest_precise(rows: Sequence[_Scored], precision: float) -> float:
-    """The smallest threshold whose precision reaches the target; 1, above all, if none does."""
+    """The smallest threshold whose precision reaches the target; 1, above all, if none does.
+
+    The smallest one calls most queries Yes at that precision.
+    """
     threshold = 1.0
     for step in _steps(rows):  # from the highest threshold down
         if step.hits >= precision * step.called:
@@ -367,17 +391,18 @@ def _lowest_precise(rows: Sequence[_Scored], precision: float) -> float:
 
 
 def _best_f1(rows: Sequence[_Scored]) -> float:
-    """The threshold of the best F1; of equals, the highest."""
+    """The threshold with the best F1 over some rows; of equal ones, the highest."""
     positive = sum(row.positive for row in rows)
-
-    def f1(step: _Step) -> float:
-        return 2 * step.hits / max(1, step.called + positive)
-
-    return max(_steps(rows), key=f1).threshold
+    best_step = max(_steps(rows), key=lambda step: 2 * step.hits / max(1, step.called + positive))
+    return best_step.threshold
 
 
 def _on_scale(scale: PlattScale, rows: Sequence[_Scored], threshold: float = 0.0) -> list[_Scored]:
-    """Rows with their probabilities on a scale, and called or not by a threshold on it."""
+    """Labelled rows with their probabilities put on a scale, and called or not by a threshold.
+
+    Args:
+        threshold: on that scale; 0 calls every row.
+    """
     scaled: list[_Scored] = []
     for row in rows:
         probability = scale.apply(row.probability)
@@ -388,9 +413,13 @@ def _on_scale(scale: PlattScale, rows: Sequence[_Scored], threshold: float = 0.0
 def _cross_validated(
     queries: Sequence[_Query], aim: _Aim, seed: int
 ) -> tuple[list[_Scored], list[_Scored]]:
-    """Answers and chunks as calibrations learned on the other folds have them.
+    """Labelled answers and chunks, each with the probability of a calibration that did not see it.
 
-    Figures on the labels that a calibration was learned from would be too good.
+    Five calibrations are learned, each from four fifths of the queries. Figures on the labels that
+    a calibration was learned from would be too good.
+
+    Args:
+        seed: of the draw of the fifths: the same seed gives the same figures.
     """
     order = list(range(len(queries)))
     random.Random(seed).shuffle(order)
@@ -459,10 +488,10 @@ def _conformal(rows: Sequence[_Scored], error: float) -> float:
 
 
 def _platt(rows: Sequence[_Scored]) -> PlattScale:
-    """Platt 1999, drawn to the probabilities as they are.
+    """The Platt scale (Platt 1999) that fits labels, held near the scale that changes nothing.
 
     A slope is never below a small one: labels that run against the probabilities are left to the
-    offset.
+    offset, since a scale must keep their order.
     """
     clipped = np.clip([row.probability for row in rows], _EDGE, 1 - _EDGE)
     positive = sum(row.positive for row in rows)
@@ -490,7 +519,7 @@ class _Step(NamedTuple):
 
 
 def _steps(rows: Sequence[_Scored]) -> list[_Step]:
-    """Each distinct probability as a threshold, highest first.
+    """The distinct probabilities of some rows as thresholds, highest first, with their counts.
 
     Rows of one probability reach a threshold together: only the last of them makes a step.
     """
@@ -506,12 +535,12 @@ def _steps(rows: Sequence[_Scored]) -> list[_Step]:
 
 
 def _inside(threshold: float) -> float:
-    """Within the edges of the scale: neither 0 nor 1 has a logit."""
+    """A threshold moved off 0 and 1, the edges of the scale, which have no logit."""
     return min(max(threshold, _EDGE), 1 - _EDGE)
 
 
 def _quality(rows: Sequence[_Scored]) -> Quality:
-    """The figures of some rows, answers or chunks."""
+    """Precision, recall and calibration error of some labelled rows, answers or chunks."""
     called = 0
     positive = 0
     hits = 0
@@ -540,7 +569,12 @@ def _quality(rows: Sequence[_Scored]) -> Quality:
 
 
 def _notes(after: Quality, aim: _Aim, chunks: Sequence[_Scored]) -> Iterator[str]:
-    """What labels cannot move, and that there are too few for what was asked for."""
+    """Notes on a calibration: which things labels cannot move, and where there are too few of them.
+
+    Args:
+        after: the figures of answers, cross-validated.
+        chunks: the labelled chunks.
+    """
     yield "labels move the level of the probabilities; which query is ahead of which stays"
     precision = aim.precision
     error = aim.error

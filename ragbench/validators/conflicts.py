@@ -52,9 +52,9 @@ class _Statement(NamedTuple):
 
 
 def find_conflicts(query: str, evidence: Sequence[EvidenceQuote]) -> tuple[Conflict, ...]:
-    """At most one contradiction between any two quotes of different chunks.
+    """The contradictions between quotes of different chunks, at most one for any two quotes.
 
-    The user is told where retrieved texts disagree: which of them is right, only he can know.
+    A user is shown where retrieved texts disagree; which of them is right, only the user can know.
     """
     query_tokens = frozenset(parse_question(query).tokens)
     kind = asked_type(query)
@@ -77,7 +77,10 @@ def find_conflicts(query: str, evidence: Sequence[EvidenceQuote]) -> tuple[Confl
 
 
 def _statement(evidence: EvidenceQuote, query_tokens: frozenset[str]) -> _Statement:
-    """A quote with what it says beyond the query."""
+    """A quote prepared to be compared with others: its words, names, dates and numbers.
+
+    Those of the query are left out, since both quotes of a pair have them.
+    """
     text = normalise(evidence.text)
     tokens = frozenset(tokenise(evidence.text))
     words = frozenset([token for token in tokens if not token[0].isdigit()])
@@ -105,7 +108,7 @@ def _statement(evidence: EvidenceQuote, query_tokens: frozenset[str]) -> _Statem
 def _sentence(text: str, query_tokens: frozenset[str]) -> _Sentence:
     """A sentence by its words, with the names and numbers that are not the query's.
 
-    Those of the query are asked about: two answers to one question have them in common.
+    Names and numbers of the query are asked about: two answers to one question have them in common.
     """
     tokens = tokenise(text)
     names: dict[str, str] = {}
@@ -130,7 +133,9 @@ class _Difference(NamedTuple):
 def _differences(
     query: str, kind: AnswerType, left: _Statement, right: _Statement
 ) -> Iterator[_Difference]:
-    """What two statements contradict each other in, the surest first.
+    """The contradictions between two statements, the surest first; a statement is a quoted text.
+
+    The caller takes the first one only, so that the order matters.
 
     Args:
         kind: what the query asks for. Two answers with other values of that kind contradict each
@@ -167,7 +172,7 @@ def _differences(
 
 
 def _are_of_two_things(left: _Statement, right: _Statement) -> bool:
-    """Whether each names what the other does not, and they have nothing else of their own.
+    """Whether two statements are of two things: each names one that the other does not name.
 
     "Model A weighs 2 kg" and "Model B weighs 3 kg" are no contradiction.
     """
@@ -184,7 +189,10 @@ def _are_of_two_things(left: _Statement, right: _Statement) -> bool:
 
 
 def _between_holders(query: str, left: _Statement, right: _Statement) -> Iterator[_Difference]:
-    """Two persons of whom only one can be what is asked for: "Who is the chief executive?"."""
+    """The contradiction of two persons of whom only one can be the answer, if there is one.
+
+    Only one person can be meant by "Who is the chief executive?".
+    """
     left_name = _answer_in(query, left.evidence.text)
     right_name = _answer_in(query, right.evidence.text)
     if not left_name or not right_name:
@@ -194,7 +202,10 @@ def _between_holders(query: str, left: _Statement, right: _Statement) -> Iterato
 
 
 def _answer_in(query: str, text: str) -> str:
-    """The part of the first sentence that a question asks for; empty where none has it."""
+    """The words of a text that answer a question, from its first sentence that has such words.
+
+    Empty where no sentence has any.
+    """
     question = parse_question(query)
     for span in split_sentences(text):
         sentence = text[span.start : span.end]
@@ -205,7 +216,7 @@ def _answer_in(query: str, text: str) -> str:
 
 
 def _between_sentences(left: _Sentence, right: _Sentence) -> Iterator[_Difference]:
-    """Where two sentences say the same but for names alone, or numbers alone."""
+    """The contradictions of two sentences that are the same but for names, or numbers."""
     only_left = left.words - right.words
     only_right = right.words - left.words
     if not only_left or not only_right:
@@ -223,5 +234,9 @@ def _between_sentences(left: _Sentence, right: _Sentence) -> Iterator[_Differenc
 
 
 def _written(values: Mapping[str, str], tokens: frozenset[str]) -> str:
-    """The names or numbers of these tokens as they are written, in the order of the text."""
+    """The names or numbers of some tokens as the text has them, in its order, for a message.
+
+    Args:
+        values: by token, how it is written.
+    """
     return " ".join(written for token, written in values.items() if token in tokens)

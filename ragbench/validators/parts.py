@@ -31,7 +31,10 @@ class QueryPart(Record):
 
     @property
     def question(self) -> str:
-        """The part with its context: "when was it sold? (X200)"."""
+        """The part as a question of its own, with its context: "when was it sold? (X200)".
+
+        Without the context, any text about a sale would seem to answer it.
+        """
         if not self.context:
             return self.text
         return f"{self.text} ({' '.join(self.context)})"
@@ -86,7 +89,10 @@ _ONE_SUBJECT = ("attributes", "one_each", "asked_twice")
 
 
 def _pieces(query: str) -> Sequence[str]:
-    """The pieces of a query that asks several things; empty where one is no question."""
+    """The pieces of a query that asks several things; empty where one piece is no question.
+
+    Then the query is read as one.
+    """
     pieces = _WORDS["joint"].split(query)
     if not 2 <= len(pieces) <= _MOST_PARTS:
         return ()
@@ -99,13 +105,14 @@ def _pieces(query: str) -> Sequence[str]:
 def named_words(text: str) -> list[str]:
     """The words of a text that are written like names, and its numbers, in their order.
 
-    "I" has a capital and names nothing.
+    A text that lacks the names of a question is rarely its answer. "I" has a capital and names
+    nothing.
     """
     return [name for name in _NAMED.findall(text) if name != "I"]
 
 
 def _subject(question: str) -> list[str]:
-    """The words that say something behind the last "of", or else behind the last article.
+    """The words that a question is about: those behind the last "of", or the last article.
 
     "How long is the trial" is about the trial. Where there is neither, they are those of all. A
     later question that says "it", without a name before it, means these.

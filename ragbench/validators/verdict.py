@@ -87,7 +87,14 @@ _ANSWERS_OTHER = "it is on the topic, and answers another question"
 
 
 def settled(question: str, finding: Finding, rule: DecisionRule) -> Finding:
-    """The finding on the scale of the labels, no higher than the objections to it allow."""
+    """The finding in a chunk with its final probability: scaled, and lowered by objections to it.
+
+    A finding is what a validator found in one chunk. A near miss, which is on the topic and no
+    answer, keeps the topic's probability, so that it stays relevant.
+
+    Args:
+        question: the query, or one question in it.
+    """
     limits = rule.thresholds
     topic = rule.on_scale(finding.probability)
     if topic < limits.relevant:
@@ -135,10 +142,10 @@ def settled(question: str, finding: Finding, rule: DecisionRule) -> Finding:
 
 
 def _doubted(finding: Finding, doubt: str) -> Finding:
-    """A finding that a doubt makes no answer, such as another name or year than the question's.
+    """A finding that a doubt makes no answer, such as that the query is unclear.
 
-    The chunk stays on the topic as surely as it seemed to answer. What is no answer anyway needs
-    no doubt as its reason.
+    The chunk stays on the topic as surely as it seemed to answer. A finding that is no answer
+    anyway needs no doubt as its reason.
     """
     if finding.probability <= NO_ANSWER:
         return finding
@@ -179,7 +186,10 @@ def _with_rows(question: str, finding: Finding) -> Finding:
 def _rows_parted(
     question: str, text: str, places: Sequence[Span], rows: list[TableRow]
 ) -> list[Span]:
-    """The places that are in no table; adds the best row of each other place to ``rows``."""
+    """The quoted places of a text that are in no table; best rows of the others go to ``rows``.
+
+    A quote in a table is then extended to its row.
+    """
     outside: list[Span] = []
     for place in places:
         best_rows = _best_rows(question, text, rows_in(text, place))
@@ -190,7 +200,7 @@ def _rows_parted(
 
 
 def _best_rows(question: str, text: str, rows: Sequence[TableRow]) -> list[TableRow]:
-    """The rows that share most words with a question, without those that name the columns."""
+    """The rows of a table that share most words with a question, headers left out."""
     headers = [row.header for row in rows]
     best_rows: list[TableRow] = []
     highest_count = 0
@@ -207,18 +217,24 @@ def _best_rows(question: str, text: str, rows: Sequence[TableRow]) -> list[Table
 
 
 def _shared_words(question: str, text: str, place: Span) -> int:
-    """How many of the words that a question asks about are in a part of a text."""
+    """How many of a question's words are in a part of a text, such as a row of a table."""
     question_tokens = set(parse_question(question).tokens)
     return len(question_tokens.intersection(tokenise(text[place.start : place.end])))
 
 
 def _new_words(question: str, text: str) -> set[str]:
-    """The words of a text that the question does not hold."""
+    """The words of a text that the question does not have.
+
+    A text without any only repeats the question.
+    """
     return set(parse_question(text).tokens).difference(tokenise(question))
 
 
 def _end_of_next_sentence(text: str, position: int) -> int:
-    """Where the first sentence ends that reaches beyond a position; 0 where there is none."""
+    """The end of the first sentence that reaches beyond a position; 0 where there is none.
+
+    A heading is quoted together with the sentence below it.
+    """
     for span in split_sentences(text):
         if span.end > position:
             return span.end
@@ -237,10 +253,14 @@ def decide(
     warnings: Sequence[str] = (),
     details: Mapping[str, float] | None = None,
 ) -> Verdict:
-    """The verdict on the findings for a query.
+    """The verdict on a query's chunks, made of what a validator found in each of them.
 
-    ``answer_probability`` is that of the answer where a validator says so itself; None for that of
-    the best chunk.
+    Args:
+        ask: gives a finding for each chunk, for the query or for one of the questions in it.
+        rule: how probabilities become a verdict.
+        validator: the name that the verdict gives.
+        answer_probability: that of the answer where a validator has one itself; None for that of
+            the best chunk.
     """
     limits = rule.thresholds
     whole = QueryPart(text=query)
@@ -298,7 +318,7 @@ def decide(
 
 
 def _quality(relevant: Sequence[Finding], *, present: bool) -> RetrievalQuality:
-    """How good a retrieval is: whether its chunks hold the answer, or are on the topic at all."""
+    """The quality of a retrieval: its chunks hold the answer, are on the topic, or are neither."""
     if present:
         return RetrievalQuality.GOOD
     if relevant:
@@ -309,7 +329,9 @@ def _quality(relevant: Sequence[Finding], *, present: bool) -> RetrievalQuality:
 def _in_words(
     probability: float, rule: DecisionRule, doubt: str, *, present: bool
 ) -> tuple[AnswerWord | None, AnswerWorth | None]:
-    """The word for a probability, and how often it was true; a No is "likely" at most.
+    """The word for a probability, and how often it was true; None where it was not measured.
+
+    Where the answer is not called present, the word is not Yes but "likely" at most.
 
     Args:
         doubt: why no word would be reliable.
@@ -326,9 +348,10 @@ def _in_words(
 
 
 def _unreliable(query: str, findings: Sequence[Finding], rule: DecisionRule) -> str:
-    """Why a Yes of a validator that reads words or short texts is not reliable; empty where it is.
+    """The reason why a Yes is not reliable; empty where it is.
 
-    A language model reads all of a text: its Yes is never withheld.
+    Validators that read words or short texts are often wrong on some questions and texts. A
+    language model reads all of a text: its Yes is never withheld.
     """
     if not rule.withholds:
         return ""
@@ -349,7 +372,7 @@ class _JudgedPart(NamedTuple):
 
 
 def _judged(part: QueryPart, ask: Ask, rule: DecisionRule) -> _JudgedPart:
-    """The findings for one of several questions, in chunks that name what it is about.
+    """One of several questions in a query with its findings, in chunks that name its subject.
 
     "When was it sold?" is answered in many chunks: only one that names the X200 answers it here.
     """
@@ -365,10 +388,13 @@ def _judged(part: QueryPart, ask: Ask, rule: DecisionRule) -> _JudgedPart:
 
 
 def _of_parts(whole: float, parts: Sequence[_JudgedPart], limits: Thresholds) -> float:
-    """The probability of an answer to a query that asks several things.
+    """The probability of an answer to a query that asks several things, from those of its parts.
 
     It is that of the part that is stated least. Where one chunk answers the whole, it is enough
     that each part is rather stated than not.
+
+    Args:
+        whole: the probability for the query as a whole.
     """
     least = min(part.probability for part in parts)
     if least >= max(limits.relevant, _STATED):
@@ -377,7 +403,10 @@ def _of_parts(whole: float, parts: Sequence[_JudgedPart], limits: Thresholds) ->
 
 
 def _with_parts(whole: Finding, parts: Sequence[_JudgedPart], limits: Thresholds) -> Finding:
-    """A chunk's finding for the whole query, with the parts that the chunk states."""
+    """A chunk's finding for the whole query, joined with the parts of the query that it answers.
+
+    Then a chunk that answers one of two questions is relevant, and quoted for it.
+    """
     stated: list[Finding] = []
     for part in parts:
         for finding in part.findings:
@@ -391,7 +420,7 @@ def _with_parts(whole: Finding, parts: Sequence[_JudgedPart], limits: Thresholds
 
 
 def _joined(spans: Sequence[Span]) -> tuple[Span, ...]:
-    """Places of a text in reading order; those that overlap become one, so none is quoted twice."""
+    """Places of a text in reading order, overlapping ones joined, so that none is quoted twice."""
     joined: list[Span] = []
     for span in sorted(set(spans)):
         if joined and span.start < joined[-1].end:
@@ -404,9 +433,10 @@ def _joined(spans: Sequence[Span]) -> tuple[Span, ...]:
 def _relevant(
     findings: Sequence[Finding], limits: Thresholds, *, present: bool
 ) -> Sequence[Finding]:
-    """The relevant ones, the best first; where the answer is present there is at least one.
+    """The findings of the relevant chunks, the best first.
 
-    Where it is present, those that hold it push out those that are only on the topic.
+    Where the answer is present, chunks that hold it push out those that are only on the topic, and
+    at least one chunk is relevant.
     """
     # Sorting keeps the order of equals: the retriever's.
     ranked = sorted(findings, key=lambda finding: (-finding.probability, -finding.topic))
@@ -425,7 +455,7 @@ def _relevant(
 
 
 def _evidence(relevant: Sequence[Finding]) -> Iterator[EvidenceQuote]:
-    """The quotes of the best chunks; a heading is quoted with the sentence below it."""
+    """The quotes of a verdict, from its best chunks; a heading comes with the sentence below it."""
     for finding in relevant[:_QUOTED_CHUNKS]:
         chunk = finding.chunk
         places: list[Span] = []
@@ -446,7 +476,7 @@ def _message(
     *,
     present: bool,
 ) -> str:
-    """The verdict in a sentence.
+    """The message of a verdict: one sentence that says whether the answer is there, and where.
 
     Args:
         not_stated: parts of the query that no chunk states for certain.
@@ -478,7 +508,7 @@ def _message(
 
 
 def _reasons_of_parts(parts: Sequence[_JudgedPart]) -> Iterator[str]:
-    """How probable an answer to each of several questions is."""
+    """Reasons of a verdict on several questions: how probable an answer to each of them is."""
     for part in parts:
         yield f"part '{part.text}': an answer has the probability {part.probability:.2f}"
 
@@ -486,7 +516,11 @@ def _reasons_of_parts(parts: Sequence[_JudgedPart]) -> Iterator[str]:
 def _reasons(
     query: str, relevant: Sequence[Finding], probability: float, limits: Thresholds
 ) -> Iterator[str]:
-    """How the probability stands to its threshold, and what is said for and against each chunk."""
+    """Reasons of a verdict: the probability against its threshold, and each chunk for or against.
+
+    Args:
+        relevant: the findings of the relevant chunks, the best first.
+    """
     present = probability >= limits.present
     # Where chunks are on the topic and no answer, each has a reason of its own below.
     if present or not relevant:
@@ -506,7 +540,7 @@ def _reasons(
 
 
 def _missing(query: str, text: str) -> str:
-    """What a chunk does not say of the query, in the query's own words."""
+    """The words of a query that a chunk does not hold, as a reason why it may not answer."""
     # "Where can I find the manual?": a text need not say "find".
     asking_tokens = tokenise(table("ragbench.validators", "words", "question")["asking"])
     content_tokens = set(parse_question(query).tokens).difference(asking_tokens)
