@@ -249,7 +249,10 @@ def _members_of_file(baseline: Baseline) -> Iterator[Iterable[str]]:
 
 
 def _member_text(key: str, value: object) -> str:
-    """A key of a baseline file with its value as JSON on one line."""
+    """A key of a baseline file with its value as JSON on one line.
+
+    Lines of a committed file stay short so: a diff shows the whole entry.
+    """
     return f"{_json(key)}: {_json(value)}"
 
 
@@ -331,6 +334,8 @@ def _stored_cases(
 
 def baseline_from(content: Json, source: str = "baseline") -> Baseline:
     """The baseline that a file's JSON holds.
+
+    A file may come from any version or hand: whatever a gate relies on is checked here.
 
     Raises:
         ValueError: it is of another format, or its parts do not fit together.
@@ -425,7 +430,10 @@ def _stored_metric(column: MetricColumn) -> dict[str, object]:
 
 
 def _read_metric(stored: Json) -> MetricColumn:
-    """A metric as it was read from a baseline file, where its name is under the key ``metric``."""
+    """A metric as it was read from a baseline file, where its name is under the key ``metric``.
+
+    The stored key differs from the record's field, and files in repositories keep it.
+    """
     facts = dict(stored)
     facts["name"] = facts.pop("metric")
     facts["direction"] = Direction(stored["direction"])
@@ -515,6 +523,8 @@ def _read_drift(content: Json) -> Drift:
 def _read_cases(cases: Json, metrics: Sequence[MetricColumn], times: int) -> CaseTable:
     """The cases of a baseline file as a table, such as a run has it.
 
+    A gate then compares a run with it case by case, as with another run.
+
     Args:
         times: how often main's runs together asked each case: so many scores a list must have.
     """
@@ -544,6 +554,8 @@ def _read_cases(cases: Json, metrics: Sequence[MetricColumn], times: int) -> Cas
 
 def _read_cells(stored: object, times: int) -> Iterator[Cell | None]:
     """The cells of a case by one metric, one for each time that main's runs asked it.
+
+    Scores that were alike in all runs are stored once: here they are spread again.
 
     Args:
         stored: the file's entry: a list with a score for each time, or one score for all times.
@@ -577,7 +589,10 @@ def _shortest_number(value: float) -> float:
 
 
 def _json(value: object) -> str:
-    """A value as compact JSON on one line, the form of every entry of a baseline file."""
+    """A value as compact JSON on one line, the form of every entry of a baseline file.
+
+    Whatever is stored comes through here, so that all files have one form.
+    """
     import orjson
 
     return orjson.dumps(value).decode()

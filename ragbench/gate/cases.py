@@ -166,6 +166,8 @@ def main_metrics(
 ) -> tuple[MetricColumn, ...]:
     """The main metrics of a run: those by which a case passes or fails.
 
+    Counts of newly failing cases, and must-pass checks, are made by these metrics alone.
+
     Args:
         names: the metrics that the user named; where None, one from each group, such as answer
             correctness and recall.
@@ -196,6 +198,8 @@ def named_columns(
 ) -> tuple[MetricColumn, ...]:
     """The metrics of these names, in their order; names are matched without regard to case.
 
+    A user types such names: for a name that is not there, the error names the most similar one.
+
     Args:
         lacks: how the error begins that names what is not there.
         measured: how its list of what is there begins.
@@ -223,6 +227,8 @@ def named_columns(
 
 def find_columns(columns: Sequence[MetricColumn], names: Sequence[str]) -> tuple[MetricColumn, ...]:
     """The metrics of the given names, each once, of those that all compared runs measure.
+
+    A metric that one of the runs lacks cannot be compared.
 
     Raises:
         ConfigError: a metric is not among them; the message names the nearest one, and all.

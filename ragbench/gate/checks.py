@@ -248,7 +248,10 @@ def _rise_interval(run: RunScores, baseline: RunScores | None, stage: str) -> In
 
 
 def _latency_of(run: RunScores, stage: str) -> Latency | None:
-    """The times of a stage, such as ``generate``; None where the run stored none."""
+    """The times of a stage, such as ``generate``; None where the run stored none.
+
+    Limits of time name a stage, and a run may have been without it.
+    """
     for latency in run.latencies:
         if latency.stage == stage:
             return latency
@@ -304,6 +307,8 @@ def _latency_checks(
     run: RunScores, baseline: RunScores | None, config: GateConfig, rises: dict[str, float]
 ) -> Iterator[GateCheck]:
     """A check for each configured limit of a stage's time, or of how much the time may rise.
+
+    A limit is in seconds for one figure, such as the 95th percentile, or a share for a rise.
 
     Args:
         rises: by stage, the share by which its mean time lies above the baseline's.
@@ -372,6 +377,8 @@ def _rise_check(
 ) -> GateCheck:
     """A check of a rise: the share by which a time or an amount lies above the baseline's.
 
+    A limit in seconds would depend on the machine; a share compares with the same system's past.
+
     Args:
         rise: None where the baseline has no such figure.
         limit: the largest share that is allowed, such as 0.2.
@@ -393,6 +400,8 @@ def _budget_check(
     interval: Interval | None = None,
 ) -> GateCheck:
     """A check of a time or an amount that has a largest allowed value.
+
+    A run that does not store the figure is inconclusive: a limit must not pass unseen.
 
     Args:
         observed: None where the run does not store it.
@@ -427,7 +436,10 @@ class _Usage(NamedTuple):
 
     @property
     def rise(self) -> float:
-        """The share by which a case's time, tokens or cost lie above the baseline's."""
+        """The share by which a case's time, tokens or cost lie above the baseline's.
+
+        Limits and notes are of this share, since absolute times differ from machine to machine.
+        """
         return self.now / self.before - 1.0
 
 
@@ -579,7 +591,10 @@ def _floor_check(
 
 
 def _is_beyond(observed: float, limit: float, bound: str) -> bool:
-    """Whether a figure lies on the wrong side of a limit: below a ``min``, or above a ``max``."""
+    """Whether a figure lies on the wrong side of a limit: below a ``min``, or above a ``max``.
+
+    Only such a figure needs a look at whether the baseline was better.
+    """
     if bound == "min":
         return observed < limit
     return observed > limit
@@ -610,6 +625,8 @@ def _figure(
     column: MetricColumn, run: RunScores, *, whole: bool
 ) -> tuple[float | None, Interval | None, int]:
     """A metric's figure, its confidence interval, and the number of cases that it rests on.
+
+    A metric without values for each case has its figure alone, without an interval.
 
     Args:
         whole: whether the run has all its cases; of a slice, a figure that is no mean is not known.

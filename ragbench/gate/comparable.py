@@ -109,7 +109,10 @@ def _refusals(run: RunScores, baseline: RunScores, *, is_shared: bool) -> Iterat
 
 
 def _no_case_in_common(run: RunScores, baseline: RunScores) -> Refusal:
-    """The refusal of two runs without a common case, with the command that helps."""
+    """The refusal of two runs without a common case, with the command that helps.
+
+    A baseline of an earlier version keeps other fingerprints, which has another remedy.
+    """
     reason = f"no case of {run.source} is in {baseline.source} unchanged"
     if baseline.is_old:
         return Refusal(
@@ -242,7 +245,10 @@ def dataset_text(change: DatasetChange | None) -> str:
 
 
 def _notes(change: DatasetChange) -> Iterator[str]:
-    """Notes on how the cases of two runs differ, and which are left out of the comparison."""
+    """Notes on how the cases of two runs differ, and which are left out of the comparison.
+
+    A gate speaks only of the common cases: a reader must know how many these are.
+    """
     text = f"Compared on the {counted(change.common, 'case')} that both runs have unchanged"
     if change.renamed:
         text += f", {len(change.renamed):,} of them under another id"
@@ -300,6 +306,8 @@ _LATER_STAGES = {"validate": 1, "generate": 2}
 
 def system_change(before: RunScores, now: RunScores, *, texts: bool = False) -> SystemChange:
     """What differs between what the outcomes of two runs came from.
+
+    A reader of a verdict sees so whether a prompt, a package or a setting explains it.
 
     Args:
         texts: whether settings are quoted where both runs hold them; a baseline file does not.

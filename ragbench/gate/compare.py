@@ -74,7 +74,10 @@ def common_cases(
 
 
 def _common_and_all_ids(runs: Sequence[RunScores]) -> tuple[set[str], set[str]]:
-    """The ids of the cases that every run has, and the ids of the cases that any run has."""
+    """The ids of the cases that every run has, and the ids of the cases that any run has.
+
+    The difference between both is what a comparison has to leave out or refuse.
+    """
     ids_of_runs = [set(run.table.ids) for run in runs]
     ids_in_all = ids_of_runs[0].intersection(*ids_of_runs[1:])
     ids_in_any = ids_of_runs[0].union(*ids_of_runs[1:])
@@ -159,6 +162,8 @@ ComparableRun = RunScores | Report | str | Path
 
 def _scores_of(run: ComparableRun) -> RunScores:
     """The scores of a run, read from its folder where a report or a path is given.
+
+    In Python, users pass whichever of these they have at hand.
 
     Raises:
         ConfigError: a report belongs to no folder.
@@ -275,7 +280,10 @@ def compare(
 
 
 def _compared_run(mark: str, run: RunScores) -> ComparedRun:
-    """The heading of a run in a comparison: its mark, source, system, cases and commit."""
+    """The heading of a run in a comparison: its mark, source, system, cases and commit.
+
+    Tables show runs as letters: this says which run each letter is.
+    """
     return ComparedRun(
         mark=mark,
         source=run.source,
@@ -354,7 +362,10 @@ def cause_flows(
 
 
 def _questions_of(ids: Sequence[str], run: RunScores) -> Iterator[str]:
-    """The questions of some cases of a run; none for a baseline file, which holds no texts."""
+    """The questions of some cases of a run; none for a baseline file, which holds no texts.
+
+    They show a reader which kind of question moved, without opening the run.
+    """
     places = run.table.places(ids).tolist()
     # Not strict: of a baseline file the texts are empty ones, without end.
     for _, texts in zip(places, run.table.texts_of(places), strict=False):

@@ -24,7 +24,10 @@ class Demand(NamedTuple):
 
     @property
     def drops(self) -> bool:
-        """Whether the demand limits the metric's loss against the baseline."""
+        """Whether the demand limits the metric's loss against the baseline.
+
+        Such a demand needs a baseline; one of ``min`` or ``max`` does not.
+        """
         return self.limits.max_drop is not None
 
 
@@ -67,7 +70,10 @@ def demands_of(
 
 
 def _configured_demands(run: RunScores, config: GateConfig) -> Iterator[Demand]:
-    """The demands on the metrics that the configuration names, on all cases and on slices."""
+    """The demands on the metrics that the configuration names, on all cases and on slices.
+
+    A name that the run does not measure is refused: its demand would never be checked.
+    """
     if not config.metrics:
         return
     lacks = f"{run.source} does not measure"
@@ -138,7 +144,10 @@ def on_cases(
 
 
 def _impossible_limits(demand: Demand) -> Iterator[str]:
-    """The problems of a demand that can never be judged, would never fail, or would always fail."""
+    """The problems of a demand that can never be judged, would never fail, or would always fail.
+
+    A typing error in a limit would pass, or fail, every run unseen.
+    """
     column = demand.column
     limits = demand.limits
     name = column.name

@@ -178,7 +178,10 @@ def _scores(run: RunScores, column: MetricColumn) -> list[float | None]:
 
 
 def _sums_of_cases(drift: Drift, metric: str) -> dict[str, CaseSums]:
-    """By case id, the sums of one metric over main's runs, as the test of drift reads them."""
+    """By case id, the sums of one metric over main's runs, as the test of drift reads them.
+
+    The first of the four stored numbers is a run's number, and becomes an integer again.
+    """
     sums: dict[str, CaseSums] = {}
     for id_, sums_by_metric in drift.cases.items():
         if metric in sums_by_metric:

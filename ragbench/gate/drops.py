@@ -57,6 +57,8 @@ class DropQuestion(RegressionQuestion):
     def check(self, drop: Drop | None, outcome: GateOutcome, ground: Ground) -> GateCheck:
         """The check that answers the question of a drop, with its outcome and the ground for that.
 
+        Tables, words and the verdict of a gate are made of such checks.
+
         Args:
             drop: the numbers; None where no case was measured in both runs.
         """
@@ -292,6 +294,8 @@ def _coverage_each_time(now: Cells, earlier: Cells) -> Callable[[int], CaseScore
 def _coverage_of_case(now: Cells, earlier: Cells, place: int) -> CaseScores:
     """Whether a case was measured, 1 or 0, each time that it was asked: in this run and before.
 
+    A test of coverage takes the scatter between these times for noise.
+
     Args:
         now: this run's cells of a metric.
         earlier: the baseline's, with the same cases in the same order.
@@ -308,7 +312,10 @@ def _coverage_of_case(now: Cells, earlier: Cells, place: int) -> CaseScores:
 
 
 def _applies(coverage: Sequence[float | None]) -> bool:
-    """Whether a metric applied to a case any of the times that it was asked."""
+    """Whether a metric applied to a case any of the times that it was asked.
+
+    To a case without it, nothing could be measured: it is not counted as unmeasured.
+    """
     return any(measured is not None for measured in coverage)
 
 
@@ -354,6 +361,8 @@ def _family_checks(
 ) -> list[GateCheck]:
     """The checks of questions that are tested together and share one level, in their order.
 
+    They share it so that all of them together give a false alarm as rarely as one test alone.
+
     Args:
         alpha: the level at which a loss is shown.
         alpha_unchanged: the level for a system that did not change; None: none of its own.
@@ -377,6 +386,8 @@ def _family_checks(
 
 def _check(question: DropQuestion, decision: Decision, least: int, enough: float) -> GateCheck:
     """The check of a question: the ground that its test gives, and the outcome of that ground.
+
+    A loss that is too large for chance fails even where the test is open.
 
     Args:
         least: measured cases that are demanded.
@@ -479,7 +490,10 @@ def _ground(sample: PairedSample, decision: Decision, drop: Drop | None, least: 
 
 
 def _drop(question: DropQuestion, decision: Decision) -> Drop:
-    """The numbers of a drop that was tested, as a verdict shows them."""
+    """The numbers of a drop that was tested, as a verdict shows them.
+
+    The p-values and the smallest drop that the cases could show are of the test.
+    """
     untested = _untested_drop(question, decision.difference)
     return replace(
         untested,
@@ -552,6 +566,8 @@ def is_lower(column: MetricColumn, run: RunScores, baseline: RunScores, alpha: f
 
 def has_lost(sample: PairedSample, scale: float | None, alpha: float) -> bool:
     """Whether a test shows a loss of any size between two runs.
+
+    A figure beyond a limit fails then: its loss is no noise.
 
     Args:
         scale: the largest loss of one case; None when unbounded.

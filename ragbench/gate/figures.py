@@ -182,7 +182,10 @@ def sources_of(names: Iterable[str], run: RunScores) -> list[str]:
 
 
 def is_measured(column: MetricColumn, baseline: RunScores | None) -> bool:
-    """Whether a metric has a figure in the run or in the baseline."""
+    """Whether a metric has a figure in the run or in the baseline.
+
+    A metric without any figure would only give checks that can never be decided.
+    """
     if column.score is not None:
         return True
     if baseline is None:
@@ -192,7 +195,10 @@ def is_measured(column: MetricColumn, baseline: RunScores | None) -> bool:
 
 
 def _applicable_count(run: RunScores, name: str) -> int:
-    """In how many cases of a run a metric applies: it has a cell there and was not skipped."""
+    """In how many cases of a run a metric applies: it has a cell there and was not skipped.
+
+    A metric that applies to no case cannot tell whether cases were answered.
+    """
     cells = run.cells(name)
     is_applicable = (cells.states != 0) & ~cells.has(Status.SKIPPED)
     return int(is_applicable.sum())

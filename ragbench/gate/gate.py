@@ -131,6 +131,8 @@ def with_settled(
 ) -> GateResult:
     """The result of a gate once its open checks were decided by asking both systems again.
 
+    Asking each case several times finds losses that one answer to each could not show.
+
     Args:
         settled: by the subject of a check, what asking again said.
     """
@@ -168,7 +170,10 @@ def with_checks(verdict: GateResult, checks: Sequence[GateCheck], config: GateCo
 
 
 def _with_settled(check: GateCheck, settled: Settled, config: GateConfig) -> GateCheck:
-    """A check with the outcome that asking both systems again gave it, if it gave any."""
+    """A check with the outcome that asking both systems again gave it, if it gave any.
+
+    Where asking again showed neither a loss nor its absence, the outcome stays.
+    """
     outcome = check.outcome
     ground = check.ground
     if settled.change == "worse":
@@ -288,6 +293,8 @@ def _checks(
     config: GateConfig,
 ) -> Iterator[GateCheck]:
     """All checks of a run: limits, drops of metrics and slices, coverage, drift and cost.
+
+    Their order here does not matter: a report sorts them.
 
     Args:
         demands: what the configuration demands of each metric.
@@ -443,7 +450,10 @@ def _refuse_unjudgeable(checks: Sequence[GateCheck]) -> None:
 
 
 def _judged_run(run: RunScores) -> JudgedRun:
-    """The heading of a run in a gate's result: source, system, commit, date and size."""
+    """The heading of a run in a gate's result: source, system, commit, date and size.
+
+    A report names so which runs its verdict is of.
+    """
     return JudgedRun(
         source=run.source,
         dataset=run.dataset,

@@ -59,6 +59,8 @@ def labelled(run: RunScores, judged: Mapping[str, Key], book: LabelBook) -> RunS
 def _label(book: LabelBook, column: MetricColumn, judged: Key) -> Label | None:
     """The label of a case by all people who labelled it, on a metric's scale; None without any.
 
+    One number for each case is needed, whoever and however many labelled it.
+
     Raises:
         ConfigError: a label is not on the scale, such as 4 of 5 stars for a metric up to 1.
     """
@@ -229,6 +231,8 @@ def corrected(
 def corrections(runs: Sequence[tuple[str, RunScores]]) -> Iterator[Correction]:
     """The figures that labels of people correct, by run; then the differences to the first run.
 
+    A judge errs by a system's style: people's labels show by how much, for each run.
+
     Args:
         runs: each with its mark.
     """
@@ -306,7 +310,10 @@ def notes_of(book: LabelBook | None, runs: Sequence[RunScores]) -> Iterator[str]
 
 
 def words_notes(runs: Sequence[RunScores]) -> Iterator[str]:
-    """A note that comparing words understates differences, where no label corrects them."""
+    """A note that comparing words understates differences, where no label corrects them.
+
+    A reader would take a difference for small that people would call large.
+    """
     if len(runs) < 2 or not all(run.column(WORDS_RIGHT) for run in runs):
         return
     for run in runs:
@@ -320,7 +327,10 @@ def words_notes(runs: Sequence[RunScores]) -> Iterator[str]:
 
 
 def _labels_of(runs: Sequence[RunScores]) -> tuple[set[tuple[str, Key]], list[Label]]:
-    """The labelled answers of runs, as pairs of metric and key; and all labels of their cases."""
+    """The labelled answers of runs, as pairs of metric and key; and all labels of their cases.
+
+    Notes count by them how many labels a run uses, and which of these chance did not choose.
+    """
     used: set[tuple[str, Key]] = set()
     labels: list[Label] = []
     for run in runs:
@@ -368,7 +378,10 @@ def _with_labels(question: DropQuestion, run: RunScores, baseline: RunScores) ->
 def split_labelled(
     questions: Sequence[DropQuestion], run: RunScores, baseline: RunScores
 ) -> tuple[list[LabelledQuestion], list[DropQuestion]]:
-    """The questions about drops that labels of people answer, and the questions left to a test."""
+    """The questions about drops that labels of people answer, and the questions left to a test.
+
+    Where both runs have labels enough, people decide, and no test of a judge's numbers is made.
+    """
     if not run.has_labels:
         return [], [*questions]
     by_people: list[LabelledQuestion] = []
@@ -436,6 +449,8 @@ def _drop(
     before: float,
 ) -> Drop:
     """The numbers of a drop as labels of people give them, with a t-test in place of sign flips.
+
+    A drop has the same fields whoever judged it, so that all verdicts read alike.
 
     Args:
         family: how many questions share the level: p-values are multiplied by it (Bonferroni).
@@ -564,6 +579,8 @@ def _label_command(
     question: DropQuestion, run: RunScores, baseline: RunScores, config: GateConfig, number: int
 ) -> str:
     """The command that asks people about pairs of answers, with the labels going to a file in use.
+
+    A user copies it from the verdict, so it names the files and the metric completely.
 
     Args:
         number: how many pairs are asked about.

@@ -101,6 +101,8 @@ def baseline_of(runs: Sequence[RunScores]) -> Baseline:
 def check_kept(keep: int) -> None:
     """Refuses a number of runs that no baseline can be the mean of.
 
+    More runs make the file larger, and the mean hardly better.
+
     Raises:
         ConfigError: it is out of range.
     """
@@ -236,6 +238,8 @@ def _distances(baseline: Baseline, run: RunScores, unchanged_ids: set[str]) -> d
 def _without_oldest(runs: Sequence[MainRun], kept: int) -> tuple[MainRun, ...]:
     """The runs that a baseline remembers: the newest ones, and those of its mean, however old.
 
+    A file that keeps every run would grow with each merge for ever.
+
     Args:
         kept: of how many runs the baseline has the scores.
     """
@@ -294,7 +298,10 @@ def _is_known(baseline: Baseline, run: RunScores) -> bool:
 
 
 def _incomparable(baseline: Baseline, run: RunScores) -> str:
-    """The reason why scores of a run and a baseline do not compare; empty where they do."""
+    """The reason why scores of a run and a baseline do not compare; empty where they do.
+
+    A run that does not compare begins the baseline anew: a mean over both would mean nothing.
+    """
     if scale_of(baseline.matching) != scale_of(run.matching):
         return f"relevant chunks are recognised by {run.matching}, before by {baseline.matching}"
     if baseline.fingerprints.get("judge") != run.fingerprints.get("judge"):
@@ -393,6 +400,8 @@ def _joined(
 ) -> Baseline:
     """The baseline with one more run of main; above ``keep`` runs, the oldest leave its mean.
 
+    Cases that the run changed begin with it: their earlier scores are of another question.
+
     Args:
         baseline: None for a baseline of this run alone.
         links: how far the run lies from the one before, by metric.
@@ -453,7 +462,10 @@ def _joined(
 
 
 def _unchanged_places(baseline: Baseline, run: RunScores) -> list[int]:
-    """The position in a baseline of each case of a later run; -1 where it is missing or changed."""
+    """The position in a baseline of each case of a later run; -1 where it is missing or changed.
+
+    Their scores are put before the run's, to be averaged with them.
+    """
     unchanged_ids = unchanged(run, baseline)
     ids = run.table.ids
     places: list[int] = baseline.table.places(ids).tolist()
@@ -500,7 +512,10 @@ def _without_newest(before: RunScores, metric: str, times: int) -> RunScores:
 
 
 def _averaged(column: MetricColumn, runs: Sequence[MainRun]) -> MetricColumn:
-    """A metric whose figure is the mean of its figures in several runs."""
+    """A metric whose figure is the mean of its figures in several runs.
+
+    Reports then show one figure for the baseline, as for a run.
+    """
     scores = [run.scores[column.name] for run in runs if column.name in run.scores]
     if not scores:
         return column

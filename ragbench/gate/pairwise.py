@@ -157,6 +157,8 @@ def _difference(
 ) -> Difference:
     """How a metric differs between two runs, with its interval, and whether that may be chance.
 
+    Tables mark a difference as significant by this record; they test nothing.
+
     Args:
         marks: the letters of the two runs.
         p_corrected: the p-value corrected for all metrics and pairs.
@@ -193,6 +195,8 @@ def _difference(
 
 def _figure(mark: str, run: RunScores, metric: str, restricted: bool) -> RunFigure:
     """A metric's figure in one run, with its interval and how many cases were measured or not.
+
+    The counts show a reader which figures rest on few cases, or on others than the next run's.
 
     Args:
         mark: the run's letter.
@@ -323,7 +327,10 @@ def variant_effects(
 
 
 def _effect_of_variant(metric: Metric, values: Values) -> VariantEffect:
-    """The mean of a metric over the cases that a variant measured, before any comparison."""
+    """The mean of a metric over the cases that a variant measured, before any comparison.
+
+    The first variant has nothing to be compared with, and stays so.
+    """
     measured_values = [value for value in values.values() if value is not None]
     score = None
     if measured_values:

@@ -106,7 +106,9 @@ class _Figures(msgspec.Struct):
 
 
 def read_run(path: str | Path) -> RunScores:
-    """The scores of a run from its journal, or those of a baseline file: the mean of its runs.
+    """Reads a run from its journal, or the mean of the runs that a baseline file holds.
+
+    Gates and comparisons take either for a run: both have the same form.
 
     Args:
         path: a run folder or a file in it, or a baseline file.
@@ -127,7 +129,10 @@ def read_run(path: str | Path) -> RunScores:
 
 
 def is_finished(path: Path) -> bool:
-    """Whether a folder holds a run that got to its end, written by this version of ragbench."""
+    """Whether a folder holds a run that got to its end, written by this version of ragbench.
+
+    A run in a cache is used again only then; another is asked anew.
+    """
     try:
         with read_only(RunFolder(path=path).journal) as db:
             return db.execute(_REPORT_QUERY).fetchone() is not None
@@ -137,6 +142,8 @@ def is_finished(path: Path) -> bool:
 
 def _from_journal(path: Path, source: str) -> RunScores:
     """The scores of a run that got to its end, read from its folder.
+
+    Its journal and its manifest hold all of it; ``report.json`` is never read.
 
     Args:
         source: the path as the user named it, which messages and results show.
@@ -210,6 +217,8 @@ def _judge_models(manifest: Manifest) -> Iterable[str]:
 
 def _figures(db: sqlite3.Connection, path: Path) -> _Figures:
     """The figures that an eval counted and stored at the end of a run: means, times, causes.
+
+    They are read in place of counting all outcomes of the run again.
 
     Raises:
         RunMismatchError: the run did not get to its end, so that there are none.
@@ -403,6 +412,8 @@ class _JournalTexts(Record, kw_only=False):
     def _filled(self, query: str) -> str:
         """A query with the expressions for a case's retrieved ids, as JSON, and its answer put in.
 
+        Both are parts of stages' outcomes, which the journal stores as JSON.
+
         Args:
             query: with ``{ids}`` and ``{response}``.
         """
@@ -416,7 +427,10 @@ class _CellReader:
     """Reads the cells of a run's cases, batch by batch."""
 
     def __init__(self, db: sqlite3.Connection, metrics: Sequence[Metric]) -> None:
-        """Finds the journal's columns of some metrics; it may have more, of an earlier command."""
+        """Finds the journal's columns of some metrics; it may have more, of an earlier command.
+
+        Cells of other metrics are not read: a run of a million cases has many.
+        """
         number_of_metric = dict(db.execute(_METRICS_QUERY))
         self._db = db
         self._numbers = {metric.name: number_of_metric[metric.name] for metric in metrics}
@@ -480,6 +494,9 @@ class _CellReader:
     ) -> tuple[list[str], dict[int, NDArray[np.signedinteger[Any]]]]:
         """The reasons why cells have no value, such as the error of a failed metric.
 
+        A comparison shows beside a lost case why it was not measured. Cases share reasons, so each
+        is kept once.
+
         Args:
             states: of each metric the cells' states, a letter each.
 
@@ -538,6 +555,8 @@ class _Repeat(NamedTuple):
 
 def _read_repeat(folder: Path, metrics: Sequence[Metric]) -> _Repeat:
     """The scores of one repeat: a further time that the cases of a run were asked.
+
+    A run that asked each case several times is the mean of its repeats.
 
     Raises:
         RunMismatchError: it was scored by other metrics, so it cannot be averaged with the run.

@@ -65,7 +65,10 @@ def _schema_of(kind: Any) -> dict[str, Any]:
 
 
 def _budget(names: Iterable[str]) -> dict[str, Any]:
-    """The schema of a budget: limits above 0 by what each limits, such as ``case`` or ``p95``."""
+    """The schema of a budget: limits above 0 by what each limits, such as ``case`` or ``p95``.
+
+    A budget limits time, cost or tokens; an editor then offers the possible names.
+    """
     limits: dict[str, Any] = {}
     for name in names:
         limits[name] = {**_NUMBER, "exclusiveMinimum": 0}

@@ -87,7 +87,10 @@ def _is_against(check: GateCheck) -> bool:
 
 
 def _is_alarm(check: GateCheck) -> bool:
-    """Whether a check failed or warns, so that a reader has to look into it."""
+    """Whether a check failed or warns, so that a reader has to look into it.
+
+    Without an alarm there is no need to look for one common cause.
+    """
     return check.outcome is GateOutcome.FAILED or check.is_warning
 
 
@@ -119,7 +122,10 @@ def _lost_places(check: GateCheck, run: RunScores, baseline: RunScores) -> set[i
 
 
 def _newly_failed(run: RunScores, baseline: RunScores) -> set[int]:
-    """The positions of the cases of which a stage failed in this run, and none in the baseline."""
+    """The positions of the cases of which a stage failed in this run, and none in the baseline.
+
+    They are the lost cases of the check of the error rate.
+    """
     stages_now: Sequence[dict[str, Status]] = run.table.fact("stages")
     stages_before: Sequence[dict[str, Status]] = baseline.table.fact("stages")
     newly_failed: set[int] = set()

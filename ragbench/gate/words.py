@@ -117,7 +117,10 @@ def _decimal_places(size: float, unit: str) -> int:
 
 
 def cases(count: int) -> str:
-    """A number of cases in words, as ``1 case`` or ``1,200 cases``."""
+    """A number of cases in words, as ``1 case`` or ``1,200 cases``.
+
+    Sentences of a verdict count cases everywhere in this one way.
+    """
     return counted(count, "case")
 
 
@@ -134,6 +137,8 @@ def independent(drop: Drop) -> str:
 
 def _interval_text(drop: Drop, unit: str) -> str:
     """The confidence interval of a drop, in brackets; empty where nothing moved.
+
+    It shows how large the drop may truly be, beside the figure that was seen.
 
     Args:
         unit: of the metric; empty without one.
@@ -173,6 +178,8 @@ def headline(
     settle_command: str | None,
 ) -> str:
     """The decision with its main ground: the one line of a result that everybody reads.
+
+    In a continuous-integration log it is often all that is seen, so it names the main reason.
 
     Args:
         settle_command: asks both systems again about what is open; None where they cannot be asked.
@@ -218,7 +225,10 @@ def _is_about_cases(check: GateCheck) -> bool:
 
 
 def _further_count(checks: Sequence[GateCheck]) -> str:
-    """How many checks a headline has no room for; empty where it shows them all."""
+    """How many checks a headline has no room for; empty where it shows them all.
+
+    A headline names the first few checks, and must not hide that there are others.
+    """
     count = len(checks) - _MAX_GROUNDS
     if count <= 0:
         return ""
@@ -266,13 +276,19 @@ def _passed_headline(checks: Sequence[GateCheck], settle_command: str | None) ->
 
 
 def _open_drops_text(checks: Sequence[GateCheck]) -> str:
-    """The first undecided checks of a headline in words, and how many more there are."""
+    """The first undecided checks of a headline in words, and how many more there are.
+
+    A headline has room for two of them.
+    """
     texts = [_open_drop_text(check) for check in checks[:_MAX_GROUNDS]]
     return "; ".join(texts) + _further_count(checks)
 
 
 def _open_drop_text(check: GateCheck) -> str:
-    """An undecided check in words: how its metric moved, and which drop its cases could show."""
+    """An undecided check in words: how its metric moved, and which drop its cases could show.
+
+    A reader needs both to judge whether the open loss matters.
+    """
     if check.is_near_limit:
         return f"{check.label} {check.reason}"
     text = f"{check.label} {check.summary}"
@@ -374,7 +390,10 @@ def _coverage_text(check: GateCheck, share: float) -> str:
 
 
 def _movement_text(check: GateCheck, drop: Drop) -> str:
-    """The change of a check's metric in words, or of how many cases it measured."""
+    """The change of a check's metric in words, or of how many cases it measured.
+
+    Figures that are equal are worded as such, not as a change of zero.
+    """
     if check.ground is Ground.HALVED and check.kind is CheckKind.COVERAGE:
         # What was measured fell to less than half: the two counts say that better than shares.
         measured_before = round(drop.before * drop.cases)
@@ -388,7 +407,10 @@ def _movement_text(check: GateCheck, drop: Drop) -> str:
 
 
 def _trend_text(trend: MainTrend) -> str:
-    """The levels between which main's runs went, in words, with their number and first date."""
+    """The levels between which main's runs went, in words, with their number and first date.
+
+    It is the summary of a check of main's drift.
+    """
     runs = counted(trend.runs, "run")
     start = figure(trend.start)
     end = figure(trend.end)
@@ -400,7 +422,10 @@ def _trend_text(trend: MainTrend) -> str:
 
 
 def _lost_cases_text(check: GateCheck) -> str:
-    """How many of the cases that must pass were lost, and which: the summary of that check."""
+    """How many of the cases that must pass were lost, and which: the summary of that check.
+
+    It names the first lost cases, so that a reader can look at them.
+    """
     text = f"{len(check.lost):,} of {cases(check.cases)} lost"
     if check.lost:
         lost_cases = [_lost_case(change) for change in check.lost]
@@ -413,7 +438,10 @@ def _lost_cases_text(check: GateCheck) -> str:
 
 
 def _lost_case(change: CaseChange) -> str:
-    """A lost case that must pass, in words: its id, and its metric's value now and before."""
+    """A lost case that must pass, in words: its id, and its metric's value now and before.
+
+    A case that is missing from the run has no value: it says so.
+    """
     if not change.metric:
         return f"{change.id} (not in this run)"
     now = change.status  # a case without a figure was declined, or failed
@@ -429,7 +457,10 @@ def _lost_case(change: CaseChange) -> str:
 
 
 def _evidence_text(check: GateCheck) -> str:
-    """The part of a check's reason that says what its numbers show, and how surely."""
+    """The part of a check's reason that says what its numbers show, and how surely.
+
+    A summary says only that a figure moved; whether chance explains it is added here.
+    """
     drop = check.drop
     ground = check.ground
     if ground in (Ground.TOO_FEW_CASES, Ground.NOTHING_MEASURED, Ground.NOT_STORED):
@@ -468,7 +499,10 @@ def _pairing_text(drop: Drop) -> str:
 
 
 def _near_limit_text(check: GateCheck) -> str:
-    """The words for a figure too near to its limit to say on which side it belongs; else empty."""
+    """The words for a figure too near to its limit to say on which side it belongs; else empty.
+
+    Without them a reader would wonder why a figure beyond its limit does not fail.
+    """
     interval = check.interval
     if interval is None:
         return ""
@@ -529,7 +563,10 @@ def _drop_ground_text(check: GateCheck, drop: Drop) -> str:
 
 
 def _drift_text(check: GateCheck, trend: MainTrend) -> str:
-    """The words on whether main's runs, taken together, show a loss, and what to do about it."""
+    """The words on whether main's runs, taken together, show a loss, and what to do about it.
+
+    If the lower level is wanted, the command that accepts it ends the alarm.
+    """
     loss = f"a loss of more than the tolerated {figure(check.limit)}"
     # The test of a trend is made for repeated looks: each run of main adds one.
     certainty = f"({_p_value_text(trend.p_value)}, however often one looks)"
@@ -543,7 +580,10 @@ def _drift_text(check: GateCheck, trend: MainTrend) -> str:
 
 
 def again_text(check: GateCheck) -> str:
-    """The outcome of asking both systems again, in words; empty where they were not asked."""
+    """The outcome of asking both systems again, in words; empty where they were not asked.
+
+    It gives the size and the p-value of the second asking, which decided the check.
+    """
     settled = check.settled
     if settled is None or settled.drop is None:
         return ""
@@ -561,7 +601,10 @@ def again_text(check: GateCheck) -> str:
 
 
 def _source_of_figure(check: GateCheck) -> str:
-    """The words for whose figure a check shows, if it is no fact: people's, or a judge's."""
+    """The words for whose figure a check shows, if it is no fact: people's, or a judge's.
+
+    A figure that people corrected differs from the one in reports, which is named beside it.
+    """
     correction = check.corrected
     if check.is_opinion and check.observed is not None:
         return "; judge's opinion, unproved"
@@ -578,7 +621,10 @@ def _source_of_figure(check: GateCheck) -> str:
 
 
 def _label_plan_text(check: GateCheck) -> str:
-    """How many labels of people would settle a check that rests on a judge, and how likely."""
+    """How many labels of people would settle a check that rests on a judge, and how likely.
+
+    A reader decides by it whether labelling is worth the time.
+    """
     plan = check.plan
     if plan is None:
         return ""

@@ -137,12 +137,17 @@ def _values_of(record: Record, names: Sequence[str]) -> list[object]:
 
 
 def decode_case(case_id: str, body: bytes) -> Case:
-    """A case from its stored form, as `encode_case` made it."""
+    """A case from its stored form, as `encode_case` made it.
+
+    The id is stored apart, in a column of its own.
+    """
     return _case_of(case_id, dict(zip(_STORED, orjson.loads(body), strict=False)))
 
 
 def _case_of(case_id: str, stored: Mapping[str, Any]) -> Case:
     """A case from its stored values, with the field names of nested records put back.
+
+    Stored lists have no names, which records are made by.
 
     Args:
         stored: by field of a case; history and expectations may be missing.
@@ -246,7 +251,10 @@ def encoded(record: object) -> bytes:
 
 
 def decoded(kind: type[_Record], body: bytes) -> _Record:
-    """A record from its stored form, as `encoded` wrote it, checked against its type."""
+    """A record from its stored form, as `encoded` wrote it, checked against its type.
+
+    A damaged journal gives an error here, and not a wrong value later.
+    """
     return cast("_Record", _decoder(cast("Any", kind)).decode(body))
 
 
@@ -267,7 +275,10 @@ def encode_judgements(judgements: Sequence[Judgement]) -> bytes:
 
 
 def judgement_object(judgement: Judgement) -> dict[str, Any]:
-    """A judgement as files and pages publish it: how it ended, and each answer of the judge."""
+    """A judgement as files and pages publish it: how it ended, and each answer of the judge.
+
+    Its keys are documented: programs of users read them.
+    """
     cell = judgement.cell
     reason = cell.reason
     if cell.failure is not None:
@@ -379,6 +390,8 @@ def decode_outcome(
     stage: str, status: Status, texts: list[str], body: bytes, **facts: Any
 ) -> Outcome[Any]:
     """An outcome from the parts that `encode_outcome` stored.
+
+    The status says which of the three forms the body has: a failure, a reason, or a value.
 
     Args:
         texts: its context texts.

@@ -141,7 +141,10 @@ def _is_settled(stamp: str) -> bool:
 
 
 def _read(path: Path, stamp: str) -> Content:
-    """The content of a file, read now; of a very large file its size and date serve as content."""
+    """The content of a file, read now; of a very large file its size and date serve as content.
+
+    A text's line ends are made alike, since checkouts of one commit differ in them.
+    """
     size_text, modified, _, _ = stamp.split(":")
     size = int(size_text)
     if path.name == _CHROMA:
@@ -323,7 +326,10 @@ def _matcher(patterns: Sequence[str]) -> Callable[[str], object]:
 
 
 def _holds_data(folder: Path) -> bool:
-    """Whether a folder may hold data of a project: it is no tool's, environment's or run's."""
+    """Whether a folder may hold data of a project: it is no tool's, environment's or run's.
+
+    Files that tools and runs write would make an unchanged system look changed.
+    """
     if folder.name in _NOT_DATA or folder.name.endswith(".egg-info"):
         return False
     return not any((folder / sign).exists() for sign in _SIGNS_OF_OTHERS)

@@ -82,7 +82,10 @@ def run_around(path: Path) -> Path:
 
 
 def is_one_run(paths: Iterable[Path]) -> bool:
-    """Whether paths, however they are written, all name the same run or file."""
+    """Whether paths, however they are written, all name the same run or file.
+
+    A run compared with itself always passes: commands refuse that.
+    """
     return len({run_around(path).resolve() for path in paths}) == 1
 
 
@@ -106,12 +109,17 @@ class RunFolder:
 
     @property
     def exists(self) -> bool:
-        """Whether a run has begun in this folder; it may have been interrupted."""
+        """Whether a run has begun in this folder; it may have been interrupted.
+
+        Then a command continues it, or refuses to overwrite it.
+        """
         return self.journal.is_file()
 
     @property
     def kept_journal(self) -> Path:
         """The journal of a run that was made before.
+
+        A user may have named another folder by mistake, which must not become a run.
 
         Raises:
             RunMismatchError: the folder has none.
@@ -204,7 +212,10 @@ class RunFolder:
             (self.path / name).unlink(missing_ok=True)
 
     def _holder(self) -> str:
-        """The process that has locked the folder, for a message; empty where it is not known."""
+        """The process that has locked the folder, for a message; empty where it is not known.
+
+        The user can then find that process and end it.
+        """
         try:
             return f" (pid {int(self._pid.read_text(encoding='utf-8'))})"
         except (OSError, ValueError):
@@ -223,7 +234,10 @@ def run_name(dataset: str, rag: str, identity: str) -> str:
 
 
 def _safe_in_a_path(name: str) -> str:
-    """A name reduced to characters that any file system takes, at most 40 of them."""
+    """A name reduced to characters that any file system takes, at most 40 of them.
+
+    Names of datasets and systems are free texts, and may hold slashes.
+    """
     plain = re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-.")
     return (plain or "run")[:40]
 
@@ -263,7 +277,10 @@ def forget_repeats(run: Path) -> None:
 
 
 def repeat_folders(run: Path) -> tuple[Path, ...]:
-    """The folders of the repeats of a run: the times that its cases were asked after the first."""
+    """The folders of the repeats of a run: the times that its cases were asked after the first.
+
+    A gate averages a case's scores over them.
+    """
     path = run / REPEATS / _COUNT
     if not path.is_file():
         return ()
@@ -397,6 +414,8 @@ def write_manifest(manifest: Manifest, path: Path) -> Manifest:
 def read_manifest(path: Path) -> Manifest:
     """Reads the manifest of a run.
 
+    It says what the run is a run of, so nothing of the run is used before it is read.
+
     Raises:
         RunMismatchError: there is none, or it is another version's; the message says what is there.
     """
@@ -413,7 +432,10 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def _unreadable_manifest_error(path: Path, error: Exception) -> RunMismatchError:
-    """The error of a run whose manifest is missing or unreadable, with the next step."""
+    """The error of a run whose manifest is missing or unreadable, with the next step.
+
+    A missing manifest may mean an interrupted run, or a file in place of a folder.
+    """
     if isinstance(error, FileNotFoundError):
         why = "is not a run folder"
         if RunFolder(path=path.parent).exists:
@@ -432,6 +454,8 @@ def _unreadable_manifest_error(path: Path, error: Exception) -> RunMismatchError
 
 def check_count(folder: Path, manifest: Manifest, count: int) -> None:
     """Refuses a run whose journal has lost cases, or has those of another dataset.
+
+    Scores of a part of the cases would be taken for scores of all.
 
     Args:
         count: the cases that were read from the journal.

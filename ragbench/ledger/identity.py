@@ -296,7 +296,10 @@ def settings_of(value: object) -> dict[str, Any]:
 
 
 def _class_settings(cls: type) -> dict[str, Any]:
-    """The settings that a user's class holds itself as plain values, such as ``top_k = 5``."""
+    """The settings that a user's class holds itself as plain values, such as ``top_k = 5``.
+
+    They are settings like those of an object, and outcomes depend on them.
+    """
     settings: dict[str, Any] = {}
     for name, value in vars(cls).items():
         is_of_pydantic = name in ("model_config", "model_fields")
@@ -306,7 +309,10 @@ def _class_settings(cls: type) -> dict[str, Any]:
 
 
 def _slots_of(cls: type) -> list[str]:
-    """The names of the attributes that a class keeps in slots, which ``__dict__`` does not show."""
+    """The names of the attributes that a class keeps in slots, which ``__dict__`` does not show.
+
+    An object's settings would be incomplete without them.
+    """
     slots: object = vars(cls).get("__slots__", ())
     if isinstance(slots, str):  # Python takes a single name for one slot
         names = [slots]
@@ -472,7 +478,10 @@ def _compiled_digest(thing: Any) -> str | None:
 
 
 def compiled(code: types.CodeType) -> str:
-    """A digest of compiled code that stays the same when the code moves in its file."""
+    """A digest of compiled code that stays the same when the code moves in its file.
+
+    A comment or a blank line above a function does not make it another one.
+    """
     return short_digest(repr(_code(code)).encode("utf-8", "backslashreplace"))
 
 

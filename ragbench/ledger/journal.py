@@ -170,6 +170,11 @@ class Journal(AbstractContextManager["Journal"]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        """Stores everything that waits, and closes the journal.
+
+        After an error of the database nothing more is written; the error is raised in a user's
+        words.
+        """
         try:
             if not isinstance(error, sqlite3.Error):
                 self.flush()
@@ -182,6 +187,8 @@ class Journal(AbstractContextManager["Journal"]):
 
     def flush(self, *, if_due: bool = False) -> None:
         """Writes everything recorded so far, so that it survives a crash of the process.
+
+        An outcome may have cost money: after a crash it is not asked for again.
 
         Args:
             if_due: only where a crash would cost too much: some time after the last flush, or as
@@ -219,7 +226,10 @@ class Journal(AbstractContextManager["Journal"]):
         self._db.executemany(_INSERT_OUTCOME, self._new_outcomes)
 
     def _clear_outcomes(self) -> None:
-        """Drops the waiting outcomes: they are written now, or their cases were not placed."""
+        """Drops the waiting outcomes: they are written now, or their cases were not placed.
+
+        They are kept until the transaction that writes them has succeeded.
+        """
         self._new_texts.clear()
         self._new_outcomes.clear()
 
@@ -300,12 +310,17 @@ class Journal(AbstractContextManager["Journal"]):
         self.was_empty = db.execute(_ANY_OUTCOME).fetchone() is None
 
     def _forget(self) -> None:
-        """Drops everything that waits to be stored, because its cases were not placed."""
+        """Drops everything that waits to be stored, because its cases were not placed.
+
+        Without this the next flush would store outcomes of cases that do not exist.
+        """
         self._known_texts.clear()
         self._clear_outcomes()
 
     def _repeated_id(self, rows: Sequence[_CaseRow]) -> Problem:
         """The problem of two cases with the same id, naming both positions for the user.
+
+        Outcomes are stored by case: two cases with one id could not be told apart.
 
         Args:
             rows: the cases of a window, of which at least one was not written for that reason.
@@ -356,6 +371,8 @@ class Journal(AbstractContextManager["Journal"]):
 
     def cases(self, ids: Sequence[str] | None = None) -> Generator[list[RunCase]]:
         """The run's cases in order, a window at a time.
+
+        A window fits into memory, where a dataset of a million cases does not.
 
         Args:
             ids: only these cases, in this order; None for all.
@@ -473,6 +490,8 @@ class Journal(AbstractContextManager["Journal"]):
     ) -> None:
         """Stores the outcome of a stage for a case, at the next `flush`; known texts only once.
 
+        An outcome is not written at once, since a transaction for each would take too long.
+
         Args:
             number: the case's.
             key: digest of all that the outcome depends on; `RECORDED` where the source had it.
@@ -558,7 +577,10 @@ class Journal(AbstractContextManager["Journal"]):
             return {row[0]: _stored_outcome(row) for row in rows}
 
     def load_texts(self, outcomes: Iterable[StoredOutcome]) -> None:
-        """Reads the context texts of many outcomes at once, in place of a query for each."""
+        """Reads the context texts of many outcomes at once, in place of a query for each.
+
+        They stay in memory until the next call, for one window of cases.
+        """
         if self._new_texts:
             self.flush()
         digests = b"".join([outcome.texts for outcome in outcomes])
@@ -599,6 +621,8 @@ class _PlacedCase(NamedTuple):
 def _placed_case(entry: Case | Entry, position: int) -> _PlacedCase:
     """A case in stored form, ready to be placed in a journal, with its recorded outcomes.
 
+    Its body is encoded first: a case that cannot be stored is refused before anything is written.
+
     Raises:
         DataError: the case cannot be written down, or its source names a stage that there is not.
     """
@@ -623,7 +647,10 @@ def _placed_case(entry: Case | Entry, position: int) -> _PlacedCase:
 
 
 def _run_case(number: int, case_id: str, case_digest: bytes, body: bytes) -> RunCase:
-    """A case of a run from its row in the journal."""
+    """A case of a run from its row in the journal.
+
+    Stages take cases in this form, with their number in the journal.
+    """
     # SQLite keeps whatever type a damaged cell has: `bytes` raises for a text.
     return RunCase(number, decode_case(case_id, body), bytes(case_digest))
 

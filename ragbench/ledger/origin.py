@@ -109,7 +109,10 @@ def change_of(part: OriginPart, now: OriginPart | None) -> Changed | None:
 
 
 def _versions_text(part: OriginPart, now: OriginPart | None) -> str:
-    """The versions between which a package changed, in words, such as ``1.2 -> 1.3``."""
+    """The versions between which a package changed, in words, such as ``1.2 -> 1.3``.
+
+    A package that its developer edits keeps its version: then only its files are named as changed.
+    """
     before = _version_text(part)
     after = "not there"
     if now is not None:
@@ -120,7 +123,10 @@ def _versions_text(part: OriginPart, now: OriginPart | None) -> str:
 
 
 def _version_text(package: OriginPart) -> str:
-    """The version of a package in words; its digest where its installation names no version."""
+    """The version of a package in words; its digest where its installation names no version.
+
+    A message shows it, where a digest would say nothing.
+    """
     return package.detail.removeprefix("version ") or package.digest
 
 
@@ -168,7 +174,10 @@ def own_state(
 
 
 def _is_under(name: str, roots: Collection[str]) -> bool:
-    """Whether a setting is one of some roots, or an entry of one, as ``a.b`` is of ``a``."""
+    """Whether a setting is one of some roots, or an entry of one, as ``a.b`` is of ``a``.
+
+    A change of a root is a change of all of its entries, which need no mention of their own.
+    """
     return any(name == root or name.startswith(f"{root}.") for root in roots)
 
 
@@ -225,7 +234,10 @@ def _setting_sentence(old: OriginPart, new: OriginPart | None) -> str:
 
 
 def _sizes_text(old: OriginPart, new: OriginPart | None) -> str:
-    """The sizes of a changed part in brackets: all that is known of a text that was left out."""
+    """The sizes of a changed part in brackets: all that is known of a text that was left out.
+
+    A reader sees by them at least that a prompt has grown.
+    """
     size_before = f"{old.size:,}"
     if new is None or new.size == old.size:
         return f" ({size_before} bytes)"
@@ -317,6 +329,8 @@ def _name_inside(part: OriginPart) -> str:
 def _without_place(name: str, part: OriginPart) -> OriginPart:
     """A part other than a setting, without anything that tells its place on this machine.
 
+    Otherwise the same file on two machines would seem to differ.
+
     Args:
         name: the new name, without folders outside of the project.
     """
@@ -389,7 +403,10 @@ compared by themselves; of an address or a program nothing is known."""
 
 
 def _rank_of_kind(part: OriginPart) -> int:
-    """The place of a part in the message on changes: files, then packages, then variables."""
+    """The place of a part in the message on changes: files, then packages, then variables.
+
+    The user's own files explain a change best, so they come first.
+    """
     if part.kind in _KIND_ORDER:
         return _KIND_ORDER.index(part.kind)
     return len(_KIND_ORDER)

@@ -83,6 +83,8 @@ class Project:
     ) -> None:
         """Finds the folders of the user's code; their files are read later, by `read`.
 
+        Any of their files may change an answer: outcomes are reused only while all are unchanged.
+
         Args:
             things: the objects that are asked, such as a RAG.
             watch: sees what they open, write, start and connect to. Without one that was there
@@ -204,7 +206,10 @@ class Project:
         return variables
 
     def _declared_inputs(self) -> Iterator[Path]:
-        """Files and folders elsewhere that the project's pyproject.toml lists as its inputs."""
+        """Files and folders elsewhere that the project's pyproject.toml lists as its inputs.
+
+        Files outside of the project are otherwise seen only once the code has opened them.
+        """
         for folder in self._folders:
             for name in tool_settings(folder, "inputs"):
                 yield folder / Path(name).expanduser()
@@ -452,6 +457,8 @@ class Project:
     def _written_part(self, path: str, digest: str) -> OriginPart:
         """A file that the code wrote itself, as a part of an origin that is never compared.
 
+        Its content changes with each run, and would make all outcomes look outdated.
+
         Args:
             digest: `WRITTEN` or `PERHAPS_WRITTEN`.
         """
@@ -508,6 +515,8 @@ class Project:
     def note_writes(self, *, is_last: bool) -> None:
         """Notes which files the code has written by now, so that their changes are not the user's.
 
+        An interrupted run continues by these notes.
+
         Args:
             is_last: whether the run ends: then files are looked at although it is not time yet.
         """
@@ -517,7 +526,10 @@ class Project:
 
     @cached_property
     def _restless(self) -> Restless:
-        """The watcher of files that change while the system is asked, unseen by any hook."""
+        """The watcher of files that change while the system is asked, unseen by any hook.
+
+        It is made when first needed, since it begins with the files as they were read.
+        """
         return Restless(self._project_files, self._watch)
 
     def _project_files(self) -> Iterator[tuple[str, str]]:
@@ -554,11 +566,17 @@ class Project:
             self._watch.hold(path, self._before(path))
 
     def _is_inside(self, path: str) -> bool:
-        """Whether a file is in one of the project's folders."""
+        """Whether a file is in one of the project's folders.
+
+        A file elsewhere is no part of the system unless the code opens it.
+        """
         return any(path.startswith(f"{folder}{os.sep}") for folder in self._folders)
 
     def _before(self, path: str) -> Before:
-        """The state of a project's file before anything was asked; a later write differs."""
+        """The state of a project's file before anything was asked; a later write differs.
+
+        A file that is not among those read is new: the code made it.
+        """
         if path not in self._files:
             return Before(ABSENT)
         part, stamp = self._files[path]
@@ -574,6 +592,8 @@ _TOO_LARGE = (
 def _written_files(origin: Origin, *, perhaps: bool = False) -> set[str]:
     """The names of the files that a run wrote itself, which no later command compares.
 
+    A cache of the system's own changes with each run, and is no change of the system.
+
     Args:
         perhaps: whether files that it may have written are included.
     """
@@ -584,7 +604,10 @@ def _written_files(origin: Origin, *, perhaps: bool = False) -> set[str]:
 
 
 def _folders_of(names: Iterable[str]) -> set[str]:
-    """The folders of some files, by the files' names; the project's own folder is left out."""
+    """The folders of some files, by the files' names; the project's own folder is left out.
+
+    If all files of such a folder are a run's own, a new file in it is, too.
+    """
     return {name.rpartition("/")[0] for name in names} - {""}
 
 
@@ -638,7 +661,10 @@ def _names_in_table(table: str) -> Mapping[str, frozenset[str]]:
 
 @cache
 def _kind_by_ending() -> Mapping[str, PartKind]:
-    """By a file's ending, its kind in an origin, such as "code"; others are of kind "file"."""
+    """By a file's ending, its kind in an origin, such as "code"; others are of kind "file".
+
+    Messages name a change by the kind: code, a model or another file.
+    """
     files = cast("Mapping[PartKind, frozenset[str]]", _names_in_table("files"))
     kind_of: dict[str, PartKind] = {}
     for kind, endings in files.items():
@@ -667,6 +693,8 @@ def env_digest(name: str, value: str) -> str:
 
 def named_origin(stage: str, identity: object) -> Origin:
     """The origin of outcomes of a system that names its version itself, in place of its files.
+
+    The user vouches for it: outcomes are reused until the version is another one.
 
     Args:
         identity: the version, in any form that JSON has.

@@ -58,7 +58,10 @@ def digest(*texts: str) -> bytes:
 
 
 def _unusable_store_error(path: Path | None, error: Exception) -> RunError:
-    """The error of a store of scores that is damaged, or that the system does not let us open."""
+    """The error of a store of scores that is damaged, or that the system does not let us open.
+
+    It names the remedy: a store can be deleted, since its scores can be asked for again.
+    """
     message = f"{path} cannot be used as a store of scores: {words_of(error)}"
     if not is_of_the_system(error):
         message += ". Delete it, or name another file: its scores are then asked for again"
@@ -73,6 +76,8 @@ class ScoreStore(AbstractContextManager["ScoreStore"]):
 
     def __init__(self, path: Path | None) -> None:
         """Opens the store's file, and makes it where there is none.
+
+        A command that runs again does not ask a model for scores that it has paid for.
 
         Args:
             path: None keeps the scores in memory, for this process alone.
@@ -93,6 +98,7 @@ class ScoreStore(AbstractContextManager["ScoreStore"]):
             self._db.executescript(_TABLE)
 
     def __exit__(self, *_: object) -> None:
+        """Closes the store's file; its values are stored already."""
         self._db.close()
 
     def known(self, model: str, query: bytes, keys: Iterable[bytes]) -> dict[bytes, Any]:

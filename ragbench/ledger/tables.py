@@ -62,6 +62,8 @@ class OtherVersionError(RunMismatchError):
 def read_only(path: Path) -> Generator[sqlite3.Connection]:
     """Opens a journal to read it, also where nothing can be written, and checks its version.
 
+    Reports and comparisons read a run, and must not change it.
+
     Raises:
         RunMismatchError: the file is no journal, is damaged, or is another version's.
     """
@@ -83,7 +85,10 @@ def reading_journal(path: Path | None) -> Reading:
 
 
 def journal_error(path: Path | None, error: Exception) -> RunError:
-    """The error of a journal that is damaged, foreign or not allowed, with the remedy."""
+    """The error of a journal that is damaged, foreign or not allowed, with the remedy.
+
+    Each cause has another remedy, and nothing of a user's run may be overwritten by mistake.
+    """
     if is_of_the_system(error):
         return RunMismatchError(f"{path} cannot be used: {words_of(error)}")
     if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
@@ -141,6 +146,8 @@ def connect(path: Path | None) -> sqlite3.Connection:
 def _check_version(db: sqlite3.Connection, path: Path | None) -> None:
     """Refuses a file that is no journal, or one of another version, before anything is written.
 
+    To write tables of one version into a file of another would destroy the run.
+
     Raises:
         RunMismatchError: another program wrote the file.
         OtherVersionError: another version of ragbench wrote it.
@@ -188,7 +195,10 @@ def transaction(
 
 
 def marks(values: Sized) -> str:
-    """A question mark for each value, joined by commas, as a list of values in an SQL statement."""
+    """A question mark for each value, joined by commas, as a list of values in an SQL statement.
+
+    Values are never put into a statement as text, which would let them change it.
+    """
     return ",".join("?" * len(values))
 
 
@@ -197,6 +207,8 @@ class RunTables:
 
     def __init__(self, db: sqlite3.Connection, reading: Reading) -> None:
         """Reads the present setting of the run, and how far its latest command came.
+
+        A command decides by them whether it continues a run or begins one.
 
         Args:
             reading: the context in which what is stored is decoded.
@@ -244,6 +256,9 @@ class RunTables:
     def begin(self, setting: bytes, notes: Sequence[str] = ()) -> None:
         """Begins a run, or continues the latest one where it was interrupted.
 
+        With another setting, cases, stages or judge are others: earlier outcomes are not shown any
+        more.
+
         Args:
             setting: a digest of cases, stages and judge: with another one an epoch begins.
             notes: what is asked again, and why.
@@ -277,6 +292,8 @@ class RunTables:
     def keep_origin(self, origin: Origin, generation: int) -> None:
         """Stores the origin of a stage's outcomes: the files and settings that they depend on.
 
+        The next command compares them with the present, before it reuses the outcomes.
+
         Args:
             generation: a number that grows each time that the stage's outcomes are asked for anew.
         """
@@ -286,11 +303,17 @@ class RunTables:
             self._db.execute("INSERT OR REPLACE INTO origins VALUES (?, ?, ?)", row)
 
     def started(self) -> dict[int, str]:
-        """By the number of each run in the journal, the time when it began, in local time."""
+        """By the number of each run in the journal, the time when it began, in local time.
+
+        Reports name by it when reused outcomes were asked for.
+        """
         return dict(self._db.execute("SELECT run, started FROM runs"))
 
     def report(self) -> bytes | None:
-        """The report of the latest run as JSON; None where the run did not get to its end."""
+        """The report of the latest run as JSON; None where the run did not get to its end.
+
+        A later command shows it again without counting the outcomes.
+        """
         query = "SELECT body FROM report WHERE run = ?"
         with self._reading:
             row = self._db.execute(query, (self.number,)).fetchone()
@@ -302,6 +325,8 @@ class RunTables:
         self, report: bytes | None = None, asked: bytes = b"", *, has_files: bool = False
     ) -> None:
         """Marks the latest run as complete: the next run reuses its outcomes.
+
+        Until then the run counts as interrupted, and the next command continues it.
 
         Args:
             report: all of its report but the cases.
@@ -496,6 +521,8 @@ class ScoreTables:
     def find(self, metrics: Sequence[tuple[str, bytes]]) -> list[int | None]:
         """The numbers of metrics in the journal; None for a metric that it does not have.
 
+        A reader of a stored run looks its metrics up so, without changing the journal.
+
         Args:
             metrics: each as its identity and a digest of its judge.
         """
@@ -559,7 +586,10 @@ class ScoreTables:
         return {(notes, metric): detail for notes, metric, detail in rows}
 
     def _rows_of_cases(self, table: str, numbers: Sequence[int]) -> sqlite3.Cursor:
-        """The rows of a table that belong to some cases; waiting rows are written before."""
+        """The rows of a table that belong to some cases; waiting rows are written before.
+
+        Without that, rows just recorded would be missed.
+        """
         self._flush()
         query = f"SELECT * FROM {table} WHERE number IN ({marks(numbers)})"
         return self._db.execute(query, tuple(numbers))
@@ -577,17 +607,26 @@ class ScoreTables:
         return matched_of
 
     def causes(self, numbers: Sequence[int]) -> dict[int, Attribution]:
-        """By case number, why some cases went right or wrong; as valid as their cells."""
+        """By case number, why some cases went right or wrong; as valid as their cells.
+
+        A report counts them, so that a user sees which part of the system to mend.
+        """
         rows = self._rows_of_cases("causes", numbers)
         with self._reading:
             return {number: decoded(Attribution, body) for number, _, body in rows}
 
     def record_judgements(self, number: int, metric: int, judgements: Sequence[Judgement]) -> None:
-        """Records the judgements of a cell: the judge's answers, which pages show beside it."""
+        """Records the judgements of a cell: the judge's answers, which pages show beside it.
+
+        A user can read there why the judge gave a score.
+        """
         self.new["judgements"][number, metric] = (encode_judgements(judgements),)
 
     def judgements(self, numbers: Sequence[int]) -> dict[tuple[int, int], tuple[Judgement, ...]]:
-        """The judgements of cells of some cases, by case number and number of the metric."""
+        """The judgements of cells of some cases, by case number and number of the metric.
+
+        Pages show them, and a cell that is reused keeps its own.
+        """
         rows = self._rows_of_cases("judgements", numbers)
         judgements_of: dict[tuple[int, int], tuple[Judgement, ...]] = {}
         with self._reading:
@@ -600,7 +639,10 @@ class _NewNotes:
     """Why cells have no value, as rows of the table of notes: what many cases share only once."""
 
     def __init__(self) -> None:
-        """Begins without notes; notes are the reasons why cells of a case have no value."""
+        """Begins without notes; notes are the reasons why cells of a case have no value.
+
+        Many cases share their notes: each distinct set is stored once.
+        """
         self.rows: list[tuple[bytes, int, bytes]] = []
         """Digest of all notes of a case, metric, and why its cell has no value."""
         self._digests: dict[tuple[tuple[int, Cell], ...], bytes] = {}
@@ -641,7 +683,10 @@ class _NewNotes:
 
 
 def _stored_reason(cell: Cell) -> bytes:
-    """The reason why a cell has no value, in stored form: a text, or its failure as JSON."""
+    """The reason why a cell has no value, in stored form: a text, or its failure as JSON.
+
+    Reports show it in place of the value. Secrets in it are masked before it is stored.
+    """
     failure = cell.failure
     if failure is None:
         return hidden(cell.reason or "").encode()

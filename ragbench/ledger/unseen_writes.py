@@ -62,13 +62,19 @@ class HeldFiles:
             self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread that looks at open files, and waits until it has ended."""
+        """Ends the thread that looks at open files, and waits until it has ended.
+
+        A look that came later could note files of the next run.
+        """
         self._is_over.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def look(self) -> None:
-        """Looks once at the files that this process and its programs hold open for writing."""
+        """Looks once at the files that this process and its programs hold open for writing.
+
+        A library in C++ opens files without an event of Python's.
+        """
         own = str(os.getpid())
         for process in (own, *_children_of(own)):
             for path in files_held_by(process):

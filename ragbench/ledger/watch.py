@@ -74,6 +74,11 @@ class Watch:
         """For each time that it is entered, what the context variable held before."""
 
     def __enter__(self) -> Self:
+        """Begins to see what the code of this thread opens, asks and starts.
+
+        The first watch of the process adds the audit hook. The first entry of a watch notes which
+        modules were loaded before the user's code.
+        """
         global _installed
         with _lock:
             if not _installed:
@@ -87,6 +92,10 @@ class Watch:
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Ends seeing what the code of this thread opens, asks and starts.
+
+        Compiled files that could hide a later edit of their source are removed.
+        """
         _current.reset(self._tokens.pop())
         # What a module of the user's was compiled to goes while it may still be edited: Python
         # takes a compiled file for that of a source with the same length and time in whole seconds,
@@ -117,6 +126,8 @@ class Watch:
     def hold(self, path: str, before: Before) -> None:
         """Notes a file that code in C holds open for writing, and perhaps only reads.
 
+        Whether it was written to is decided later, by its content.
+
         Args:
             before: its state before the system was asked.
         """
@@ -133,23 +144,35 @@ class Watch:
         self._note(path, "~")
 
     def _note(self, path: str, mark: Mark) -> None:
-        """Notes a written file in the log, where there is one by now."""
+        """Notes a written file in the log, where there is one by now.
+
+        Before a run there is no log: a run that never began leaves nothing to continue.
+        """
         if self.log is not None:
             self.log.note(path, mark)
 
     def keep_writes(self, log: WriteLog) -> None:
-        """Begins to note in a log which files the code writes, with those of before first."""
+        """Begins to note in a log which files the code writes, with those of before first.
+
+        After a kill, the next command knows by it which changes are the run's own.
+        """
         self.log = log
         for path in list(self.written):
             self._note(path, self._mark_of(path))
 
     def note_writes(self) -> None:
-        """Notes the present marks of files that the code may have written to or only read."""
+        """Notes the present marks of files that the code may have written to or only read.
+
+        A file that was only read stays an input, whose changes count.
+        """
         for path in list(self._undecided):
             self._note(path, self._mark_of(path))
 
     def _mark_of(self, path: str) -> Mark:
-        """The log's mark of a file that was opened for writing: written to, or unchanged."""
+        """The log's mark of a file that was opened for writing: written to, or unchanged.
+
+        Files that are unchanged stay inputs of the system.
+        """
         if self.is_own(path):
             return "+"
         return "="
@@ -172,6 +195,8 @@ class Watch:
 
     def meet(self, name: str, sentence: str) -> None:
         """Notes something that cannot be seen into, so that outcomes are asked for again.
+
+        A server may answer otherwise tomorrow, though no file has changed.
 
         Args:
             name: an address or a program.
@@ -262,7 +287,10 @@ def _absolute(path: object, folder: int = -1) -> str | None:
 
 
 def _opened(path: str, access: Access) -> None:
-    """Notes a file in all watches of this thread, where the user's code has opened it."""
+    """Notes a file in all watches of this thread, where the user's code has opened it.
+
+    ragbench's own reading and writing is no doing of the system, and is not noted.
+    """
     if _is_users():
         for watch in _watching():
             watch.open(path, access)
@@ -296,6 +324,8 @@ def _seen_open(path: object, mode: object, flags: object) -> None:
 def _access_of_flags(flags: object) -> Access:
     """For what a file is opened: to read, write, or both; an emptied file is not read.
 
+    Only a file that is read is an input of the system.
+
     Args:
         flags: of the system's call, such as ``os.O_RDWR``.
     """
@@ -307,7 +337,10 @@ def _access_of_flags(flags: object) -> Access:
 
 
 def _written(path: object) -> None:
-    """Notes a file of the project that was removed, cut off or replaced."""
+    """Notes a file of the project that was removed, cut off or replaced.
+
+    Such a file is the code's own doing: its change is none of the system.
+    """
     name = _absolute(path)
     if name is not None and owner_of(name) == "project":
         _opened(name, "write")
@@ -331,12 +364,18 @@ def _seen_rename(
 
 
 def _seen_removal(path: object, folder: int = -1) -> None:
-    """Notes a file that was removed; the function of the audit event ``os.remove``."""
+    """Notes a file that was removed; the function of the audit event ``os.remove``.
+
+    A file that the code removes is its own: that it is gone later is no change.
+    """
     _written(_absolute(path, folder))
 
 
 def _seen_removal_of_all(path: object, folder: int = -1) -> None:
-    """Notes every file of a folder that is removed; the function of ``shutil.rmtree``'s event."""
+    """Notes every file of a folder that is removed; the function of ``shutil.rmtree``'s event.
+
+    Each of them is the code's own doing; they are listed before they are gone.
+    """
     name = _absolute(path, folder)
     if name is not None:
         for file in _files_at(name):
@@ -344,17 +383,26 @@ def _seen_removal_of_all(path: object, folder: int = -1) -> None:
 
 
 def _seen_link(_: object, target: object, *folders: int) -> None:
-    """Notes the new name of a file that was linked; for ``os.link`` and ``os.symlink``."""
+    """Notes the new name of a file that was linked; for ``os.link`` and ``os.symlink``.
+
+    The new name is a file that the code made.
+    """
     _written(_absolute(target, *folders[-1:]))
 
 
 def _seen_truncate(path: object, _: object) -> None:
-    """Notes a file that was cut off; the function of the audit event ``os.truncate``."""
+    """Notes a file that was cut off; the function of the audit event ``os.truncate``.
+
+    The code writes to such a file without opening it.
+    """
     _written(path)
 
 
 def _files_at(path: str) -> Iterator[str]:
-    """A file itself, or all files in a folder and below it, for events that are of either."""
+    """A file itself, or all files in a folder and below it, for events that are of either.
+
+    Only single files are noted, since a folder has no content to compare.
+    """
     if not os.path.isdir(path):  # noqa: PTH112
         yield path
     for folder, _, names in os.walk(path):
@@ -492,7 +540,10 @@ _ENGINE = tuple(f"{_RAGBENCH}{name}{os.sep}" for name in ("gate", "stages", "ver
 
 
 def _standard_folders() -> tuple[str, ...]:
-    """The folders of Python's own files, as their paths say and as links lead."""
+    """The folders of Python's own files, as their paths say and as links lead.
+
+    What Python reads for itself is no input of the user's system.
+    """
     folders = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "scripts")]
     folders += [os.path.join(prefix, "lib") for prefix in (sys.prefix, sys.base_prefix)]  # noqa: PTH118
     places: list[str] = []
@@ -525,7 +576,10 @@ def owner_of(file: str) -> Owner:
 
 
 def file_of(module: ModuleType | None) -> str:
-    """The source file of a user's module; empty for other modules, and without a file."""
+    """The source file of a user's module; empty for other modules, and without a file.
+
+    Modules of the user's are inputs: an edit of one may change the answers.
+    """
     file = getattr(module, "__file__", None)
     if not isinstance(file, str):
         return ""

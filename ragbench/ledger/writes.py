@@ -32,7 +32,10 @@ class Before(NamedTuple):
 
     @classmethod
     def of(cls, path: str) -> Before:
-        """The state of a file at this moment, before the code writes to it."""
+        """The state of a file at this moment, before the code writes to it.
+
+        Later it tells whether the code changed the file, or only opened it.
+        """
         stamp = database_stamp(path)
         digest = ""
         if stamp != ABSENT and int(stamp.partition(":")[0]) <= _LARGEST_DIGESTED:
@@ -78,7 +81,10 @@ class WriteLog:
     """
 
     def __init__(self, path: Path) -> None:
-        """Reads the log of written files that an interrupted run left, or begins an empty one."""
+        """Reads the log of written files that an interrupted run left, or begins an empty one.
+
+        That run's files are then known as its own, and not taken for changes of the system.
+        """
         self._path = path
         self.marks = read_writes(path)
         """The latest mark of each file."""
@@ -101,7 +107,10 @@ class WriteLog:
                 os.close(file)
 
     def forget(self) -> None:
-        """Removes the log: the run is finished, or nothing of it is used again."""
+        """Removes the log: the run is finished, or nothing of it is used again.
+
+        A later run must not take over marks of files that it did not write.
+        """
         self.marks.clear()
         self._path.unlink(missing_ok=True)
 
@@ -159,7 +168,10 @@ def files_of_streams() -> set[str]:
 
 
 def _path_of(descriptor: int, fcntl: Any) -> str:
-    """The path of an open file by its number; macOS and Linux tell it in different ways."""
+    """The path of an open file by its number; macOS and Linux tell it in different ways.
+
+    The kernel knows an open file by its number, and a project knows it by its path.
+    """
     if sys.platform == "darwin":
         raw: bytes = fcntl.fcntl(descriptor, fcntl.F_GETPATH, bytes(1024))
         return os.fsdecode(raw.rstrip(b"\0"))
@@ -202,6 +214,8 @@ _DEVICES = ("/dev/", "/proc/", "/sys/", "/memfd:")
 
 def _is_for_writing(info: str) -> bool:
     """Whether an open file may be written to, by its entry under ``/proc``.
+
+    A file that is only read is not changed by the process.
 
     Args:
         info: path of the entry, which has the file's flags as an octal number.
