@@ -142,8 +142,8 @@ def files_of_streams() -> set[str]:
     """The files that this process holds open for writing, such as that of a shell's ``> out.log``.
 
     What a run prints is no input of the system. Standard output may be turned to standard error
-    just now, with the file kept under another number: so all numbers are looked at. Of a pipe (``|
-    tee out.log``) the files of the program at its other end count.
+    just now, with the file kept under another number: so all numbers are looked at. Of a pipe, as
+    to ``tee``, the files of the program at its other end count.
     """
     paths: set[str] = set()
     try:

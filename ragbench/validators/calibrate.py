@@ -232,6 +232,8 @@ def _chunks_of(queries: Sequence[_Query]) -> list[_Scored]:
 def _check(labelled: Sequence[Labelled], precision: float | None, error: float | None) -> None:
     """Refuses targets that are no share, and labels from which nothing can be learned.
 
+    A calibration that learned from five labels would look like a measured one.
+
     Raises:
         InputError: a target is not between 0 and 1, or too few labels are of either kind.
     """
@@ -310,7 +312,10 @@ def _decides_better(before: Sequence[_Scored], after: Sequence[_Scored]) -> bool
 
 
 def _f1(quality: Quality) -> float:
-    """The F1 of some rows, the harmonic mean of precision and recall; 0 where nothing is right."""
+    """The F1 of some rows, the harmonic mean of precision and recall; 0 where nothing is right.
+
+    A learned threshold must not find fewer answers for a better precision.
+    """
     if quality.recall is None:
         return 0.0
     hits = quality.recall * quality.positive
@@ -342,7 +347,10 @@ def _is_better(before: Sequence[_Scored], after: Sequence[_Scored]) -> tuple[boo
 
 
 def _scored(label: Labelled) -> _Query:
-    """A query's probabilities beside its labels: the answer's, and each chunk's where judged."""
+    """A query's probabilities beside its labels: the answer's, and each chunk's where judged.
+
+    A calibration learns from such pairs of a number and the truth.
+    """
     verdict = label.verdict
     answer = _Scored(verdict.answer_probability, verdict.answer_present, label.answer_present)
     chunks: list[_Scored] = []
@@ -356,6 +364,8 @@ def _scored(label: Labelled) -> _Query:
 
 def _learn(queries: Sequence[_Query], aim: _Aim) -> DecisionRule:
     """The scale and the thresholds that fit the labels of some queries.
+
+    The scale is learned first, and the thresholds are those of scaled probabilities.
 
     Args:
         aim: what they are to reach.
@@ -391,7 +401,10 @@ def _lowest_precise(rows: Sequence[_Scored], precision: float) -> float:
 
 
 def _best_f1(rows: Sequence[_Scored]) -> float:
-    """The threshold with the best F1 over some rows; of equal ones, the highest."""
+    """The threshold with the best F1 over some rows; of equal ones, the highest.
+
+    It is the threshold of chunks, where a missed one costs as much as a wrong one.
+    """
     positive = sum(row.positive for row in rows)
     best_step = max(_steps(rows), key=lambda step: 2 * step.hits / max(1, step.called + positive))
     return best_step.threshold
@@ -399,6 +412,8 @@ def _best_f1(rows: Sequence[_Scored]) -> float:
 
 def _on_scale(scale: PlattScale, rows: Sequence[_Scored], threshold: float = 0.0) -> list[_Scored]:
     """Labelled rows with their probabilities put on a scale, and called or not by a threshold.
+
+    The figures of a calibration are those of rows that are called by it.
 
     Args:
         threshold: on that scale; 0 calls every row.
@@ -535,12 +550,18 @@ def _steps(rows: Sequence[_Scored]) -> list[_Step]:
 
 
 def _inside(threshold: float) -> float:
-    """A threshold moved off 0 and 1, the edges of the scale, which have no logit."""
+    """A threshold moved off 0 and 1, the edges of the scale, which have no logit.
+
+    A threshold is moved on the scale of logits later, which would be infinite there.
+    """
     return min(max(threshold, _EDGE), 1 - _EDGE)
 
 
 def _quality(rows: Sequence[_Scored]) -> Quality:
-    """Precision, recall and calibration error of some labelled rows, answers or chunks."""
+    """Precision, recall and calibration error of some labelled rows, answers or chunks.
+
+    A user compares them before and after a calibration.
+    """
     called = 0
     positive = 0
     hits = 0
@@ -570,6 +591,8 @@ def _quality(rows: Sequence[_Scored]) -> Quality:
 
 def _notes(after: Quality, aim: _Aim, chunks: Sequence[_Scored]) -> Iterator[str]:
     """Notes on a calibration: which things labels cannot move, and where there are too few of them.
+
+    A user learns by them how many more labels are worth the work.
 
     Args:
         after: the figures of answers, cross-validated.

@@ -45,6 +45,8 @@ class LinearModel(Record):
 def read_model(stored: Mapping[str, Any], features: Sequence[str]) -> LinearModel:
     """A linear model from its stored form ``{"bias": 0.1, "weights": {"a": 1.5, "b": -0.2}}``.
 
+    By their names, weights stay right where a validator computes its features in another order.
+
     Args:
         features: names in the order in which the model's caller gives their values.
     """
@@ -89,7 +91,10 @@ class Thresholds(Record):
 
 
 def logistic(logit: float) -> float:
-    """The probability of a logit, 1 / (1 + e^-x), without overflow for either sign."""
+    """The probability of a logit, 1 / (1 + e^-x), without overflow for either sign.
+
+    A logit is any number; a verdict needs a probability.
+    """
     if logit >= 0:
         return 1 / (1 + math.exp(-logit))
     odds = math.exp(logit)
@@ -97,7 +102,10 @@ def logistic(logit: float) -> float:
 
 
 def logit(probability: float) -> float:
-    """The logit of a probability in (0, 1), ln(p / (1 - p)): the inverse of `logistic`."""
+    """The logit of a probability in (0, 1), ln(p / (1 - p)): the inverse of `logistic`.
+
+    Evidence adds up in logits, as it does not in probabilities.
+    """
     return math.log(probability / (1 - probability))
 
 
@@ -115,7 +123,10 @@ class PlattScale(Checked, Record):
     offset: float = 0.0
 
     def apply(self, probability: float) -> float:
-        """A probability as it comes true by the labels that the scale learned; 0 stays 0."""
+        """A probability as it comes true by the labels that the scale learned; 0 stays 0.
+
+        A model's own probabilities are too high or too low on a user's texts.
+        """
         if probability <= 0:
             return 0.0
         clipped = min(max(probability, _EDGE), 1 - _EDGE)
@@ -236,6 +247,8 @@ class Weights(Record):
     def probability(self, logit: float, chunks: int = LARGEST_POOL) -> float:
         """The probability that a chunk holds the answer, as if it were the best of its chunks.
 
+        Among many chunks, one looks like an answer by chance: there it is less probable.
+
         Args:
             logit: of the chunk by its own model.
             chunks: how many there are; more than were measured count as the largest pool.
@@ -248,6 +261,8 @@ class Weights(Record):
 @lru_cache(maxsize=8)
 def shipped_weights(name: str, features: tuple[str, ...]) -> Weights:
     """The shipped weights of a validator, with the thresholds and words measured with them.
+
+    They are read once, and checked to have a weight for each feature.
 
     Args:
         features: in the order in which the validator gives their values.
@@ -298,7 +313,10 @@ class CalibratedValidator(ABC):
     limits: DecisionRule = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Makes the rule of verdicts: set by hand, else by the calibration, else as measured."""
+        """Makes the rule of verdicts: set by hand, else by the calibration, else as measured.
+
+        A wrong file or threshold is refused here, before any query is judged.
+        """
         measured = self.measured
         scale = UNSCALED
         labels = 0
@@ -342,7 +360,10 @@ class CalibratedValidator(ABC):
     @property
     @abstractmethod
     def measured(self) -> DecisionRule:
-        """The rule of verdicts that was measured for the validator, where a user sets nothing."""
+        """The rule of verdicts that was measured for the validator, where a user sets nothing.
+
+        Each validator has one of its own, since probabilities of two validators differ.
+        """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -356,6 +377,8 @@ class LearnedValidator(CalibratedValidator):
     @property
     def measured(self) -> DecisionRule:
         """The rule with the thresholds and words that were measured with the shipped weights.
+
+        The rule withholds a Yes where it was measured to be worth little.
 
         Raises:
             ConfigError: a slot does not exist.
@@ -372,5 +395,8 @@ class LearnedValidator(CalibratedValidator):
 
     @property
     def has_words(self) -> bool:
-        """Whether words for probabilities, such as Yes, were measured for the validator's model."""
+        """Whether words for probabilities, such as Yes, were measured for the validator's model.
+
+        Of another model they would claim a certainty that was never measured.
+        """
         return True

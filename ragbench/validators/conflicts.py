@@ -216,7 +216,10 @@ def _answer_in(query: str, text: str) -> str:
 
 
 def _between_sentences(left: _Sentence, right: _Sentence) -> Iterator[_Difference]:
-    """The contradictions of two sentences that are the same but for names, or numbers."""
+    """The contradictions of two sentences that are the same but for names, or numbers.
+
+    "It was built in 1901" and "it was built in 1910" are such sentences.
+    """
     only_left = left.words - right.words
     only_right = right.words - left.words
     if not only_left or not only_right:
@@ -235,6 +238,8 @@ def _between_sentences(left: _Sentence, right: _Sentence) -> Iterator[_Differenc
 
 def _written(values: Mapping[str, str], tokens: frozenset[str]) -> str:
     """The names or numbers of some tokens as the text has them, in its order, for a message.
+
+    Tokens are in small letters: a user looks for the words of the text.
 
     Args:
         values: by token, how it is written.

@@ -98,6 +98,8 @@ def _warning(suspicion: _Suspicion) -> DumpWarning:
 def _about_query(query: str, chunks: int) -> Iterator[DumpWarning]:
     """Warnings of a query that no text can answer, and of a retrieval without chunks.
 
+    A verdict on such a query would only seem to say something of the retrieval.
+
     Args:
         chunks: how many were retrieved.
     """
@@ -138,7 +140,10 @@ def _why_unclear(query: str) -> str:
 
 
 def _tokens_to_look_for(query: str) -> frozenset[str]:
-    """The words of a query that a text can be about, as tokens: no "the", no "more information"."""
+    """The words of a query that a text can be about, as tokens: no "the", no "more information".
+
+    A query without any is unclear: any text would answer it.
+    """
     question = parse_question(query)
     vague_words = table("ragbench.validators", "words", "retrieval")["vague"]
     tokens = frozenset(question.tokens) - function_tokens(question.language)
@@ -219,7 +224,10 @@ def _about_order(chunks: Sequence[Chunk]) -> Iterator[DumpWarning]:
 
 
 def _repeated(chunks: Sequence[Chunk]) -> list[Chunk]:
-    """The chunks that repeat the text of an earlier chunk, apart from spaces and capitals."""
+    """The chunks that repeat the text of an earlier chunk, apart from spaces and capitals.
+
+    They take the places of chunks that could say more.
+    """
     seen: set[str] = set()
     repeated: list[Chunk] = []
     for chunk in chunks:
@@ -231,7 +239,10 @@ def _repeated(chunks: Sequence[Chunk]) -> list[Chunk]:
 
 
 def _is_truncated(text: str) -> bool:
-    """Whether a text of whole sentences ends in the middle of one, as a bad splitter cuts it."""
+    """Whether a text of whole sentences ends in the middle of one, as a bad splitter cuts it.
+
+    The rest of such a sentence, perhaps the answer, is in another chunk or lost.
+    """
     if len(text) < _SHORTEST:
         return False
     # The last word and what follows it tell: the end alone is searched.

@@ -86,7 +86,10 @@ class _Passage(NamedTuple):
     tokens: Set[str]
 
     def count_tokens(self) -> int:
-        """How many tokens the passage has, repeated ones included; ``tokens`` holds each once."""
+        """How many tokens the passage has, repeated ones included; ``tokens`` holds each once.
+
+        Features compare what is found with the length of the text.
+        """
         return sum(len(sentence.written) for sentence in self.sentences)
 
 
@@ -227,7 +230,10 @@ def read_pool(question: PreparedQuestion, texts: Sequence[str]) -> list[ChunkRea
 # The same chunks come back for many queries.
 @lru_cache(maxsize=4096)
 def _passage(text: str) -> _Passage:
-    """A text as a passage: its sentences, each with its tokens."""
+    """A text as a passage: its sentences, each with its tokens.
+
+    To split a text takes long, and many queries retrieve the same one: passages are kept.
+    """
     sentences: list[_Sentence] = []
     all_tokens: set[str] = set()
     for span in split_sentences(text):
@@ -238,7 +244,10 @@ def _passage(text: str) -> _Passage:
 
 
 def _text_of(window: _Passage, text: str) -> str:
-    """The part of a text from a window's first sentence to its last."""
+    """The part of a text from a window's first sentence to its last.
+
+    Whether it holds the kind of answer that is asked for, such as a date, is looked up in it.
+    """
     if not window.sentences:
         return ""
     start = window.sentences[0].span.start
@@ -284,6 +293,8 @@ def _best_window(weights: Mapping[str, float], passage: _Passage) -> _Passage:
 def _coverage(weights: Mapping[str, float], tokens: Set[str]) -> float:
     """The share of a query that a text holds: the weight of the query's tokens in it, out of all.
 
+    A text that holds the rare words of a question is likely to be about it.
+
     Args:
         weights: of the query's tokens.
         tokens: of the text.
@@ -305,7 +316,10 @@ def _rarest_missing(weights: Mapping[str, float], tokens: Set[str]) -> float:
 
 
 def _share_missing(names: frozenset[str], tokens: Set[str]) -> float:
-    """The share of a question's names that a text does not hold."""
+    """The share of a question's names that a text does not hold.
+
+    A text that speaks of something else lacks the question's names first.
+    """
     if not names:
         return 0.0
     return len(names - tokens) / len(names)
@@ -355,7 +369,10 @@ def read_in_windows(
 
 
 def _moved(sentences: Sequence[_Sentence], offset: int) -> Iterator[Span]:
-    """The places of a window's sentences in the whole text, moved by the window's offset."""
+    """The places of a window's sentences in the whole text, moved by the window's offset.
+
+    Quotes are places in the chunk, whatever windows it was read in.
+    """
     for sentence in sentences:
         span = sentence.span
         yield Span(offset + span.start, offset + span.end)
@@ -392,6 +409,8 @@ class LexicalValidator(LearnedValidator):
 
     def _findings(self, chunks: Sequence[Chunk], part: QueryPart) -> list[Finding]:
         """The finding in each chunk: how probably it answers a question, and places to quote.
+
+        Only relevant chunks get places to quote and a reason: the others are never shown.
 
         Args:
             part: the query, or one question in it.

@@ -58,7 +58,6 @@ def _ask(chat: ChatModel, query: str, texts: Sequence[str], history: Said) -> _A
     Args:
         history: the conversation before the query; empty without one.
     """
-
     # As JSON, no text can end its own quotation and go on as an instruction.
     data: dict[str, Any] = {}
     if history:
@@ -113,7 +112,10 @@ def _checked_answer(texts: Sequence[str], value: object) -> _Answer:
 
 
 def _exists(passage: _RelevantPassage, texts: Sequence[str]) -> bool:
-    """Whether a passage that the model names was shown to it; passages are numbered from 1."""
+    """Whether a passage that the model names was shown to it; passages are numbered from 1.
+
+    A model may invent a number, and with it a source.
+    """
     return 1 <= passage.number <= len(texts)
 
 
@@ -194,7 +196,10 @@ class _Proof:
         return spans
 
     def reasons(self) -> Iterator[str]:
-        """Sentences on the model's quotes that prove nothing, for the reasons of the verdict."""
+        """Sentences on the model's quotes that prove nothing, for the reasons of the verdict.
+
+        A model that invents quotes is not to be relied on, even where it says Yes.
+        """
         if self.unproved and not self.probability:
             yield "the model calls the answer present, and none of its quotes proves it"
         if self.fabricated:
@@ -224,7 +229,10 @@ class LlmValidator(CalibratedValidator, Checked):
     several, and longer chunks in windows."""
 
     def __post_init__(self) -> None:
-        """Checks the settings and makes the rule of verdicts: each of the two bases does one."""
+        """Checks the settings and makes the rule of verdicts: each of the two bases does one.
+
+        A call of only one of them would leave a wrong setting, or a validator without a rule.
+        """
         Checked.__post_init__(self)
         CalibratedValidator.__post_init__(self)
 

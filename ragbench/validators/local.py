@@ -90,7 +90,10 @@ def settled_logit(reading: PairReading) -> float:
 
 
 def shipped_reader() -> ReaderFiles:
-    """The files of the reader that ragbench ships, its model and its tokenizer."""
+    """The files of the reader that ragbench ships, its model and its tokenizer.
+
+    A validator without settings works with it, without any download.
+    """
     package_folder = Path(str(files("ragbench.validators")))
     return find_reader_files(str(package_folder / "reader"))
 
@@ -166,7 +169,10 @@ class LocalValidator(LearnedValidator, Checked):
         return f"{versions}:{reader}:{self.max_length}"
 
     def import_packages(self) -> None:
-        """Imports the packages of reader and embedder, so that a missing one shows at once."""
+        """Imports the packages of reader and embedder, so that a missing one shows at once.
+
+        Otherwise a run would end in the middle, at the first query that needs it.
+        """
         import_reader_packages(self.reader)
         if self.embedder is not None:
             import_packages_of(_open_embedder(self.embedder))
@@ -219,6 +225,8 @@ class LocalValidator(LearnedValidator, Checked):
 
     def _by_words(self, query: str, chunks: Sequence[Chunk], language: str | None) -> Verdict:
         """The verdict by words alone, for a query in a language that the reader does not know.
+
+        A model guesses in a language that it has not learned.
 
         Args:
             language: of the query; None where it is not recognised.
@@ -338,14 +346,20 @@ class LocalValidator(LearnedValidator, Checked):
 
     @property
     def _files(self) -> ReaderFiles:
-        """The files of the reader; those of a hub repository are fetched when first needed."""
+        """The files of the reader; those of a hub repository are fetched when first needed.
+
+        A validator that is built and never asked so needs no download.
+        """
         if self.reader is None:
             return shipped_reader()
         return find_reader_files(self.reader)
 
     @property
     def model_digest(self) -> str:
-        """A digest of the reader's bytes, since a calibration holds for this reader alone."""
+        """A digest of the reader's bytes, since a calibration holds for this reader alone.
+
+        Another reader has other probabilities, under the same name perhaps.
+        """
         return digest_of(self._files.model)
 
     @property
@@ -359,7 +373,10 @@ class LocalValidator(LearnedValidator, Checked):
 
     @property
     def _weights(self) -> Weights:
-        """The weights that were learned with the shipped reader; every reader is scored by them."""
+        """The weights that were learned with the shipped reader; every reader is scored by them.
+
+        Of another reader they give an order of chunks, and no measured probability.
+        """
         return shipped_weights(self.name, self.features)
 
 
@@ -367,6 +384,8 @@ def _finding(
     weights: Weights, chunk: Chunk, words: ChunkReading, reading: PairReading, chunks: int
 ) -> Finding:
     """The finding in a chunk that the reader has read: its probability and the places to quote.
+
+    Where the reader names an answer, its sentence is quoted; else the best one by words.
 
     Args:
         words: the chunk by its words.
@@ -431,7 +450,10 @@ class PairLength(Protocol):
     """Counts the tokens of a query and a text together."""
 
     def length(self, first: str, second: str) -> int:
-        """How many tokens query and text have together, special ones included."""
+        """How many tokens query and text have together, special ones included.
+
+        Only the model's own tokenizer can tell, since tokens are parts of words.
+        """
         ...
 
 
@@ -451,7 +473,10 @@ def fitting_windows(model: PairLength, query: str, text: str, max_length: int) -
 
 
 def _fits(model: PairLength, query: str, text: str, max_length: int) -> bool:
-    """Whether query and text together have at most as many tokens as the model takes."""
+    """Whether query and text together have at most as many tokens as the model takes.
+
+    A longer pair would be cut by the model, without a sign of it.
+    """
     # A token is at least a character: short texts need no counting.
     most_tokens = len(query) + len(text) + _SPECIAL_TOKENS
     if most_tokens <= max_length:
@@ -460,7 +485,10 @@ def _fits(model: PairLength, query: str, text: str, max_length: int) -> bool:
 
 
 def fitted_query(model: Reader, query: str, max_length: int) -> tuple[str, str | None]:
-    """The query, cut where it would leave too little room for a chunk, and a note if it was cut."""
+    """The query, cut where it would leave too little room for a chunk, and a note if it was cut.
+
+    A very long query would push the chunk out of what the model reads.
+    """
     offsets = model.offsets(query)
     room = max_length // 4  # three quarters are left for the chunk
     if len(offsets) <= room:
@@ -604,6 +632,9 @@ def kept_readings(
 @lru_cache(maxsize=2)
 def _store(path: Path | None, process: int) -> ScoreStore | None:
     """The store of readings on disk, opened once in each process; None where it cannot be opened.
+
+    A store that cannot be opened costs time and never a verdict. One that has grown too large is
+    begun anew.
 
     Args:
         process: its id, so that a forked process opens the file anew: SQLite's connections are of

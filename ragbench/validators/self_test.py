@@ -43,7 +43,10 @@ class AnsweredQuestion(Record):
 
     @property
     def answer(self) -> str:
-        """The words of the answer in the passage."""
+        """The words of the answer in the passage.
+
+        Rules look for these words, to take them out or to leave them in.
+        """
         return self.text[self.start : self.end]
 
 
@@ -292,11 +295,17 @@ class _Rules(Record, kw_only=False):
         return _with_question_changed(pair, verb, negated)
 
     def passage(self, pair: AnsweredQuestion) -> QuestionAndText:
-        """The question with its unchanged passage: a validator should find an answer."""
+        """The question with its unchanged passage: a validator should find an answer.
+
+        It shows whether a validator that withstands near misses still says Yes.
+        """
         return QuestionAndText(pair.question, pair.text)
 
     def sentence(self, pair: AnsweredQuestion) -> QuestionAndText | None:
-        """The question with the answering sentence alone: a validator should find an answer."""
+        """The question with the answering sentence alone: a validator should find an answer.
+
+        It shows whether a validator needs the text around an answer.
+        """
         span = answering_sentence(pair)
         if span is None:
             return None
@@ -341,14 +350,20 @@ def _names(text: str) -> list[str]:
 
 
 def _with_question_changed(pair: AnsweredQuestion, old: str, new: str) -> QuestionAndText:
-    """The question with a new word in the place of an old one, beside its unchanged passage."""
+    """The question with a new word in the place of an old one, beside its unchanged passage.
+
+    The changed question asks for something that the passage does not say.
+    """
     # A function, for a new word as text would be read for backslashes.
     question = re.sub(rf"\b{re.escape(old)}\b", lambda _: new, pair.question, count=1)
     return QuestionAndText(question, pair.text)
 
 
 def answering_sentence(pair: AnsweredQuestion) -> Span | None:
-    """The sentences of the passage that hold the answer, as one place; None where none does."""
+    """The sentences of the passage that hold the answer, as one place; None where none does.
+
+    Rules change or remove just these, so that the rest of the passage stays as it was.
+    """
     return touched(split_sentences(pair.text), Span(pair.start, pair.end))
 
 
@@ -357,7 +372,10 @@ _FEWEST_WORDS_LEFT = 7
 
 
 def without_answer(pair: AnsweredQuestion) -> str | None:
-    """The passage without the sentences that hold the answer; None where too little is left."""
+    """The passage without the sentences that hold the answer; None where too little is left.
+
+    It is on the topic and answers nothing: the hardest text for a validator.
+    """
     sentence = answering_sentence(pair)
     if sentence is None:
         return None
@@ -398,6 +416,8 @@ def run_self_test(
 ) -> SelfTest:
     """Makes near misses of the answered questions of a dataset, and asks a validator about them.
 
+    A user sees so how a validator does on texts of the user's own kind.
+
     Raises:
         DataError: the dataset has no question with an answer in a text.
     """
@@ -425,6 +445,8 @@ def run_self_test(
 
 def _answered_question(case: Case, texts: Mapping[str, str]) -> AnsweredQuestion | None:
     """A case as a question with the place of its answer in a passage; None where no text holds it.
+
+    Rules must know where the answer is, to change it or to leave it.
 
     Args:
         texts: the documents of the corpus, by their ids.
@@ -458,6 +480,8 @@ def _passage_with(text: str, document: str) -> str:
 
 def _with_place(case: Case, passage: str, evidence: str, document: str) -> AnsweredQuestion:
     """A case as a question with the place of its answer: the reference, if the evidence holds it.
+
+    The reference is shorter than the evidence, so that less is taken for the answer.
 
     Args:
         passage: holds the evidence.

@@ -84,7 +84,10 @@ def _applicable_rules(query: str) -> frozenset[str]:
 
 
 def _asks_what_is_not(query: str) -> bool:
-    """Whether a query asks for a fact with a negation, as "Which room is not heated?" does."""
+    """Whether a query asks for a fact with a negation, as "Which room is not heated?" does.
+
+    A text that says what is so shares all of its words, and answers the opposite.
+    """
     if not _WORDS["not"].search(query) or not _WORDS["fact"].match(query):
         return False
     # "What can I do if it is not heated?" asks what is so, under a condition.
@@ -197,7 +200,10 @@ def _is_rival(identifier: str, rival: str) -> bool:
 
 
 def _without_digits(word: str) -> str:
-    """A word with a 0 in the place of each number: INC-48213 and INC-7 are both INC-0."""
+    """A word with a 0 in the place of each number: INC-48213 and INC-7 are both INC-0.
+
+    Two identifiers that are equal so are of one form, and may stand for each other.
+    """
     return re.sub(r"\d+", "0", word)
 
 
@@ -245,7 +251,10 @@ def _other_number(query: str, text: str, quoted: str) -> Iterator[str]:
 
 
 def _years(text: str) -> list[str]:
-    """The numbers of a normalised text that may be years."""
+    """The numbers of a normalised text that may be years.
+
+    One of them is a rival of the question's year.
+    """
     return [number for number in _WORDS["number"].findall(text) if _is_year(number)]
 
 
@@ -262,7 +271,10 @@ def _normalised(text: str) -> str:
 
 
 def _is_year(number: str) -> bool:
-    """Whether a number, in digits, may be a year from 1000 to 2099."""
+    """Whether a number, in digits, may be a year from 1000 to 2099.
+
+    A year is objected to whatever words are beside it.
+    """
     return re.fullmatch(r"1\d{3}|20\d\d", number) is not None
 
 
@@ -324,7 +336,10 @@ _SPELLED_ALIKE = 0.75
 
 
 def _other_name(query: str, text: str, quoted: str) -> Iterator[str]:
-    """The objections to a chunk that lacks a name of the question and has another in its place."""
+    """The objections to a chunk that lacks a name of the question and has another in its place.
+
+    A text about another person or product reads like the answer, and is of the wrong one.
+    """
     query_tokens = frozenset(tokenise(query))
     common = function_words()["en"].split()
     for match in _NAME.finditer(query, 1):
@@ -342,7 +357,10 @@ def _other_name(query: str, text: str, quoted: str) -> Iterator[str]:
 
 
 def _is_in(name: str, text: str) -> bool:
-    """Whether a text holds a name, perhaps in another spelling or as a word derived from it."""
+    """Whether a text holds a name, perhaps in another spelling or as a word derived from it.
+
+    A text often calls a thing by another form of its name, which is no reason to object.
+    """
     folded_name = _folded(name)
     words = set(re.findall(r"[a-z]+", _folded(text)))
     beginning = folded_name[:_COMMON_LETTERS]
@@ -353,7 +371,10 @@ def _is_in(name: str, text: str) -> bool:
 
 
 def _folded(text: str) -> str:
-    """A text in small letters without accents, since names are often written without theirs."""
+    """A text in small letters without accents, since names are often written without theirs.
+
+    "Ångström" and "Angstrom" are then one name.
+    """
     # NFKD parts a letter from its accent, which is then a combining character.
     decomposed = normalize("NFKD", text.casefold())
     return "".join([letter for letter in decomposed if not combining(letter)])
@@ -453,7 +474,10 @@ _MOST_NEW_WORDS = 3
 
 
 def _says_unknown(query: str, text: str, quoted: str) -> Iterator[str]:
-    """The objection to sentences that say that the answer is unknown, and hardly more."""
+    """The objection to sentences that say that the answer is unknown, and hardly more.
+
+    Such a sentence shares the question's words, and gives no answer.
+    """
     unknown = _WORDS["unknown"].search(quoted)
     if unknown is None:
         return
@@ -472,7 +496,10 @@ _KINDS_OF_ANSWERS = ("date", "time", "number")
 
 
 def _lacks_kind(query: str, text: str, quoted: str) -> Iterator[str]:
-    """The objections to sentences without a date, a time or a number where one is asked for."""
+    """The objections to sentences without a date, a time or a number where one is asked for.
+
+    "It was built by hand" does not answer "When was it built?".
+    """
     for kind in _KINDS_OF_ANSWERS:
         if _WORDS[f"asks_{kind}"].match(query) and not _WORDS[f"holds_{kind}"].search(quoted):
             yield f"it names no {kind}"
@@ -539,7 +566,10 @@ def _tells(sentence: str, topic_tokens: Set[str], direction: _Direction) -> bool
 
 
 def _sentences(text: str) -> list[str]:
-    """The sentences of a text, each as a text of its own."""
+    """The sentences of a text, each as a text of its own.
+
+    Whether a text tells a cause is decided sentence by sentence.
+    """
     return [text[span.start : span.end] for span in split_sentences(text)]
 
 
@@ -562,7 +592,10 @@ def _one_side(query: str, text: str, quoted: str) -> Iterator[str]:
 
 
 def _is_named(name: str, tokens: Set[str], text: str) -> bool:
-    """Whether a chunk holds a token of a name, or the name joined in another way, such as t-DPT."""
+    """Whether a chunk holds a token of a name, or the name joined in another way, such as t-DPT.
+
+    A chunk that names a thing in any form is not objected to.
+    """
     if not tokens.isdisjoint(tokenise(text)) or _is_in(name, text):
         return True
     name_letters = re.sub(r"\W+", "", name).lower()
@@ -617,7 +650,10 @@ def _life_date(query: str, text: str, quoted: str) -> Iterator[str]:
 
 
 def _is_life(dates: re.Match[str]) -> bool:
-    """Whether dates in brackets are those of a life: a birth alone, or two a life apart."""
+    """Whether dates in brackets are those of a life: a birth alone, or two a life apart.
+
+    Other dates in brackets may be the answer: (1677-1683) is when something was built.
+    """
     if dates["birth"] is None:
         return True  # "born in 1815" is written with the word
     years = int(dates["death"]) - int(dates["birth"])
@@ -675,7 +711,10 @@ def _no_predicate(query: str, text: str, quoted: str) -> Iterator[str]:
 
 
 def _tokens_of(words: Sequence[str]) -> set[str]:
-    """The tokens of several words in one set."""
+    """The tokens of several words in one set.
+
+    Words of a question and of a text are compared by their tokens, in one form.
+    """
     tokens: set[str] = set()
     for word in words:
         tokens.update(tokenise(word))

@@ -30,16 +30,22 @@ class Validator(Protocol):
 
     @property
     def name(self) -> str:
-        """How verdicts, calibrations and settings name it."""
+        """The validator's name, by which verdicts, calibrations and settings refer to it."""
         ...
 
     @property
     def identity(self) -> str:
-        """Changes whenever the same input could get another verdict: settings, weights, models."""
+        """A text that changes whenever the same input could get another verdict.
+
+        It holds settings, weights and models. Stored verdicts are reused while it is equal.
+        """
         ...
 
     def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
-        """Judges what was retrieved for one query."""
+        """Judges the chunks that were retrieved for one query: which answer it, and where.
+
+        The same input must give the same verdict, since verdicts are stored and reused.
+        """
         ...
 
 
@@ -47,6 +53,8 @@ def in_conversation(
     validator: Validator, query: str, chunks: Sequence[Chunk], history: Said
 ) -> Verdict:
     """The verdict of a validator on a query, with the conversation before it where it takes that.
+
+    "And when?" is no question without the messages before it.
 
     Args:
         history: the messages before the query; empty without any.
@@ -78,7 +86,10 @@ class CascadeValidator:
     """From this probability on the first one's verdict holds, above ``low``, in [0, 1]."""
 
     def __post_init__(self) -> None:
-        """Refuses limits that are no shares, or leave no band that asks the second validator."""
+        """Refuses limits that are no shares, or leave no band that asks the second validator.
+
+        Otherwise it would be only one of its validators, under another name.
+        """
         if not 0 <= self.low < self.high <= 1:
             raise ConfigError(
                 f"cascade: low and high must lie in [0, 1], low first, not {self.low:g} and "
@@ -127,6 +138,8 @@ VALIDATORS = Registry(kind="validators")
 
 def build_validator(given: object, *, chat: ChatModel | None = None) -> Validator:
     """Builds a validator from the settings of a configuration file or a command.
+
+    Commands, files and Python so name validators and their settings in one way.
 
     Args:
         given: a name, or a mapping with ``name`` and the validator's settings, which are the fields

@@ -200,7 +200,10 @@ def _rows_parted(
 
 
 def _best_rows(question: str, text: str, rows: Sequence[TableRow]) -> list[TableRow]:
-    """The rows of a table that share most words with a question, headers left out."""
+    """The rows of a table that share most words with a question, headers left out.
+
+    A quote in a table is extended to them, since a value needs its label.
+    """
     headers = [row.header for row in rows]
     best_rows: list[TableRow] = []
     highest_count = 0
@@ -217,7 +220,10 @@ def _best_rows(question: str, text: str, rows: Sequence[TableRow]) -> list[Table
 
 
 def _shared_words(question: str, text: str, place: Span) -> int:
-    """How many of a question's words are in a part of a text, such as a row of a table."""
+    """How many of a question's words are in a part of a text, such as a row of a table.
+
+    The row with most of them is the one that the question asks about.
+    """
     question_tokens = set(parse_question(question).tokens)
     return len(question_tokens.intersection(tokenise(text[place.start : place.end])))
 
@@ -254,6 +260,8 @@ def decide(
     details: Mapping[str, float] | None = None,
 ) -> Verdict:
     """The verdict on a query's chunks, made of what a validator found in each of them.
+
+    Every validator ends here, so that equal probabilities give equal verdicts, whoever found them.
 
     Args:
         ask: gives a finding for each chunk, for the query or for one of the questions in it.
@@ -318,7 +326,10 @@ def decide(
 
 
 def _quality(relevant: Sequence[Finding], *, present: bool) -> RetrievalQuality:
-    """The quality of a retrieval: its chunks hold the answer, are on the topic, or are neither."""
+    """The quality of a retrieval: its chunks hold the answer, are on the topic, or are neither.
+
+    A user sees by it whether to mend the retrieval or the answers.
+    """
     if present:
         return RetrievalQuality.GOOD
     if relevant:
@@ -455,7 +466,10 @@ def _relevant(
 
 
 def _evidence(relevant: Sequence[Finding]) -> Iterator[EvidenceQuote]:
-    """The quotes of a verdict, from its best chunks; a heading comes with the sentence below it."""
+    """The quotes of a verdict, from its best chunks; a heading comes with the sentence below it.
+
+    A user checks by them whether the verdict is right.
+    """
     for finding in relevant[:_QUOTED_CHUNKS]:
         chunk = finding.chunk
         places: list[Span] = []
@@ -477,6 +491,9 @@ def _message(
     present: bool,
 ) -> str:
     """The message of a verdict: one sentence that says whether the answer is there, and where.
+
+    It is often all of a verdict that is read. Without a relevant chunk its words are prescribed:
+    `NOTHING_RELEVANT`.
 
     Args:
         not_stated: parts of the query that no chunk states for certain.
@@ -508,7 +525,10 @@ def _message(
 
 
 def _reasons_of_parts(parts: Sequence[_JudgedPart]) -> Iterator[str]:
-    """Reasons of a verdict on several questions: how probable an answer to each of them is."""
+    """Reasons of a verdict on several questions: how probable an answer to each of them is.
+
+    The part that is stated least decides the verdict: a reader sees which one it is.
+    """
     for part in parts:
         yield f"part '{part.text}': an answer has the probability {part.probability:.2f}"
 
@@ -517,6 +537,8 @@ def _reasons(
     query: str, relevant: Sequence[Finding], probability: float, limits: Thresholds
 ) -> Iterator[str]:
     """Reasons of a verdict: the probability against its threshold, and each chunk for or against.
+
+    They let a reader see why a verdict is not another one.
 
     Args:
         relevant: the findings of the relevant chunks, the best first.
@@ -540,7 +562,10 @@ def _reasons(
 
 
 def _missing(query: str, text: str) -> str:
-    """The words of a query that a chunk does not hold, as a reason why it may not answer."""
+    """The words of a query that a chunk does not hold, as a reason why it may not answer.
+
+    A user sees so what to look for in the data.
+    """
     # "Where can I find the manual?": a text need not say "find".
     asking_tokens = tokenise(table("ragbench.validators", "words", "question")["asking"])
     content_tokens = set(parse_question(query).tokens).difference(asking_tokens)

@@ -72,12 +72,18 @@ class Worth(Record):
 
 @lru_cache(maxsize=8)
 def shipped_worth(name: str) -> Worth:
-    """The measured worth of a validator's words and probabilities, from ``worth.toml``."""
+    """The measured worth of a validator's words and probabilities, from ``worth.toml``.
+
+    A measurement writes that file: its numbers are not to be changed by hand.
+    """
     return msgspec.convert(table(*_FILE)[name], Worth)
 
 
 def word_limit(words: tuple[WordLimit, ...], probability: float) -> WordLimit | None:
-    """The limit of the word, such as Yes, for a probability; None if no words were measured."""
+    """The limit of the word, such as Yes, for a probability; None if no words were measured.
+
+    The order of the limits matters: the first one that the probability reaches is taken.
+    """
     for limit in words:  # the surest word first
         if probability >= limit.at_least:
             return limit
