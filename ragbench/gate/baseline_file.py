@@ -309,7 +309,8 @@ def _stored_origin(origin: Origin) -> dict[str, object]:
 def _stored_sums(drift: Drift) -> Iterator[tuple[str, object]]:
     """Each case's id with its sums by metric, by which a gate follows main's slow drift.
 
-    Sorted, and with numbers as short as they can be, so that a diff of the file shows only changes.
+    Drift is a loss over many merges, too small to be seen in any of them. Sorted, and with numbers
+    as short as they can be, so that a diff of the file shows only changes.
     """
     for id_, sums_by_metric in sorted(drift.cases.items()):
         stored: dict[str, list[float]] = {}
@@ -555,7 +556,8 @@ def _read_cases(cases: Json, metrics: Sequence[MetricColumn], times: int) -> Cas
 def _read_cells(stored: object, times: int) -> Iterator[Cell | None]:
     """The cells of a case by one metric, one for each time that main's runs asked it.
 
-    Scores that were alike in all runs are stored once: here they are spread again.
+    A cell is a metric's result for a case. Scores that were alike in all runs are stored once: here
+    they are spread again.
 
     Args:
         stored: the file's entry: a list with a score for each time, or one score for all times.

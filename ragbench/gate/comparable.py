@@ -337,6 +337,8 @@ def _without_texts(run: RunScores) -> RunScores:
 
     A run's folder has texts and a baseline file has none: without this every text would seem
     changed.
+
+    An origin lists the files, packages and settings that a stage's answers came from.
     """
     origins = [without_texts(origin) for origin in run.origins or ()]
     return replace(run, origins=tuple(origins))

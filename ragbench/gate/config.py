@@ -428,6 +428,8 @@ def _metric_gate(file: _Section, place: Place) -> MetricGate:
     """The demands on one metric: its limits and its slices.
 
     A metric without any demand is noted as a mistake, since nothing would be checked.
+
+    A slice is the cases of one tag or language.
     """
     demands = file.mapping(place, (*_LIMITS, "slices"))
     limits = _limits(file, place)

@@ -73,6 +73,8 @@ def _configured_demands(run: RunScores, config: GateConfig) -> Iterator[Demand]:
     """The demands on the metrics that the configuration names, on all cases and on slices.
 
     A name that the run does not measure is refused: its demand would never be checked.
+
+    A demand is a limit on a metric: on all cases, or on a slice, the cases of a tag or language.
     """
     if not config.metrics:
         return
@@ -123,6 +125,8 @@ def on_cases(
 
     A slice is the cases of one tag or language. A demand on all cases comes with None for both; a
     demand on each slice of a kind comes once for each slice.
+
+    A demand is a limit on a metric.
     """
     slices: dict[str, list[int]] = defaultdict(list)
     if any(demand.slice for demand in demands):

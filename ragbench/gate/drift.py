@@ -116,6 +116,8 @@ def _metric_before(drift: Drift | None, column: MetricColumn) -> MetricDrift | N
     """The record of a metric's drift; None where the metric is new or its formula has changed.
 
     Scores by two formulas make no line.
+
+    Drift is a loss of main over many merges, too small to be seen in any of them.
     """
     if drift is None:
         return None
@@ -133,6 +135,8 @@ def _with_look(
     A look comes after each run, once there are enough runs. The evidence is what bets on a fall
     have won: however many looks there are, the chance of a false alarm over all of them stays below
     the level (`ragbench.stats.bets`).
+
+    Drift is a loss of main over many merges, too small to be seen in any of them.
 
     Args:
         number: of main's newest run, counted from 0.
@@ -181,6 +185,8 @@ def _sums_of_cases(drift: Drift, metric: str) -> dict[str, CaseSums]:
     """By case id, the sums of one metric over main's runs, as the test of drift reads them.
 
     The first of the four stored numbers is a run's number, and becomes an integer again.
+
+    Drift is a loss of main over many merges, too small to be seen in any of them.
     """
     sums: dict[str, CaseSums] = {}
     for id_, sums_by_metric in drift.cases.items():

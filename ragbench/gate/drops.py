@@ -55,12 +55,13 @@ class DropQuestion(RegressionQuestion):
     """Metrics that are the same number on every case."""
 
     def check(self, drop: Drop | None, outcome: GateOutcome, ground: Ground) -> GateCheck:
-        """The check that answers the question of a drop, with its outcome and the ground for that.
+        """The check that answers this question, whether a metric fell by more than is tolerated.
 
         Tables, words and the verdict of a gate are made of such checks.
 
         Args:
             drop: the numbers; None where no case was measured in both runs.
+            ground: the reason for the outcome, of which the check's sentences are made.
         """
         return GateCheck(
             kind=self.kind,
@@ -363,6 +364,8 @@ def _family_checks(
 
     They share it so that all of them together give a false alarm as rarely as one test alone.
 
+    A question asks whether a metric fell by more than is tolerated.
+
     Args:
         alpha: the level at which a loss is shown.
         alpha_unchanged: the level for a system that did not change; None: none of its own.
@@ -388,6 +391,9 @@ def _check(question: DropQuestion, decision: Decision, least: int, enough: float
     """The check of a question: the ground that its test gives, and the outcome of that ground.
 
     A loss that is too large for chance fails even where the test is open.
+
+    A question asks whether a metric fell by more than is tolerated; a ground is the reason for an
+    outcome.
 
     Args:
         least: measured cases that are demanded.
@@ -425,6 +431,8 @@ def _too_much(question: DropQuestion, drop: Drop, enough: float) -> Ground | Non
 
     On few cases no test can show even that everything was lost. The least numbers of cases keep a
     noisy system from failing by chance.
+
+    A ground is the reason for an outcome.
 
     Args:
         enough: observations of what there was, from which on losing half of them is no chance.

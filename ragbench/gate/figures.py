@@ -288,6 +288,8 @@ def _with_figure(run: RunScores, name: str, source: str, derive: Derive) -> RunS
 
     Unchanged where the run lacks the metric, or has the figure already.
 
+    A cell is a metric's result for a case: a value, or why there is none.
+
     Args:
         name: of the figure.
         source: the metric's name.

@@ -360,6 +360,8 @@ def _with_labels(question: DropQuestion, run: RunScores, baseline: RunScores) ->
 
     The answer is None where too few people labelled both sides.
 
+    A point is a case with the judge's number and, where there is one, people's.
+
     Args:
         question: whether a metric fell by more than is tolerated.
     """

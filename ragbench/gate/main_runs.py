@@ -480,6 +480,8 @@ def _newest_cells(cells: Cells, places: Iterable[int], times: int) -> list[tuple
 
     Every case has as many cells, so that those of several runs can be put one after the other.
 
+    A cell is a metric's result for a case.
+
     Args:
         places: of the cases; -1 for one that is not there.
         times: how many of the last times.

@@ -430,6 +430,8 @@ class _CellReader:
         """Finds the journal's columns of some metrics; it may have more, of an earlier command.
 
         Cells of other metrics are not read: a run of a million cases has many.
+
+        A cell is a metric's result for a case.
         """
         number_of_metric = dict(db.execute(_METRICS_QUERY))
         self._db = db
@@ -449,6 +451,8 @@ class _CellReader:
         Reading in batches keeps memory small in runs of a million cases. A row has number, id,
         digest, body and cause of a case, how its stages ended, its cells' statuses as letters, the
         digest of the notes on them, and their values from the ninth column on.
+
+        A cell is a metric's result for a case.
         """
         numbers = [*self._numbers.values()]
         width = max(numbers, default=0) + 1
@@ -478,6 +482,8 @@ class _CellReader:
         """The cells of all cases by metric: values, statuses and reasons.
 
         Complete only once all `batches` are read.
+
+        A cell is a metric's result for a case.
         """
         if not self._notes_of_cases:
             return {name: Cells.of([], {}) for name in self._numbers}
@@ -583,6 +589,8 @@ def _repeated_cells(
     """A metric's cells of each case, one for each time that the case was asked.
 
     The scatter between times is noise that a test must reckon with.
+
+    A cell is a metric's result for a case.
 
     Args:
         cells: of the first time, by metric.

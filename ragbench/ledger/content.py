@@ -135,6 +135,8 @@ def _is_settled(stamp: str) -> bool:
 
     Dates have steps: two changes within one step leave the same stamp, and the second would pass
     unseen.
+
+    A stamp is a file's size, dates and inode.
     """
     _, modified, changed, _ = map(int, stamp.split(":"))
     return time.time_ns() - max(modified, changed) > _SETTLED
@@ -402,6 +404,8 @@ def packages(before: Mapping[str, OriginPart] | None = None) -> Iterator[OriginP
     """Python and each installed package as parts of an origin: answers depend on their versions.
 
     A package with other files under the same version counts as changed.
+
+    An origin lists all that the outcomes of a user's system depend on.
 
     Args:
         before: parts of an earlier run, by name: a RECORD that was not written since is not read.

@@ -342,6 +342,8 @@ class Journal(AbstractContextManager["Journal"]):
 
         In a new journal a case's number is its position; in others earlier cases may have numbers,
         too.
+
+        A window is a batch of cases that fits into memory.
         """
         ids = [run_case.case.id for run_case in window]
         query = f"SELECT id, number FROM cases WHERE id IN ({marks(ids)})"
@@ -355,6 +357,8 @@ class Journal(AbstractContextManager["Journal"]):
         """Stores the recorded outcomes of cases that were just placed, in the same transaction.
 
         They are put into the window's cases, too, so that no stage has to read them back.
+
+        A window is a batch of cases that fits into memory.
 
         Args:
             recorded: of each case of the window what its source recorded.
@@ -580,6 +584,8 @@ class Journal(AbstractContextManager["Journal"]):
         """Reads the context texts of many outcomes at once, in place of a query for each.
 
         They stay in memory until the next call, for one window of cases.
+
+        A window is a batch of cases that fits into memory.
         """
         if self._new_texts:
             self.flush()

@@ -159,6 +159,8 @@ class Project:
         """Takes over the digests of large files and packages from the origin of an earlier run.
 
         A large file with the same stamp, its size and time, is then not read again.
+
+        An origin lists all that the outcomes of a system came from: files, packages, settings.
         """
         for part in origin.parts:
             if part.kind == "package":
@@ -220,6 +222,8 @@ class Project:
         An open part has unseen changes: outcomes that depend on it are asked for again in the next
         run.
 
+        An origin lists all that outcomes came from, part by part.
+
         Args:
             folder: a folder of the project; an input that the user declares may also be one file.
         """
@@ -249,6 +253,8 @@ class Project:
 
         The path is relative to where the command runs, else to the home folder, so that a project
         that lies elsewhere on another machine has parts of the same names.
+
+        An origin lists all that outcomes came from; stored ones are compared by these names.
         """
         text = Path(path).as_posix()
         for root, prefix in ((self._here.as_posix(), ""), (Path.home().as_posix(), "~/")):
@@ -429,6 +435,8 @@ class Project:
         Files of the project are among the known parts; those elsewhere are known from the origin
         alone.
 
+        An origin lists all that outcomes came from, also files that code opened elsewhere.
+
         Args:
             part: as an origin has it.
         """
@@ -459,6 +467,8 @@ class Project:
 
         Its content changes with each run, and would make all outcomes look outdated.
 
+        An origin lists all that outcomes came from.
+
         Args:
             digest: `WRITTEN` or `PERHAPS_WRITTEN`.
         """
@@ -478,6 +488,8 @@ class Project:
         """The origin of an interrupted run, with the files that it wrote later than that.
 
         Without them the run's own files would count as changes, and it could not go on.
+
+        An origin lists all that outcomes came from, and is compared before they are reused.
         """
         if origin.is_named:
             return origin
@@ -664,6 +676,8 @@ def _kind_by_ending() -> Mapping[str, PartKind]:
     """By a file's ending, its kind in an origin, such as "code"; others are of kind "file".
 
     Messages name a change by the kind: code, a model or another file.
+
+    An origin lists all that outcomes came from.
     """
     files = cast("Mapping[PartKind, frozenset[str]]", _names_in_table("files"))
     kind_of: dict[str, PartKind] = {}
@@ -694,7 +708,8 @@ def env_digest(name: str, value: str) -> str:
 def named_origin(stage: str, identity: object) -> Origin:
     """The origin of outcomes of a system that names its version itself, in place of its files.
 
-    The user vouches for it: outcomes are reused until the version is another one.
+    An origin lists all that outcomes came from. The user vouches for the version: outcomes are
+    reused until it is another one.
 
     Args:
         identity: the version, in any form that JSON has.
@@ -705,8 +720,9 @@ def named_origin(stage: str, identity: object) -> Origin:
 def setting_parts(settings: Mapping[str, Any]) -> tuple[OriginPart, ...]:
     """The settings of a stage as parts of an origin, one for each value.
 
-    A message on a change then names the single value: ``chunks.size`` is an entry of a mapping.
-    Names and digests are stored: another form makes stored outcomes unusable.
+    An origin lists all that outcomes came from. With a part for each value, a message on a change
+    names the single value: ``chunks.size`` is an entry of a mapping. Names and digests are stored:
+    another form makes stored outcomes unusable.
     """
     parts: list[OriginPart] = []
     # Values that may have entries, each with its name and how many levels below it are told apart.

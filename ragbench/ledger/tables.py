@@ -406,6 +406,8 @@ class ScoreTables:
     def __init__(self, db: sqlite3.Connection, flush: Callable[[], None], reading: Reading) -> None:
         """Takes over the open journal's tables of cells, and counts its metrics.
 
+        A cell is a metric's result for a case: a value, or why there is none.
+
         Args:
             flush: has the journal write what waits; called before rows are read.
             reading: the context in which stored rows are decoded.
@@ -430,6 +432,8 @@ class ScoreTables:
         """Writes all recorded cells, causes, matches and judgements, in the journal's transaction.
 
         The waiting rows stay in `new`: the journal empties it once the transaction has succeeded.
+
+        A cell is a metric's result for a case; causes, matches and judgements explain it.
 
         Args:
             epoch: the number of the run's present setting, for which the new cells hold; cells of
@@ -498,6 +502,8 @@ class ScoreTables:
         """The number of each metric in the journal, by its identity and its judge.
 
         Cells of another formula or another judge belong to another metric.
+
+        A cell is a metric's result for a case.
         """
         rows = self._db.execute(_METRICS)
         return {(identity, judge): number for identity, judge, number in rows}
@@ -541,6 +547,8 @@ class ScoreTables:
 
         They are written by the journal's next flush.
 
+        A cell is a metric's result for a case.
+
         Args:
             cells: None to leave those that are stored.
             matches: which of its chunks are relevant contexts, by stage; None where not compared.
@@ -559,6 +567,8 @@ class ScoreTables:
         """The stored cells of some cases by case number, with digests of all that they depend on.
 
         By these digests the caller decides whether the cells still hold.
+
+        A cell is a metric's result for a case.
         """
         cells_of: dict[int, CaseCells] = {}
         with self._reading:
@@ -598,6 +608,8 @@ class ScoreTables:
         """The stored matches of some cases: by case number and stage, which chunks are relevant.
 
         They hold as long as the cells of their case do.
+
+        A cell is a metric's result for a case.
         """
         rows = self._rows_of_cases("matched", numbers)
         matched_of: dict[int, dict[str, Matched]] = {}
@@ -619,6 +631,8 @@ class ScoreTables:
         """Records the judgements of a cell: the judge's answers, which pages show beside it.
 
         A user can read there why the judge gave a score.
+
+        A cell is a metric's result for a case.
         """
         self.new["judgements"][number, metric] = (encode_judgements(judgements),)
 
@@ -626,6 +640,8 @@ class ScoreTables:
         """The judgements of cells of some cases, by case number and number of the metric.
 
         Pages show them, and a cell that is reused keeps its own.
+
+        A cell is a metric's result for a case.
         """
         rows = self._rows_of_cases("judgements", numbers)
         judgements_of: dict[tuple[int, int], tuple[Judgement, ...]] = {}
@@ -650,6 +666,8 @@ class _NewNotes:
 
     def add(self, cells: Iterable[Cell | None]) -> bytes:
         """Adds the notes of a case: the reasons why some of its cells have no value.
+
+        Cases with the same notes get the same digest, and the notes are stored once.
 
         Returns:
             The digest of these notes; empty where every cell has a value.
@@ -699,6 +717,8 @@ def _stored_reason(cell: Cell) -> bytes:
 @lru_cache(maxsize=4096)
 def _stored_cell(letter: str, value: float | None, detail: bytes | None) -> Cell:
     """A cell of a case as it is read from the journal.
+
+    A cell is a metric's result for a case: a value, or why there is none.
 
     Args:
         letter: of its status.

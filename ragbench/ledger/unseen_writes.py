@@ -120,6 +120,8 @@ class Restless:
         A file counts so when it has changed several times, or is new and no person is likely to
         have made it. An interrupted run can then go on though these files changed.
 
+        The watch sees the files that Python code opens, and not those that a library in C++ writes.
+
         Args:
             at_once: whether it looks although the last look was just now; looks take time.
         """

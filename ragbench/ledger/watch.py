@@ -39,6 +39,8 @@ class Watch:
     def __init__(self, *, since: int = 0) -> None:
         """Makes a watch that sees nothing until it is entered.
 
+        A watch notes which files a user's code opens and which servers and programs it needs.
+
         Args:
             since: from when on it may say what was loaded, in nanoseconds; 0: from when it is
                 entered first, before anything of the user's is loaded.
@@ -290,6 +292,8 @@ def _opened(path: str, access: Access) -> None:
     """Notes a file in all watches of this thread, where the user's code has opened it.
 
     ragbench's own reading and writing is no doing of the system, and is not noted.
+
+    A watch notes what the code of one system opens, asks and starts.
     """
     if _is_users():
         for watch in _watching():

@@ -211,6 +211,8 @@ class DecisionRule(Record):
 
         Stored verdicts are reused while the identity is equal: all that changes a verdict must be
         in it.
+
+        Slots are the rules by which a chunk about another name or year is no answer.
         """
         scale = f"{self.scale.slope:g},{self.scale.offset:g}"
         limits = f"{self.thresholds.relevant:g},{self.thresholds.present:g}"

@@ -260,6 +260,8 @@ def _rarity_in_pool(tokens: Iterable[str], pool: Sequence[_Passage]) -> dict[str
 
     A token that all chunks hold is worth nearly nothing: it tells none from another. The formula is
     that of `shipped_rarity`.
+
+    A pool is the chunks that were retrieved for one query.
     """
     rarity: dict[str, float] = {}
     for token in tokens:
@@ -348,6 +350,8 @@ def read_in_windows(
 
     Of a long chunk the best window counts: in the whole chunk the words of a question would be
     somewhere, far from each other.
+
+    A pool is the chunks that were retrieved for one query.
     """
     windows: list[tuple[int, Span]] = []
     window_texts: list[str] = []

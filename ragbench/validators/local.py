@@ -162,6 +162,8 @@ class LocalValidator(LearnedValidator, Checked):
         """A name for all that a reading depends on, except the question and the text.
 
         Readings are kept under it on disk: a change has them read again.
+
+        A reading is what the reader, a model, says of a question and a text.
         """
         files = self._files
         versions = f"{TOKENISER_VERSION}.{SENTENCES_VERSION}"
@@ -252,6 +254,8 @@ class LocalValidator(LearnedValidator, Checked):
         The first few chunks are read, and the others only where none of these answers: reading
         takes nearly all the time. Notes and read ids are collected from all parts of a query.
 
+        A finding is the probability of an answer in a chunk, and places to quote.
+
         Args:
             notes: gets what the reader could not read.
             read: gets the ids of the chunks that were read.
@@ -301,6 +305,8 @@ class LocalValidator(LearnedValidator, Checked):
 
         Chunks are numbers of places in the pool.
 
+        A pool is the chunks that were retrieved for one query.
+
         Args:
             logits: by words, of each text.
             has_words: whether there is anything to read in a text.
@@ -323,6 +329,8 @@ class LocalValidator(LearnedValidator, Checked):
 
         Chunks are numbers of places in the pool. A retriever may give more than the reader can
         read.
+
+        A pool is the chunks that were retrieved for one query.
 
         Args:
             logits: by words, of each text.
@@ -527,6 +535,8 @@ def readings_of(
 
     Of a long text the windows that words find best are read, and the best of these counts; spans
     are offsets in the whole text.
+
+    The reader is a model that reads query and text together.
     """
     reader = load_reader(files, threads)
     query, note = fitted_query(reader, query, max_length)
@@ -600,6 +610,8 @@ def kept_readings(
     New ones are kept: another retriever or another order then reads only new pairs of query and
     text.
 
+    A reading is what the reader, a model, says of a query and a text.
+
     Args:
         reader: names all that a reading depends on, but for the question and the text.
     """
@@ -635,6 +647,8 @@ def _store(path: Path | None, process: int) -> ScoreStore | None:
 
     A store that cannot be opened costs time and never a verdict. One that has grown too large is
     begun anew.
+
+    A reading is what a model said of a query and a text.
 
     Args:
         process: its id, so that a forked process opens the file anew: SQLite's connections are of

@@ -146,6 +146,8 @@ def _doubted(finding: Finding, doubt: str) -> Finding:
 
     The chunk stays on the topic as surely as it seemed to answer. A finding that is no answer
     anyway needs no doubt as its reason.
+
+    A finding is what a validator found in one chunk.
     """
     if finding.probability <= NO_ANSWER:
         return finding
@@ -164,6 +166,8 @@ def _with_rows(question: str, finding: Finding) -> Finding:
     A sentence of a table may be several rows, or half of one: a value without its label says
     nothing. Of rows that share no word with the question none is quoted where another one shares
     some.
+
+    A finding is what a validator found in one chunk.
     """
     text = finding.chunk.text
     rows: list[TableRow] = []
@@ -386,6 +390,8 @@ def _judged(part: QueryPart, ask: Ask, rule: DecisionRule) -> _JudgedPart:
     """One of several questions in a query with its findings, in chunks that name its subject.
 
     "When was it sold?" is answered in many chunks: only one that names the X200 answers it here.
+
+    A finding is what a validator found in one chunk.
     """
     context_tokens = set(tokenise(" ".join(part.context)))
     findings: list[Finding] = []
@@ -417,6 +423,8 @@ def _with_parts(whole: Finding, parts: Sequence[_JudgedPart], limits: Thresholds
     """A chunk's finding for the whole query, joined with the parts of the query that it answers.
 
     Then a chunk that answers one of two questions is relevant, and quoted for it.
+
+    A finding is what a validator found in one chunk.
     """
     stated: list[Finding] = []
     for part in parts:
@@ -448,6 +456,8 @@ def _relevant(
 
     Where the answer is present, chunks that hold it push out those that are only on the topic, and
     at least one chunk is relevant.
+
+    A finding is what a validator found in one chunk.
     """
     # Sorting keeps the order of equals: the retriever's.
     ranked = sorted(findings, key=lambda finding: (-finding.probability, -finding.topic))
