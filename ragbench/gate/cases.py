@@ -294,9 +294,10 @@ def case_changes(
     named: bool = False,
     max_texts: int | None = None,
 ) -> tuple[RunPair, tuple[CaseDifference, ...]]:
-    """How many cases of two runs differ, and those that pass in one and fail in the other.
+    """How many cases of two runs differ, and the cases that pass in one run and fail in the other.
 
-    Both runs have the same cases in the same order.
+    A comparison lists these with their texts: they show what a change of the system did. Both runs
+    have the same cases in the same order.
 
     Args:
         main: metrics with a better side and a bounded scale, by which a case passes.

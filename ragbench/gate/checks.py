@@ -133,7 +133,7 @@ def coverage_check(
 
 
 def _failed_cases(run: RunScores, demands: Sequence[Demand]) -> Floats:
-    """1 for each case of which a stage failed, or one of the demanded metrics; else 0.
+    """For each case of a run, 1 if a stage or a demanded metric failed on it, else 0.
 
     Numbers, because their mean is the error rate, and its change is tested like that of a metric.
     """
@@ -721,9 +721,16 @@ def _selected(selectors: Sequence[str], run: RunScores, baseline: RunScores | No
 
 
 def _refuse_undecidable(run: RunScores, ids: Sequence[str], main: Sequence[MetricColumn]) -> None:
-    """Refuses cases of which none of the metrics says whether they pass.
+    """Refuses must-pass cases of which no metric says whether they pass.
 
     The user relies on them, and a check that can never fail would seem to guard them.
+
+    Args:
+        ids: of the cases that must pass.
+        main: the metrics by which a case passes.
+
+    Raises:
+        ConfigError: there is such a case.
     """
     undecidable: list[str] = []
     for id_, place in zip(ids, run.table.places(ids).tolist(), strict=True):

@@ -40,10 +40,15 @@ class Comparability(Record):
 def compare_inputs(
     run: RunScores, baseline: RunScores, columns: Sequence[MetricColumn]
 ) -> Comparability:
-    """Finds out what can be compared, and says why the rest cannot.
+    """Finds out which cases and metrics of two runs can be compared, and why others cannot.
 
-    Cases that were added, dropped or edited since are left out and named; a case under another id
-    is the same, and tags, languages and clusters may change, since no score rests on them.
+    A gate judges losses on these alone: scores of other questions or by another judge differ
+    without any change of the system. Cases that were added, dropped or edited since are left out
+    and named; a case under another id is the same, and tags, languages and clusters may change,
+    since no score rests on them.
+
+    Args:
+        columns: the metrics that the gate judges.
     """
     baseline_by_new_ids, renamed = under_ids_of(run, baseline)
     same_ids = unchanged(run, baseline_by_new_ids)

@@ -99,8 +99,11 @@ def cases_of_id(
 ) -> tuple[tuple[RunScores, ...], str]:
     """The runs with the cases whose ids all of them have, however each asks them; and a note.
 
-    For ways to ask the same thing, such as a last turn and its rewrite. The note says what differs
-    besides, because that may explain a difference of scores.
+    This compares ways to ask the same thing, such as a last turn and its rewrite. The note says
+    which other differences there are, because they may explain a difference of scores.
+
+    Raises:
+        RunMismatchError: the runs share no id, or not all, and `only_common_cases` is not set.
     """
     common_ids, ids_in_any = _common_and_all_ids(runs)
     left_out = len(ids_in_any) - len(common_ids)
@@ -191,6 +194,8 @@ def compare(
     told: int | None = None,
 ) -> Comparison:
     """Compares runs, metric by metric and case by case.
+
+    A user sees whether a change of a system made it better, beyond chance, and on which cases.
 
     Source: marks of significance as in the tables of information retrieval, with the tests of
     Smucker, Allan & Carterette 2007, corrected as by Westfall & Young 1993.

@@ -517,11 +517,11 @@ def _drop(question: DropQuestion, decision: Decision) -> Drop:
 
 
 def _untested_drop(question: DropQuestion, interval: MeanInterval) -> Drop:
-    """How a metric moved, and on which cases, without any test.
+    """The numbers of a metric's drop, how it moved and on which cases, without those of a test.
 
     Every drop begins so. `_drop` puts the numbers of its test in their place; a metric of which
-    nothing is demanded (`shown_checks`) stays so. What a test would give has values that claim
-    nothing: a p-value of 1, no tolerance, a family of none.
+    nothing is demanded (`shown_checks`) stays so. Numbers that a test would give have values that
+    claim nothing: a p-value of 1, no tolerance, a family of none.
 
     Args:
         interval: of the mean difference, in which a loss is negative.

@@ -118,7 +118,7 @@ def with_run(
     accept: bool = False,
     alpha: float = 0.05,
 ) -> Added:
-    """Adds a run of main, and drops the oldest one above ``keep``.
+    """Adds a run of main to a baseline, whose mean then leaves out the oldest above ``keep``.
 
     The mean of several runs describes main only while they are of one system. So where the run is
     shown to be better than those before, by more than the gate tolerates as a loss, in a figure

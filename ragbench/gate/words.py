@@ -77,7 +77,7 @@ _MOST_PLACES = 6
 
 
 def _moved_text(before: float, now: float, unit: str) -> str:
-    """From which figure to which one a metric went; the three numbers add up as printed.
+    """The move of a metric in words, from one figure to another; the numbers add up as printed.
 
     Each rounded by itself, .814 and .806 would be printed as .81 and .81 with a change of .01.
     Empty where the two are the same to the last place.
@@ -125,9 +125,10 @@ def cases(count: int) -> str:
 
 
 def independent(drop: Drop) -> str:
-    """How many independent observations a drop rests on: cases of one cluster count once.
+    """The independent observations of a drop in words: cases of one cluster count once.
 
-    Cases of a cluster, such as those about one passage, tend to be right or wrong together.
+    Cases of a cluster, such as those about one passage, tend to be right or wrong together, so that
+    many of them show no more than a few.
     """
     if drop.clusters == drop.cases:
         return counted(drop.clusters, "independent case")
@@ -153,7 +154,7 @@ def _interval_text(drop: Drop, unit: str) -> str:
 
 
 def _p_value_text(value: float, resolution: float = 0.0) -> str:
-    """A p-value, never finer than its test can give.
+    """A p-value in words, never finer than its test can give.
 
     A test that draws some of all arrangements gives no p-value below its resolution: a smaller
     number would claim more than was shown.
@@ -236,9 +237,9 @@ def _further_count(checks: Sequence[GateCheck]) -> str:
 
 
 def _settle_with(command: str | None, checks: Sequence[GateCheck]) -> str:
-    """The command that asks both systems again, behind a headline.
+    """The end of a headline with the command that asks both systems again; empty without one.
 
-    Empty where they cannot be asked, or where more questions would settle none of the checks.
+    Also empty where more questions would settle none of the checks.
     """
     if command is None:
         return ""

@@ -157,11 +157,12 @@ _CONVERSIONS: tuple[tuple[type | tuple[type, ...], Callable[[Any], object]], ...
 
 
 def jsonable(value: object) -> bytes:
-    """A value as JSON with sorted keys; what JSON does not know is written in a stable form.
+    """A value as JSON with sorted keys; values that JSON does not know get a stable form.
 
-    Sets become sorted lists, tuples lists, NumPy values numbers and lists, other numbers floats,
-    NaN and infinity null. Objects of other types become ``"<module.Class>"``: their text may hold
-    an address, which would differ from run to run.
+    Fingerprints and stored records are made of it: the same value must give the same bytes in every
+    process and version. Sets become sorted lists, tuples lists, NumPy values numbers and lists,
+    other numbers floats, NaN and infinity null. Objects of other types become ``"<module.Class>"``:
+    their text may hold an address, which would differ from run to run.
 
     Raises:
         TypeError: a text holds a lone surrogate, an integer more than 64 bits, or a key is neither

@@ -416,7 +416,9 @@ def _rank_of_kind(part: OriginPart) -> int:
 
 
 def asked_again_sentence(reuse: Reuse) -> str:
-    """Says why nothing was reused, for the report's notes; empty where it was.
+    """The sentence of a report on why stored outcomes were not reused; empty where they were.
+
+    A run that asks everything again costs time and money: a user wants to know the reason.
 
     Example:
         >>> asked_again_sentence(Reuse(False, False, "prompts.py changed"))

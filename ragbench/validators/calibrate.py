@@ -460,7 +460,8 @@ def _cross_validated(
 def expected_calibration_error(probabilities: Sequence[float], labels: Sequence[bool]) -> float:
     """The mean gap between probability and share of positives, over ten bins of equal width.
 
-    Source: Guo et al. 2017, "On Calibration of Modern Neural Networks". 0 for no rows.
+    It is 0 where probabilities come true as often as they say, and for no rows. Source: Guo et al.
+    2017, "On Calibration of Modern Neural Networks".
     """
     rows = reliability(probabilities, labels)
     gaps = sum([count * abs(mean - share) for mean, share, count in rows])
@@ -472,7 +473,8 @@ def reliability(
 ) -> list[tuple[float, float, int]]:
     """A reliability diagram: for each bin with rows its mean probability, share of positives, rows.
 
-    Ten bins of equal width, lowest first.
+    Where the first two differ, probabilities promise too much or too little. Ten bins of equal
+    width, lowest first.
     """
     rows_by_bin: dict[int, list[tuple[float, bool]]] = {}
     for probability, label in zip(probabilities, labels, strict=True):
@@ -490,8 +492,9 @@ def reliability(
 def _conformal(rows: Sequence[_Scored], error: float) -> float:
     """The threshold that at most a share ``error`` of queries without the answer reaches.
 
-    Of n such scores, and one more that is drawn like them, the new one is above the k-th highest
-    with a chance of at most k / (n + 1). With too few of them nothing is called Yes.
+    A user who asks for a guaranteed error gets it by this threshold. Of n such scores, and one more
+    that is drawn like them, the new one is above the k-th highest with a chance of at most k / (n +
+    1). With too few of them nothing is called Yes.
     """
     scores = [row.probability for row in rows if not row.positive]
     scores.sort(reverse=True)

@@ -48,11 +48,12 @@ class InspectedChunks(Record):
 def inspect_chunks(
     query: str, chunks: Sequence[Chunk], *, in_conversation: bool = False
 ) -> InspectedChunks:
-    """Gives every chunk an id of its own and says what is wrong with the retrieval.
+    """Gives each chunk an id of its own, and warns of mistakes in the query and the retrieval.
 
-    A chunk without an id is called by its place, ``"#3"``. Of chunks with one id and one text the
-    first stays; a chunk with another text under a known id is called ``"id#2"``: see
-    `ragbench.io.chunk_identity`. Chunks without text stay, so that the verdict names them.
+    Verdicts name chunks by id, so that each needs one. A chunk without an id is called by its
+    place, ``"#3"``. Of chunks with one id and one text the first stays; a chunk with another text
+    under a known id is called ``"id#2"``: see `ragbench.io.chunk_identity`. Chunks without text
+    stay, so that the verdict names them.
 
     Args:
         in_conversation: earlier turns may say what the query points to.

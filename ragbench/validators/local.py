@@ -372,10 +372,10 @@ class LocalValidator(LearnedValidator, Checked):
 
     @property
     def has_words(self) -> bool:
-        """Whether Yes, Perhaps and No may be said of its probabilities.
+        """Whether Yes, Perhaps and No may be said of the validator's probabilities.
 
-        The bounds between them were measured with the reader that ragbench ships; of another
-        reader they would claim what was never measured.
+        The bounds between these words were measured with the reader that ragbench ships; of another
+        reader they would claim a worth that was never measured.
         """
         return self.reader is None
 

@@ -44,6 +44,8 @@ class QueryPart(Record):
 def split_query(query: str) -> tuple[QueryPart, ...]:
     """The questions in a query, in order; the query itself where it asks one thing.
 
+    A chunk that answers one of two questions is no full answer: each is looked for by itself.
+
     A query is cut where a question begins behind a question mark, and before a question that
     follows "and", where each piece is a question and has at least three words. A piece without a
     name, or with a pronoun, is about what the pieces before it name.

@@ -135,10 +135,10 @@ def identifiers(text: str) -> tuple[str, ...]:
 
 
 def _is_identifier(word: str) -> bool:
-    """Whether a word has letter and digit, an underscore, dashes before it or inner dots.
+    """Whether a word is an identifier: with letter and digit, underscore, dashes or inner dots.
 
-    A digit counts beside ASCII letters alone: in a script without spaces, such as Chinese, a whole
-    clause with a digit looks like one word.
+    Its dashes are before it, as in --force. A digit counts beside ASCII letters alone: in a script
+    without spaces, such as Chinese, a whole clause with a digit looks like one word.
     """
     if _PLAIN.fullmatch(word):
         return False
@@ -802,12 +802,12 @@ def _is_reply(question: str, behind: str) -> bool:
 
 
 def without_marks(query: str, text: str) -> str:
-    """A text without marks of lists, HTML and Markdown, and labels; positions stay.
+    """A text with the marks of lists, HTML and Markdown blanked, and labels; positions stay.
 
     A number and a label stay, too, where the question names them: "What comes in step 2?".
 
-    To the reader an item of a list looks like one that is asked for: of 200 texts that do not
-    answer it took 48 for answers with a bullet at each sentence, and 17 without.
+    To the reader, a model, an item of a list looks like one that is asked for: of 200 texts that do
+    not answer it took 48 for answers with a bullet at each sentence, and 17 without.
     """
     query_words = re.findall(r"[\d.]*\d|[^\W\d_]+", query.lower())
     unmarked = _WORDS["marks"].sub(partial(_blanked_mark, query_words), text)
