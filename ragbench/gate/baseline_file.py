@@ -300,6 +300,8 @@ def _stored_origin(origin: Origin) -> dict[str, object]:
     """An origin, which says on what a stage's results depend, in the form of a baseline file.
 
     Prompts and other texts are left out, because the file is committed where others can read it.
+
+    Files in users' repositories have these keys: with other ones, `FORMAT` must count up.
     """
     public = without_texts(origin)
     parts = [[*part] for part in public.parts]
@@ -311,6 +313,8 @@ def _stored_sums(drift: Drift) -> Iterator[tuple[str, object]]:
 
     Drift is a loss over many merges, too small to be seen in any of them. Sorted, and with numbers
     as short as they can be, so that a diff of the file shows only changes.
+
+    Files in users' repositories have this form: with another one, `FORMAT` must count up.
     """
     for id_, sums_by_metric in sorted(drift.cases.items()):
         stored: dict[str, list[float]] = {}
@@ -417,6 +421,8 @@ def _stored_metric(column: MetricColumn) -> dict[str, object]:
     """A metric in the form of a baseline file: the facts by which a gate compares scores.
 
     Without the formula's version, direction and scale, scores of two formulas would be compared.
+
+    Files in users' repositories have these keys: with other ones, `FORMAT` must count up.
     """
     stored: dict[str, object] = {"metric": column.name}
     for key, value in asdict(column).items():
@@ -459,6 +465,8 @@ def _stored_case(case: ScoredCase, place: int, cells: Mapping[str, Cells]) -> di
 
     A metric without anything to say of the case is left out.
 
+    Files in users' repositories have these keys: with other ones, `FORMAT` must count up.
+
     Args:
         place: the case's position in the cells.
         cells: of each metric the cells of all cases, by the metric's name.
@@ -485,6 +493,8 @@ def _stored_scores(cells: Sequence[Cell | None]) -> object:
     Most cases score the same in every run: their lines stay short, and so do diffs. A case that
     abstained or failed has that word as its entry, and None is a run in which the metric did not
     apply.
+
+    Files in users' repositories have this form: with another one, `FORMAT` must count up.
     """
     entries: list[float | str | None] = []
     for cell in cells:

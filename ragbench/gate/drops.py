@@ -328,6 +328,9 @@ def drop_checks(
     Each family has a level of its own: as one family, fifty slices would cost the metrics most of
     their power.
 
+    The shares of the level, `UNCHANGED` and `_ALONE`, were measured by benchmarks/gate_noise.py and
+    benchmarks/gate_power.py.
+
     Args:
         part: share of the level that these questions have; labels of people may have the rest.
     """

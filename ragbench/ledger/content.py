@@ -183,6 +183,8 @@ def _chroma_state(path: Path) -> bytes:
 
     Chroma writes to its file whenever it opens it, so that the file's bytes would seem to change in
     every run. Empty where the file is not as Chroma lays it out.
+
+    The digest of this text is stored with outcomes: other queries make them unusable.
     """
     import sqlite3  # most commands never come here
 
@@ -387,6 +389,8 @@ def _recorded(record: Path, written: int) -> str:
 
     Lines that depend on the installation, such as those of scripts, are left out.
 
+    The digest is stored with outcomes: another choice of lines makes them unusable.
+
     Args:
         record: the package's file RECORD, which lists its files with their digests.
         written: when the file last changed: a part of the cache's key.
@@ -447,6 +451,8 @@ def _source_digest(source: Path, version: str) -> str:
     """A digest of all source files of a package that is installed editable.
 
     Its developer edits these without a new version, and answers may change with each edit.
+
+    The digest is stored with outcomes: another form makes them unusable.
     """
     package_hash = hashlib.sha256(version.encode())
     for path in files_below(source, (), tool_settings(source, "ignore")):

@@ -120,6 +120,8 @@ def _with_parts(value: object, name: str, at: At) -> Any:
     """A container, a class, a function or an object described part by part, for `described`.
 
     Containers with many entries are described by one digest: a corpus is data, and not settings.
+
+    Descriptions are compared with stored ones: another form makes stored outcomes unusable.
     """
     if isinstance(value, Mapping):
         mapping = cast("Mapping[object, object]", value)
@@ -160,6 +162,8 @@ def _digest_of(entries: list[Any], name: str, at: At) -> str:
     """The digest of many entries, which described one by one would fill a manifest.
 
     Plain entries are digested at once, since a corpus may have millions; others one by one.
+
+    Both ways must stay as they are: the digest is compared with stored ones.
     """
     try:  # texts and numbers alone: a corpus of a million passages takes a second
         return short_digest(orjson.dumps(entries, option=_PLAIN_JSON))
@@ -179,6 +183,8 @@ def _function(function: Callable[..., Any], at: At) -> dict[str, Any]:
 
     These values are its partial arguments, the variables of the function around it, and the object
     that it is a method of: with others it gives other answers.
+
+    Descriptions are compared with stored ones: another key makes stored outcomes unusable.
     """
     if isinstance(function, functools.partial):
         call = cast("functools.partial[Any]", function)
@@ -232,6 +238,8 @@ def _object(value: Any, at: At) -> Any:
     """The description of an array by its content, and of any other object by class and settings.
 
     An object of ragbench's that has an ``identity`` is described by that alone.
+
+    Descriptions are compared with stored ones: another key makes stored outcomes unusable.
     """
     if hasattr(value, "dtype") and hasattr(value, "tobytes"):  # an array of numpy or its like
         if str(value.dtype) == "object":
@@ -268,6 +276,8 @@ def settings_of(value: object) -> dict[str, Any]:
     Of classes of ragbench's and Python's these are the public fields; of a user's class all
     attributes and the plain values of the class itself; of a package's class the attributes without
     its state.
+
+    Descriptions are made of them: with another choice, stored outcomes become unusable.
     """
     cls = type(value)
     maker = _maker_of(cls.__module__)
@@ -346,6 +356,8 @@ def _text(value: str | PurePath, name: str, at: At) -> str:
 
     So a prompt or an index that changes under the same name makes another system. Credentials are
     masked, and absolute paths left out: descriptions are stored and shown.
+
+    Descriptions are compared with stored ones: another form makes stored outcomes unusable.
     """
     text = str(value)
     if _AUTHORIZATION.fullmatch(text):
@@ -404,6 +416,8 @@ def _qualified_name(thing: object) -> str:
     """The name of a class or function in descriptions, as ``module:name``; of a thing, its class's.
 
     It must be the same in every process: a script has another module name when it is run.
+
+    Descriptions are compared with stored ones: another form makes stored outcomes unusable.
     """
     name = getattr(thing, "__qualname__", type(thing).__qualname__)
     module = getattr(thing, "__module__", None)
@@ -419,6 +433,8 @@ def described_class(cls: type) -> dict[str, Any]:
     """The description of a class: its name, and a digest of each source file of it and its bases.
 
     A changed method then makes another system, whose outcomes are asked for anew.
+
+    Descriptions are compared with stored ones: another key makes stored outcomes unusable.
     """
     sources: dict[str, str | None] = {}
     for owner in cls.__mro__:
@@ -449,6 +465,8 @@ def _source_digest(thing: Any) -> str | None:
 
     It is of the whole file, since functions beside it matter too; of code without a file (a
     notebook's, ``exec``) of its compiled form. None for code that was not written in Python.
+
+    It is part of stored descriptions: another form makes stored outcomes unusable.
     """
     with suppress(TypeError, OSError):  # there is no file, or none that can be read
         file = inspect.getsourcefile(thing)
@@ -462,6 +480,8 @@ def _compiled_digest(thing: Any) -> str | None:
     """A digest of the compiled form of a function, or of all functions of a class.
 
     This is for code without a file; None for things without compiled form, such as functions in C.
+
+    It is part of stored descriptions: another form makes stored outcomes unusable.
     """
     code = getattr(thing, "__code__", None)
     if isinstance(code, types.CodeType):

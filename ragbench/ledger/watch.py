@@ -311,6 +311,8 @@ def _seen_open(path: object, mode: object, flags: object) -> None:
 
     Files of Python, ragbench and packages are no inputs. The opener is found two frames up: another
     call in between breaks that.
+
+    The parameters are those that Python gives the event.
     """
     name = _absolute(path)
     if name is None or name.startswith(_DEVICES) or owner_of(name) != "project":
@@ -356,6 +358,8 @@ def _seen_rename(
     """Notes a file or folder that got another name; the function of the event ``os.rename``.
 
     The old and the new name of each file count as written.
+
+    The parameters are those that Python gives the event.
     """
     old = _absolute(source, source_folder)
     new = _absolute(target, target_folder)
@@ -371,6 +375,8 @@ def _seen_removal(path: object, folder: int = -1) -> None:
     """Notes a file that was removed; the function of the audit event ``os.remove``.
 
     A file that the code removes is its own: that it is gone later is no change.
+
+    The parameters are those that Python gives the event.
     """
     _written(_absolute(path, folder))
 
@@ -379,6 +385,8 @@ def _seen_removal_of_all(path: object, folder: int = -1) -> None:
     """Notes every file of a folder that is removed; the function of ``shutil.rmtree``'s event.
 
     Each of them is the code's own doing; they are listed before they are gone.
+
+    The parameters are those that Python gives the event.
     """
     name = _absolute(path, folder)
     if name is not None:
@@ -390,6 +398,8 @@ def _seen_link(_: object, target: object, *folders: int) -> None:
     """Notes the new name of a file that was linked; for ``os.link`` and ``os.symlink``.
 
     The new name is a file that the code made.
+
+    The parameters are those that Python gives the events.
     """
     _written(_absolute(target, *folders[-1:]))
 
@@ -398,6 +408,8 @@ def _seen_truncate(path: object, _: object) -> None:
     """Notes a file that was cut off; the function of the audit event ``os.truncate``.
 
     The code writes to such a file without opening it.
+
+    The parameters are those that Python gives the event.
     """
     _written(path)
 
@@ -418,6 +430,8 @@ def _seen_sqlite(database: object) -> None:
     """Notes a database that was opened; the function of the audit event ``sqlite3.connect``.
 
     SQLite opens the file itself, so that no event ``open`` comes.
+
+    The parameter is the one that Python gives the event.
     """
     text = os.fsdecode(database)  # type: ignore[arg-type]
     access: Access = "both"
@@ -456,6 +470,8 @@ def _seen_process(program: object = None, *_: object) -> None:
     """Notes a program that was started, unless it only reads facts of the machine.
 
     What the program reads, writes and asks cannot be seen: its outcomes are asked for again.
+
+    It is the function of several audit events, such as ``subprocess.Popen``, with their parameters.
     """
     name = ""
     if isinstance(program, (str, bytes)):
@@ -478,6 +494,8 @@ def _seen_lookup(host: object, port: object, *_: object) -> None:
     """Notes the name of a host whose address was looked up, for `_address`.
 
     A later connection names only the address, and a user knows the name.
+
+    It is the function of the audit event ``socket.getaddrinfo``, with its parameters.
     """
     if isinstance(host, (str, bytes)):
         for watch in _watching():
@@ -488,6 +506,8 @@ def _seen_connect(socket: object, address: object) -> None:
     """Notes a connection of the user's code, other than those that ragbench accounts for.
 
     Answers of a server may change unseen: outcomes that depend on it are asked for again.
+
+    It is the function of the audit event ``socket.connect``, with its parameters.
     """
     if is_accounted() or not _is_users(leaving_out=_TELEMETRY):
         return

@@ -262,6 +262,8 @@ def _rarity_in_pool(tokens: Iterable[str], pool: Sequence[_Passage]) -> dict[str
     that of `shipped_rarity`.
 
     A pool is the chunks that were retrieved for one query.
+
+    The validator's weights were learned with this number: another one wants new weights.
     """
     rarity: dict[str, float] = {}
     for token in tokens:
@@ -274,6 +276,8 @@ def _best_window(weights: Mapping[str, float], passage: _Passage) -> _Passage:
     """The two neighbouring sentences of a passage that cover most of a query; of equals, the first.
 
     An answer is often spread over two sentences, and seldom over the whole text.
+
+    The validator's weights were learned with such windows: others want new weights.
 
     Args:
         weights: of the query's tokens.
@@ -297,6 +301,8 @@ def _coverage(weights: Mapping[str, float], tokens: Set[str]) -> float:
 
     A text that holds the rare words of a question is likely to be about it.
 
+    The validator's weights were learned with this number: another one wants new weights.
+
     Args:
         weights: of the query's tokens.
         tokens: of the text.
@@ -312,6 +318,8 @@ def _rarest_missing(weights: Mapping[str, float], tokens: Set[str]) -> float:
     """The weight of the rarest token of a query that a text does not hold; 0 if it holds all.
 
     A text without the rarest word of a question is rarely about what it asks.
+
+    The validator's weights were learned with this number: another one wants new weights.
     """
     missing = [weight for token, weight in weights.items() if token not in tokens]
     return max(missing, default=0.0)
@@ -321,6 +329,8 @@ def _share_missing(names: frozenset[str], tokens: Set[str]) -> float:
     """The share of a question's names that a text does not hold.
 
     A text that speaks of something else lacks the question's names first.
+
+    The validator's weights were learned with this number: another one wants new weights.
     """
     if not names:
         return 0.0
@@ -331,6 +341,8 @@ def _pair_share(question: PreparedQuestion, sentences: Sequence[_Sentence]) -> f
     """The share of a question's neighbouring tokens that are neighbours in some sentence, too.
 
     Words of a question that are far from each other in a text seldom answer it.
+
+    The validator's weights were learned with this number: another one wants new weights.
     """
     pairs = question.parsed.pairs
     if not pairs:

@@ -147,6 +147,8 @@ class _Rules(Record, kw_only=False):
         """The chunks of one test: a text, beside passages of other documents without the answer.
 
         A validator compares a chunk with those beside it: alone it would be judged otherwise.
+
+        The order of random draws decides which tests a seed gives.
         """
         elsewhere = [candidate for candidate in self.pairs if candidate.document != pair.document]
         count = min(_MOST_PASSAGES_BESIDE, len(elsewhere))
@@ -162,6 +164,8 @@ class _Rules(Record, kw_only=False):
 
         None where the wording needs something that the pair does not have, such as the passage
         without its answer.
+
+        The order of random draws decides which near misses a seed gives.
 
         Args:
             kind: one of those with wordings in ``self_test.toml``.
@@ -188,6 +192,8 @@ class _Rules(Record, kw_only=False):
         """The question with another name in it, which the passage does not hold, as a near miss.
 
         None without a name that can be changed.
+
+        The order of random draws decides which near misses a seed gives.
         """
         names = _changeable(pair, _names(pair.question))
         if not names:
@@ -202,6 +208,8 @@ class _Rules(Record, kw_only=False):
         """A name from other pairs with as many words, which neither question nor passage holds.
 
         None where there is no such name.
+
+        The order of the names decides which one a seed draws.
         """
         own_text = f"{pair.question} {pair.text}".lower()
         length = len(name.split())
@@ -222,6 +230,8 @@ class _Rules(Record, kw_only=False):
         """The question with another number in it, which the passage does not hold: a near miss.
 
         None without a number that can be changed.
+
+        The order of random draws decides which near misses a seed gives.
         """
         numbers = _changeable(pair, _NUMBER.findall(pair.question))
         if not numbers:
@@ -245,6 +255,8 @@ class _Rules(Record, kw_only=False):
         """The passage with another identifier in it, such as INC-48231 for INC-48213: a near miss.
 
         None without an identifier that can be changed.
+
+        The order of random draws decides which near misses a seed gives.
         """
         with_digits = [name for name in identifiers(pair.question) if re.search(r"\d", name)]
         changeable = _changeable(pair, with_digits)
@@ -259,6 +271,8 @@ class _Rules(Record, kw_only=False):
         """The answering sentence, said of another name or in another year, as a near miss.
 
         None where the sentence has neither.
+
+        The order of random draws decides which near misses a seed gives.
         """
         answer = self.sentence(pair)
         if answer is None:
