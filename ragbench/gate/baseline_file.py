@@ -132,7 +132,7 @@ def read_baseline(path: Path, *, otherwise: str = "") -> Baseline:
     message of its own.
 
     Args:
-        otherwise: what is said of a file that is none.
+        otherwise: the message for a file that holds something else; empty for the usual one.
 
     Raises:
         RunMismatchError: it is none, cannot be read, or is of another version of ragbench.
@@ -344,7 +344,7 @@ def baseline_from(content: Json, source: str = "baseline") -> Baseline:
 
     Raises:
         ValueError: it is of another format, or its parts do not fit together.
-        KeyError, TypeError: something is missing, or is not what it should be.
+        KeyError, TypeError: a part is missing, or of another type.
     """
     if content[_FORMAT_KEY] not in (_OLD_FORMAT, FORMAT):
         raise ValueError(

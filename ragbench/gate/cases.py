@@ -201,8 +201,8 @@ def named_columns(
     A user types such names: for a name that is not there, the error names the most similar one.
 
     Args:
-        lacks: how the error begins that names what is not there.
-        measured: how its list of what is there begins.
+        lacks: how the error begins, before the name that is not there.
+        measured: how the error's list of existing names begins.
     """
     column_of_name = {column.name.casefold(): column for column in columns}
     columns_named: list[MetricColumn] = []
@@ -301,7 +301,7 @@ def case_changes(
 
     Args:
         main: metrics with a better side and a bounded scale, by which a case passes.
-        named: somebody named them. Otherwise a case that is right passes, whatever others say.
+        named: whether the user named `main`. Otherwise a right answer is enough to pass.
         max_texts: of how many cases of each kind the texts are read; None: of all.
     """
     turns = _turns(first_run, second_run, main, named=named)

@@ -274,7 +274,7 @@ def _notes(change: DatasetChange) -> Iterator[str]:
 
 
 def scale_of(matching: str) -> str:
-    """What retrieval scores count by a way to match: ``id`` for gold ids, else the way itself.
+    """The scale of retrieval scores by a way to match: ``id`` for gold ids, else the way itself.
 
     Scores compare only where they count the same things. The id of a chunk and that of its document
     count the same gold ids, so both ways give ``id``.
@@ -310,15 +310,14 @@ _LATER_STAGES = {"validate": 1, "generate": 2}
 
 
 def system_change(before: RunScores, now: RunScores, *, texts: bool = False) -> SystemChange:
-    """What differs between what the outcomes of two runs came from.
+    """The difference between two systems: sentences on what their answers came from, then and now.
 
-    A reader of a verdict sees so whether a prompt, a package or a setting explains it.
+    A reader of a verdict sees so whether a prompt, a package or a setting explains it. Fingerprints
+    of a system's class and settings say nothing of the prompt that it reads or of a package that
+    was updated; the origins that each stage recorded do.
 
     Args:
         texts: whether settings are quoted where both runs hold them; a baseline file does not.
-
-    Fingerprints of a system's class and settings say nothing of the prompt that it reads or of a
-    package that was updated; what each stage has met while it was asked does.
     """
     if before.origins is None or now.origins is None:
         missing = before if before.origins is None else now
@@ -409,7 +408,7 @@ def _changes(before: RunScores, now: RunScores) -> Iterator[str]:
 
 
 def _unseen(before: RunScores, now: RunScores) -> Iterator[str]:
-    """What of two systems cannot be compared: parts that no run saw, and recorded stages.
+    """The parts of two systems that cannot be compared: unseen ones, and recorded stages.
 
     Without these sentences "nothing differs" would be read as "the systems are the same".
     """

@@ -313,7 +313,7 @@ def _every_metric(runs: Sequence[RunScores]) -> Sequence[MetricColumn]:
 
 
 def _system_change(first_run: RunScores, run: RunScores) -> SystemChange:
-    """What differs between the systems of two runs, and in how many cases the question was edited.
+    """The difference between the systems of two runs, edited questions of their cases included.
 
     An edited question changes answers like an edited system does.
     """
@@ -440,8 +440,8 @@ def _left_out_notes(metrics: Sequence[MetricComparison]) -> Iterator[str]:
 def cases_beside(run: RunScores, earlier: RunScores, *, max_texts: int | None = None) -> Against:
     """A run next to an earlier run, with its changed cases and their texts before and now.
 
-    Only the cases that are the same in both are joined. A run's pages show from it, for each case,
-    what became of it.
+    Only the cases that are the same in both are joined. Pages and gates show with it, for each
+    case, how its answer changed.
 
     Args:
         max_texts: of how many changed cases of each kind the texts are read; None: of all.

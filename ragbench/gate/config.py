@@ -297,7 +297,7 @@ def read_gate_config(
 
     Args:
         path: the file; None where there is none.
-        optional: whether the file may lack the section, as a ``ragbench.yaml`` that nobody named.
+        optional: whether the file may lack the section, as a ``ragbench.yaml`` by default does.
         options: limits, by their names in `OPTIONS`.
 
     Raises:

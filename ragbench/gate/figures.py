@@ -100,7 +100,7 @@ def figures_of(
     power. A metric that is held already takes the place of the figure that says the same.
 
     Args:
-        held: metrics of which somebody says how much they may lose.
+        held: metrics of which the user limits the loss.
     """
     names_held = {column.name for column in held}
     measured = {column.name: column for column in run.metrics if is_measured(column, baseline)}

@@ -376,10 +376,10 @@ def _settle_command(run: RunScores, baseline: RunScores | None, config: GateConf
 def _compared(
     run: RunScores, baseline: RunScores | None, columns: Sequence[MetricColumn]
 ) -> Comparability:
-    """What of a run and its baseline can be compared.
+    """The comparison of a run with its baseline: the cases and metrics that compare, and refusals.
 
-    Without a baseline it is nothing, with a refusal where drops were to be judged: a gate must not
-    pass because it had nothing to compare with.
+    Without a baseline nothing compares, which is refused where drops were to be judged: a gate must
+    not pass because it had nothing to compare with.
 
     Args:
         columns: the metrics of which a drop is to be judged.

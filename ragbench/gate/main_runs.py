@@ -124,8 +124,8 @@ def with_run(
     shown to be better than those before, by more than the gate tolerates as a loss, in a figure
     that the gate holds, and worse in none, it is noted. Where the next run shows it as well, later
     runs are compared with these two: one lucky run would be a baseline that unchanged ones do not
-    reach. Where the run is shown to be worse it is remembered, and the baseline stays: nothing
-    lowers its level but somebody who accepts it. What chance can explain is averaged.
+    reach. Where the run is shown to be worse it is remembered, and the baseline stays: only a user
+    who accepts the run lowers its level. Changes that chance can explain are averaged.
 
     Args:
         accept: later runs are compared with this run alone, whatever it lost.

@@ -131,7 +131,7 @@ def read_run(path: str | Path) -> RunScores:
 def is_finished(path: Path) -> bool:
     """Whether a folder holds a run that got to its end, written by this version of ragbench.
 
-    A run in a cache is used again only then; another is asked anew.
+    Only such a run can be a baseline: an interrupted one lacks the scores of some cases.
     """
     try:
         with read_only(RunFolder(path=path).journal) as db:

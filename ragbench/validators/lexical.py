@@ -88,7 +88,7 @@ class _Passage(NamedTuple):
     def count_tokens(self) -> int:
         """How many tokens the passage has, repeated ones included; ``tokens`` holds each once.
 
-        Features compare what is found with the length of the text.
+        Features divide by it: the same words say more in a short text.
         """
         return sum(len(sentence.written) for sentence in self.sentences)
 
