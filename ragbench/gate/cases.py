@@ -100,6 +100,8 @@ def _right_verdicts(run: RunScores, answer: MetricColumn) -> Verdicts:
 
     To decline is right where the documents hold no answer, and wrong where they hold one.
 
+    A system that declines everything must not look right, nor one that always answers.
+
     Args:
         answer: the metric that compares answers.
     """
@@ -122,6 +124,8 @@ def passes(run: RunScores, place: int, column: MetricColumn) -> bool | None:
     """Whether a case passes by a metric at least half of the times that it was asked.
 
     None where the metric never applied to the case.
+
+    Cases that must pass are judged by it, and chance decides a single time.
 
     Args:
         place: the case's position in the run.
@@ -432,6 +436,8 @@ def _metric_flip(metric: str, newly_fails: bool, before: Cell, now: Cell, scale:
     """How a case turned by a metric, with its value before and now.
 
     The size of the move is a share of the metric's scale; a value that came or went counts as 1.
+
+    A report puts the largest moves first, whatever the metric's scale.
     """
     size = 1.0
     if before.value is not None and now.value is not None:
@@ -478,6 +484,8 @@ def _turns(
     """By stage and main metric, which cases turned: -1 newly fails, 1 newly passes, 0 neither.
 
     A case whose verdict is unknown in one of the runs has not turned.
+
+    Counts and lists of changed cases are made of it.
     """
     verdicts_before = _verdicts(first_run, main, named=named)
     verdicts_now = _verdicts(second_run, main, named=named)
@@ -525,6 +533,8 @@ def id_change(before: Sequence[str] | None, after: Sequence[str] | None) -> IdCh
     """How two lists of retrieved ids differ: ids that came, went, or have another rank.
 
     An id that occurs twice counts with its best rank. None where a run does not store its ids.
+
+    A changed answer is often explained by chunks that came or went.
     """
     if before is None or after is None:
         return None

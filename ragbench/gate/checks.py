@@ -521,6 +521,8 @@ def floor_checks(
     """A check for each demanded ``min`` and ``max`` of a metric, on all cases and on slices.
 
     A slice is the cases of one tag or language.
+
+    They fail a run that is too bad however bad the baseline is.
     """
     for demand, slice_, places in on_cases(demands, run):
         run_on_slice = run if places is None else run.at(places)
@@ -544,6 +546,8 @@ def _floor_check(
     """The check of a metric's figure against its ``min`` or ``max``.
 
     Where people labelled answers, the figure that their labels correct is held against the limit.
+
+    A metric's mean is noisy: the check fails only where the loss is no chance.
 
     Args:
         run: with the cases of the slice alone.

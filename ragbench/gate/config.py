@@ -260,6 +260,8 @@ def _place_of_option(option: LimitOption, names: Sequence[str]) -> Place:
 
     For example ``gate``, ``metrics``, ``recall@5``, ``min`` for the option ``--min``.
 
+    An option and a key of the file then mean the same, and one replaces the other.
+
     Args:
         names: what takes the place of each ``{}`` in `LimitOption.place`, such as a metric.
     """
@@ -414,6 +416,8 @@ def _budget_values(file: _Section, place: Place, names: Sequence[str]) -> dict[s
 
     A budget is the section of a stage's times, of cost or of tokens. Unknown names and limits that
     are not above 0 are noted as mistakes.
+
+    A wrong name would leave a budget without effect.
     """
     file.mapping(place, names)
     limits: dict[str, float] = {}
@@ -463,6 +467,8 @@ def _slices(file: _Section, place: Place, limits: FigureLimits) -> Iterator[Slic
 
     The file has a list of them, held to the metric's own ``max_drop``, or a mapping to their
     limits.
+
+    A loss in one language may be hidden by gains in the others.
     """
     written = file.at(place)
     selectors: list[tuple[str, FigureLimits | None]] = []

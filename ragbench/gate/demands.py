@@ -111,6 +111,8 @@ def comparable_columns(run: RunScores, baseline: RunScores | None) -> Iterator[M
     """The metrics of a run of which a drop can be judged.
 
     These are means over cases, with a better side and a bounded scale, that were measured.
+
+    Other metrics have no loss that could be tested.
     """
     for column in run.metrics:
         can_drop = bool(column.scale) and not _why_no_drop(column)
@@ -127,6 +129,8 @@ def on_cases(
     demand on each slice of a kind comes once for each slice.
 
     A demand is a limit on a metric.
+
+    Checks are made of these pairs, so that every slice is judged like the whole.
     """
     slices: dict[str, list[int]] = defaultdict(list)
     if any(demand.slice for demand in demands):

@@ -162,6 +162,8 @@ def _tolerance(column: MetricColumn) -> float:
     """How much of a metric main may lose over its runs before that counts as a fall.
 
     It is a share of the metric's scale, `_TOLERATED`.
+
+    A line over many runs is exact enough to show even harmless losses.
     """
     return _TOLERATED * (column.scale or 1.0)
 
@@ -304,6 +306,8 @@ def _trend(
     """The line of a metric through main's runs, over the cases that the judged run also has.
 
     Its slope is that of all cases together; its end is the level of main's newest run.
+
+    A check of drift shows it, so that a reader sees since when main falls.
 
     Args:
         sums: of each case.

@@ -56,6 +56,8 @@ def with_figures(run: RunScores, baseline: RunScores | None) -> tuple[RunScores,
 
     These figures are `RIGHT` and `ANSWERED`: how far each case is right, and whether it was
     answered.
+
+    A metric over answered cases alone would reward a system that declines the hard ones.
     """
     if baseline is not None:
         return with_both_figures(run, baseline)
@@ -68,6 +70,8 @@ def with_both_figures(run: RunScores, baseline: RunScores) -> tuple[RunScores, R
 
     These figures are `RIGHT` and `ANSWERED`: how far each case is right, and whether it was
     answered.
+
+    A metric over answered cases alone would reward a system that declines the hard ones.
     """
     run, baseline = _with_figures([run, baseline])
     return run, baseline
@@ -271,6 +275,8 @@ def _answered_value_by_rate(rate: Cell | None, declining: Cell | None) -> float 
     """1 where a case was answered, 0 where it was not, by its cell of `answer_rate`.
 
     None where the metric does not apply, as for cases whose answer no document holds.
+
+    It is used in place of `_answered_value` where no metric compared the answers.
 
     Args:
         declining: not needed here, but every `Derive` takes it.

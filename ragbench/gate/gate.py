@@ -190,6 +190,8 @@ def _rank(check: GateCheck) -> tuple[int, bool]:
     """The place of a check in a report: failed checks first, in the order of `_ORDER`.
 
     Of equal outcomes, the checks that keep the gate from passing come before those that may pass.
+
+    A reader sees first what to act on.
     """
     return _ORDER.index(check.outcome), check.may_pass
 

@@ -191,6 +191,8 @@ def _fitted_limit(
 
     It is a multiple of `_GRID` of the metric's scale.
 
+    A smaller tolerance would fail runs of an unchanged system.
+
     Args:
         samples: each run against the others.
         shrink: from the noise against one run less to that against all.

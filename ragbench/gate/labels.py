@@ -128,6 +128,8 @@ def _pair_point(column: MetricColumn, before: ScoredCase, now: ScoredCase) -> Po
     """How a case moved between two runs, by the judge and by people.
 
     None where the case was not measured in both runs.
+
+    The difference of both numbers shows how the judge errs.
     """
     value_before = before.value(column.name)
     value_now = now.value(column.name)
@@ -407,6 +409,8 @@ def labelled_checks(
     """Checks of drops by labels of people: the corrected difference against the tolerance.
 
     The test is Student's t.
+
+    People outweigh a judge: these checks replace those of the judge's numbers.
 
     Args:
         family: how many questions share the level: each of these has its part (Bonferroni).

@@ -37,6 +37,8 @@ def metric_comparisons(
     jointly (`ragbench.stats.family`); p-values are multiplied by the number of pairs. Metrics on so
     few independent cases that they could never be significant are left out of the correction.
 
+    Without the correction, some of many metrics would seem to differ by chance.
+
     Args:
         runs: each under its letter.
         restricted: whether cases were left out, so that a run's own figure is of more cases.
@@ -345,6 +347,8 @@ def _with_difference(
 
     One interval holds together with those of all variants, and one by itself.
 
+    The first allows statements on all variants together, the second on this one alone.
+
     Args:
         confidence: of the interval by itself.
         together: confidence of each interval with which the intervals of all hold together.
@@ -403,6 +407,8 @@ def what_to_keep(variants: Sequence[Measured], effects: Sequence[Sequence[Varian
 
     It is the variant with the best score among those that are better than the first one beyond
     chance; the first variant where there is none.
+
+    A user who tried variants wants this answer first.
     """
     original = variants[0].name
     metric = effects[0][0].metric

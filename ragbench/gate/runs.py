@@ -145,6 +145,8 @@ def _from_journal(path: Path, source: str) -> RunScores:
 
     Its journal and its manifest hold all of it; ``report.json`` is never read.
 
+    Gates and comparisons of stored runs begin with it.
+
     Args:
         source: the path as the user named it, which messages and results show.
     """
@@ -238,6 +240,8 @@ def _metric_columns(
     """The metrics of a run with their means, those last whose values no two runs share.
 
     Such values, like measured times, are no part of a comparison case by case.
+
+    A metric's mean and formula are compared between runs by its column.
     """
     summaries = list(zip(metrics, figures.summaries, strict=True))
     summaries.sort(key=lambda pair: not pair[0].definition.deterministic)

@@ -55,6 +55,8 @@ def figure(value: float, unit: str = "") -> str:
     """A figure in words of a result, to three places or three digits, with its unit.
 
     A ``"share"`` is written in percent.
+
+    All sentences of a verdict round in this way, so that equal figures read alike.
     """
     if unit == "share":
         return f"{value:.1%}"

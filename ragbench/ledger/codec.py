@@ -246,6 +246,8 @@ def encoded(record: object) -> bytes:
     """A record as JSON in stored form, with secrets in its texts masked.
 
     Mappings keep their order.
+
+    Users' texts may hold an API key, which must not be stored.
     """
     return hidden_bytes(_ENCODER.encode(record))
 

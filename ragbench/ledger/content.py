@@ -367,6 +367,8 @@ def distributions() -> Iterator[tuple[str, str, Path]]:
     """Each installed Python package, as name, version, and its ``.dist-info`` folder.
 
     Read from the names of these folders: to parse their files takes longer than to start a command.
+
+    Answers depend on packages, which are compared between runs by name and version.
     """
     met: set[str] = set()
     for place in sys.path:

@@ -63,6 +63,8 @@ def always_jsonable(value: object) -> bytes:
     """A value as JSON with sorted keys, where values that JSON cannot hold are replaced.
 
     See `jsonable` for the form and `readable` for the replacements.
+
+    A user's settings may hold anything, and a fingerprint must not fail for it.
     """
     try:
         return jsonable(value)

@@ -58,6 +58,8 @@ _WRITTEN = (
 def path_of(value: object) -> Path:
     """A path from a path or a text: users of the Python interface give either.
 
+    A wrong value is refused here in plain words, before anything is made of it.
+
     Raises:
         ConfigError: the value is neither, or empty.
     """
@@ -252,6 +254,8 @@ def repeat_folder(run: Path, number: int) -> Path:
     """The folder of a repeat, where a repeat is the same cases asked once more.
 
     Number 1 is the run itself.
+
+    Each repeat has a journal of its own, so that its answers are reused by it alone.
     """
     if number == 1:
         return run
@@ -473,6 +477,8 @@ def write_atomic(path: Path, content: bytes) -> None:
     """Writes a file whole: a reader sees the old content or the new one, never a part.
 
     A kill in the midst leaves the old file. Secrets in the content are masked.
+
+    A manifest or report that is cut off would make the run unreadable.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:

@@ -448,6 +448,8 @@ def _maker_of(module: str) -> Literal["ragbench", "standard", "installed", "user
     """Who wrote a module: ragbench, Python, an installed package, or the user.
 
     It decides how far the settings of the module's objects are followed.
+
+    The user's code is described in full, a package's by its settings alone.
     """
     package = module.partition(".")[0]
     if is_own(package):

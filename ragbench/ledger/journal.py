@@ -221,6 +221,8 @@ class Journal(AbstractContextManager["Journal"]):
         """Writes the outcomes that wait, with the texts that they share; called in a transaction.
 
         They still wait afterwards, as the transaction may fail; `_clear_outcomes` drops them.
+
+        A text is written before the outcomes that name it.
         """
         self._db.executemany(_INSERT_TEXT, self._new_texts)
         self._db.executemany(_INSERT_OUTCOME, self._new_outcomes)
@@ -259,6 +261,8 @@ class Journal(AbstractContextManager["Journal"]):
         """Makes the given cases the run's, in their order; on an error, the earlier cases stay.
 
         An outcome that the source recorded of a case becomes the outcome of its stage.
+
+        It is for callers that go on only once all cases are stored; `placed` yields them meanwhile.
         """
         with transaction(self._db, undo=self._forget):
             for _ in self.placed(cases):
@@ -405,6 +409,8 @@ class Journal(AbstractContextManager["Journal"]):
         """The cases with the given ids in their order, a window at a time.
 
         A window is a batch that fits into memory. Unknown ids are skipped.
+
+        A reader of a few cases does not go through all of them.
         """
         for start in range(0, len(ids), _BATCH):
             batch = ids[start : start + _BATCH]
@@ -558,6 +564,9 @@ class Journal(AbstractContextManager["Journal"]):
 
         Outcomes of earlier settings are among them: a stage reuses the one whose key equals its
         own.
+
+        All are read at once for many cases, since a query for each takes longer than many systems
+        do.
         """
         self.flush()
         with self.reading:
@@ -601,6 +610,8 @@ class Journal(AbstractContextManager["Journal"]):
         """The context texts of an outcome, in order.
 
         The journal stores each text once, under its digest, and the outcome has the digests.
+
+        A text that is missing means a damaged journal, and raises.
         """
         digests = stored.texts
         keys = [digests[start : start + SIZE] for start in range(0, len(digests), SIZE)]

@@ -180,6 +180,8 @@ class Project:
         """The parts of the system that are known before anything is asked, by kind and name.
 
         They are packages, environment variables and the files of the project. Read once and kept.
+
+        A change of the system is a part that differs from these.
         """
         parts = list(packages(self._packages_before))
         if not self._is_all_own:
@@ -350,6 +352,8 @@ class Project:
         Files that the system wrote itself, the dataset and files of runs are left out; a file that
         code opens beside the cases counts.
 
+        A file outside of the project is known to be an input only by this.
+
         Args:
             stamp: of the file when it was opened; empty for the file of a module, of which that is
                 not known.
@@ -386,6 +390,8 @@ class Project:
         """Whether a file is the dataset's, or one in a run's folder: no input of the system.
 
         A folder that is left out is a run's where it has a journal.
+
+        The run's own files change while it goes on.
         """
         if path in self._left_out:
             return True
@@ -507,6 +513,8 @@ class Project:
 
         Where all files of a folder are the run's own, as in a cache, so is a new file there: a
         program may have written it just before the kill. Each has the mark that the log has of it.
+
+        An interrupted run could not be continued if its own files counted as changes.
         """
         marks: list[tuple[str, Mark]] = []
         for path, mark in log.marks.items():
@@ -549,6 +557,8 @@ class Project:
 
         A stamp is a file's size and times; a new file has an empty one. Files of code are left out:
         programs write data beside the code.
+
+        Their stamps are compared again and again while the system is asked.
         """
         for folder in self._folders:
             for path in files_below(folder, self._left_out, tool_settings(folder, "ignore")):

@@ -176,6 +176,8 @@ def transaction(
 
     Inside of another transaction it is a part of that: SQLite has one at a time.
 
+    A crash between two writes would leave cells without the outcomes that they rest on.
+
     Args:
         undo: called where the writes are undone, to undo their traces in memory, too.
     """

@@ -48,6 +48,8 @@ class HeldFiles:
     def __init__(self, held: Callable[[str], None]) -> None:
         """Makes the thread that looks at open files; `start` starts it.
 
+        A library in C++ opens and closes files within one call: only a second thread sees them.
+
         Args:
             held: called with the path of each file that is held open for writing, many times.
         """
@@ -57,7 +59,10 @@ class HeldFiles:
         self._thread = threading.Thread(target=self._look_on, name="ragbench-files", daemon=True)
 
     def start(self) -> None:
-        """Starts to look at open files, where the kernel says which are open, as Linux does."""
+        """Starts to look at open files, where the kernel says which are open, as Linux does.
+
+        Elsewhere nothing is seen so, and such files count as changes.
+        """
         if Path("/proc/self/fd").is_dir():
             self._thread.start()
 
@@ -84,6 +89,8 @@ class HeldFiles:
         """Looks at open files again and again until `stop`; the thread's whole work.
 
         A look may take one hundredth of the time: where looks take long, they come more rarely.
+
+        Databases are open for a few milliseconds, so the pause is short.
         """
         wait = _LOOK_SECONDS
         while not self._is_over.wait(wait):

@@ -277,6 +277,8 @@ def _absolute(path: object, folder: int = -1) -> str | None:
 
     Such an event has the number of an open file, or a path relative to an open folder.
 
+    Files are noted by absolute paths: the code may change its working directory.
+
     Args:
         folder: the number of an open folder to which the path is relative; -1 without one.
     """

@@ -46,6 +46,8 @@ class Before(NamedTuple):
         """Whether a file holds another content than in this earlier state.
 
         A file that was opened for writing and left unchanged is an input, not an output.
+
+        It decides whether the file is the system's own doing.
         """
         if self.stamp == ABSENT:
             return True
@@ -120,6 +122,8 @@ def read_writes(path: Path) -> dict[str, Mark]:
 
     Each entry is a mark and a path, and ends with a zero byte, which no path has. A last entry that
     a kill has cut off is left out.
+
+    An interrupted run continues by them: its own files are no changes of the system.
     """
     marks: dict[str, Mark] = {}
     try:

@@ -36,6 +36,8 @@ class LinearModel(Record):
 
         `logistic` makes a probability of it.
 
+        The order of the features is that of training: another one gives wrong sums.
+
         Args:
             values: of the features, in the order of the weights.
         """
@@ -60,6 +62,8 @@ def shipped(name: str) -> Mapping[str, Any]:
 
     The files are ``ragbench/validators/weights/<name>.json``, written by
     benchmarks/train_validator.
+
+    They are numbers from training: change them only by training again.
     """
     text = files("ragbench.validators").joinpath("weights", f"{name}.json").read_text("utf-8")
     loaded: Mapping[str, Any] = json.loads(text)

@@ -175,6 +175,8 @@ def _are_of_two_things(left: _Statement, right: _Statement) -> bool:
     """Whether two statements are of two things: each names one that the other does not name.
 
     "Model A weighs 2 kg" and "Model B weighs 3 kg" are no contradiction.
+
+    Without this, any list of products would be full of contradictions.
     """
     for left_sentence, right_sentence in product(left.sentences, right.sentences):
         numbers = left_sentence.numbers.keys() | right_sentence.numbers.keys()
@@ -205,6 +207,8 @@ def _answer_in(query: str, text: str) -> str:
     """The words of a text that answer a question, from its first sentence that has such words.
 
     Empty where no sentence has any.
+
+    Two texts whose answers differ contradict each other.
     """
     question = parse_question(query)
     for span in split_sentences(text):

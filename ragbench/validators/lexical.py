@@ -157,6 +157,8 @@ def prepare_question(query: str, rarity: Callable[[str], float]) -> PreparedQues
 
     The kind is that of the answer, such as a date.
 
+    To parse it anew for each chunk would take longer than to read the chunk.
+
     Args:
         rarity: gives the weight of a token by how rare it is in general.
     """

@@ -55,6 +55,8 @@ def _ask(chat: ChatModel, query: str, texts: Sequence[str], history: Said) -> _A
     A reply that breaks the schema is objected to once. Passages that the second reply names and
     that do not exist are skipped: the others still count.
 
+    Quotes that are not in a text prove nothing: code checks them later.
+
     Args:
         history: the conversation before the query; empty without one.
     """
@@ -96,6 +98,8 @@ def _ask(chat: ChatModel, query: str, texts: Sequence[str], history: Said) -> _A
 
 def _checked_answer(texts: Sequence[str], value: object) -> _Answer:
     """The model's answer about some passages, from the parsed JSON of its reply.
+
+    Only numbers that were shown can be joined with a chunk.
 
     Args:
         texts: of the passages that the model was shown.

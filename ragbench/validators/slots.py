@@ -55,6 +55,8 @@ def _applicable_rules(query: str) -> frozenset[str]:
 
     A rule objects to a chunk that answers for another name, year or the like. This depends on the
     question alone, and is looked up once for all of its chunks.
+
+    Most rules are of nothing in a given question.
     """
     names: set[str] = set()
     if query:
@@ -155,6 +157,9 @@ def _other_identifier(query: str, text: str, quoted: str) -> Iterator[str]:
     """The objections to a chunk without an identifier of the question, but with a rival.
 
     A rival is another identifier of the same form.
+
+    An objection turns a seeming answer into a near miss. All rules take the same parameters: the
+    question, the chunk's text, and its sentences that seem to answer.
     """
     for identifier in identifiers(query):
         # However its parts are joined: INC-48213 is INC 48213.
@@ -227,6 +232,9 @@ def _other_number(query: str, text: str, quoted: str) -> Iterator[str]:
     """The objections to a chunk that lacks a number of the question and has a rival in its place.
 
     Of two years one takes the other's place; of other numbers where the same word is beside it.
+
+    An objection turns a seeming answer into a near miss. All rules take the same parameters: the
+    question, the chunk's text, and its sentences that seem to answer.
     """
     question = _normalised(query)
     plain_text = _normalised(text)
@@ -339,6 +347,9 @@ def _other_name(query: str, text: str, quoted: str) -> Iterator[str]:
     """The objections to a chunk that lacks a name of the question and has another in its place.
 
     A text about another person or product reads like the answer, and is of the wrong one.
+
+    An objection turns a seeming answer into a near miss. All rules take the same parameters: the
+    question, the chunk's text, and its sentences that seem to answer.
     """
     query_tokens = frozenset(tokenise(query))
     common = function_words()["en"].split()
@@ -394,6 +405,9 @@ def _opposite(query: str, text: str, quoted: str) -> Iterator[str]:
     """The objections to sentences that say the opposite of a word of the question.
 
     They answer another question: the last director is not the first one.
+
+    An objection turns a seeming answer into a near miss. All rules take the same parameters: the
+    question, the chunk's text, and its sentences that seem to answer.
     """
     in_query = _words_with_neighbours(query)
     in_quote = _words_with_neighbours(quoted)
@@ -446,6 +460,8 @@ def _stem(word: str) -> str:
     """The stem of a word, the same for all of its forms: lost, loses and losing.
 
     Forms that mean two things keep their letters.
+
+    A text may use another form of a question's word: it is the same word.
     """
     if _WORDS["ambiguous"].match(word):
         return word  # what is close to the station is not closed
@@ -461,6 +477,9 @@ def _affirms(query: str, text: str, quoted: str) -> Iterator[str]:
     """The objection to a sentence that says what is so where the question asks what is not.
 
     "Which room is not heated?" is not answered by "Room 5 is heated".
+
+    An objection turns a seeming answer into a near miss. All rules take the same parameters: the
+    question, the chunk's text, and its sentences that seem to answer.
     """
     query_tokens = frozenset(parse_question(_WORDS["not"].sub(" ", query)).tokens)
     shared = query_tokens.intersection(tokenise(quoted))
@@ -477,6 +496,9 @@ def _says_unknown(query: str, text: str, quoted: str) -> Iterator[str]:
     """The objection to sentences that say that the answer is unknown, and hardly more.
 
     Such a sentence shares the question's words, and gives no answer.
+
+    An objection turns a seeming answer into a near miss. All rules take the same parameters: the
+    question, the chunk's text, and its sentences that seem to answer.
     """
     unknown = _WORDS["unknown"].search(quoted)
     if unknown is None:
@@ -499,6 +521,9 @@ def _lacks_kind(query: str, text: str, quoted: str) -> Iterator[str]:
     """The objections to sentences without a date, a time or a number where one is asked for.
 
     "It was built by hand" does not answer "When was it built?".
+
+    An objection turns a seeming answer into a near miss. All rules take the same parameters: the
+    question, the chunk's text, and its sentences that seem to answer.
     """
     for kind in _KINDS_OF_ANSWERS:
         if _WORDS[f"asks_{kind}"].match(query) and not _WORDS[f"holds_{kind}"].search(quoted):
@@ -530,6 +555,9 @@ def _other_direction(query: str, text: str, quoted: str) -> Iterator[str]:
     """The objections to a chunk with the effects of a thing where its causes are asked for.
 
     Or the other way round.
+
+    An objection turns a seeming answer into a near miss. All rules take the same parameters: the
+    question, the chunk's text, and its sentences that seem to answer.
     """
     for direction in _DIRECTIONS:
         question = _WORDS[direction.question].match(query)
@@ -577,6 +605,9 @@ def _one_side(query: str, text: str, quoted: str) -> Iterator[str]:
     """The objections to a chunk that lacks one of two things that a question compares.
 
     Only words that the two do not share name a side: of "red wine and white wine" not "wine".
+
+    An objection turns a seeming answer into a near miss. All rules take the same parameters: the
+    question, the chunk's text, and its sentences that seem to answer.
     """
     comparison = _WORDS["compares"].search(query)
     if comparison is None:
@@ -607,6 +638,9 @@ def _undefined(query: str, text: str, quoted: str) -> Iterator[str]:
     """The objections to a chunk that lacks the term whose meaning is asked, or only contrasts it.
 
     "Unlike photosynthesis, respiration takes place in the mitochondria" says what respiration is.
+
+    An objection turns a seeming answer into a near miss. All rules take the same parameters: the
+    question, the chunk's text, and its sentences that seem to answer.
     """
     question = _WORDS["asks_definition"].match(query)
     if question is None:
@@ -631,6 +665,9 @@ def _life_date(query: str, text: str, quoted: str) -> Iterator[str]:
     """The objection to sentences whose only date is of a life, where it is asked when.
 
     "Ada Lovelace (1815-1852) wrote the first program" does not say when she wrote it.
+
+    An objection turns a seeming answer into a near miss. All rules take the same parameters: the
+    question, the chunk's text, and its sentences that seem to answer.
     """
     asks_when = _WORDS["asks_time"].match(query) or _WORDS["asks_date"].match(query)
     asks_about_life = _WORDS["life"].search(query) is not None
@@ -665,6 +702,9 @@ def _other_row(query: str, text: str, quoted: str) -> Iterator[str]:
 
     The words of its header count, too. Numbers are no such words: those of a question may be in any
     row.
+
+    An objection turns a seeming answer into a near miss. All rules take the same parameters: the
+    question, the chunk's text, and its sentences that seem to answer.
     """
     start = text.find(quoted)
     if start < 0 or not quoted:
@@ -691,6 +731,9 @@ def _no_predicate(query: str, text: str, quoted: str) -> Iterator[str]:
 
     Such a chunk tells other features of the thing. Where no name is in the question, an answer in
     other words looks the same, and nothing is objected.
+
+    An objection turns a seeming answer into a near miss. All rules take the same parameters: the
+    question, the chunk's text, and its sentences that seem to answer.
     """
     names = named_words(query)
     # A text that denies something may answer no in words of its own.

@@ -410,6 +410,8 @@ def _of_parts(whole: float, parts: Sequence[_JudgedPart], limits: Thresholds) ->
     It is that of the part that is stated least. Where one chunk answers the whole, it is enough
     that each part is rather stated than not.
 
+    A query is answered only where each of its questions is.
+
     Args:
         whole: the probability for the query as a whole.
     """

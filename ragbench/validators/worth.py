@@ -147,6 +147,8 @@ def _is_in_table(text: str, span: Span) -> bool:
     """Whether a part of a text touches a table of figures: its rows, or labels among them.
 
     A table counts from `_ROWS` rows on.
+
+    Validators that read sentences are often wrong on rows of figures.
     """
     rows = 0
     touches = False
