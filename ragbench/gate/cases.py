@@ -424,11 +424,13 @@ def _changed_cases(
             kind = CaseKind.MIXED
         else:
             kind = CaseKind.FIXED
-        flips.sort(key=lambda flip: (not flip.newly_fails, *_rank(flip), flip.subject))
+        flips.sort(key=lambda flip: (not flip.newly_fails, *_rank_of_flip(flip), flip.subject))
         changed.append(_ChangedCase(place, kind, tuple(flips)))
     kinds = [*CaseKind]
     ids = second_run.table.ids
-    changed.sort(key=lambda case: (kinds.index(case.kind), *_rank(case.flips[0]), ids[case.place]))
+    changed.sort(
+        key=lambda case: (kinds.index(case.kind), *_rank_of_flip(case.flips[0]), ids[case.place])
+    )
     return changed
 
 
@@ -454,7 +456,7 @@ def _metric_flip(metric: str, newly_fails: bool, before: Cell, now: Cell, scale:
     )
 
 
-def _rank(flip: Flip) -> tuple[bool, float]:
+def _rank_of_flip(flip: Flip) -> tuple[bool, float]:
     """The place of a flip in a report: a flip is a case's turn from pass to fail or back.
 
     Turns in which a stage or metric failed come first, then those that moved furthest: a reader

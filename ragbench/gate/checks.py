@@ -556,7 +556,7 @@ def _floor_check(
         comparable_runs: the run and its baseline with all cases that compare.
     """
     is_whole = slice_ is None
-    observed, interval, count = _figure(column, run, whole=is_whole)
+    observed, interval, count = _figure_of_metric(column, run, whole=is_whole)
     correction: Correction | None = None
     if run.has_labels:
         corrected_figure = corrected(column, points_of(column, run))
@@ -625,7 +625,7 @@ def _was_better(column: MetricColumn, comparable_runs: ComparableRuns, config: G
     return baseline.measures(column) and is_lower(column, run, baseline, config.alpha)
 
 
-def _figure(
+def _figure_of_metric(
     column: MetricColumn, run: RunScores, *, whole: bool
 ) -> tuple[float | None, Interval | None, int]:
     """A metric's figure, its confidence interval, and the number of cases that it rests on.

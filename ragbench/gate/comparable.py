@@ -57,7 +57,7 @@ def compare_inputs(
     if not baseline.is_old:  # an old file recognises no case: that all are gone says nothing
         change = _dataset_change(run, baseline_by_new_ids, same_ids, renamed)
     if change is not None:
-        notes = tuple(_notes(change))
+        notes = tuple(_notes_on_cases(change))
     refusals = list(_refusals(run, baseline, is_shared=bool(same_ids)))
     comparable_runs = None
     if not refusals:
@@ -249,7 +249,7 @@ def dataset_text(change: DatasetChange | None) -> str:
     return text
 
 
-def _notes(change: DatasetChange) -> Iterator[str]:
+def _notes_on_cases(change: DatasetChange) -> Iterator[str]:
     """Notes on how the cases of two runs differ, and which are left out of the comparison.
 
     A gate speaks only of the common cases: a reader must know how many these are.
@@ -331,8 +331,8 @@ def system_change(before: RunScores, now: RunScores, *, texts: bool = False) -> 
     if recorded:
         return SystemChange(unknown=f"the answers of {' and '.join(recorded)} are recorded")
     return SystemChange(
-        changes=tuple(dict.fromkeys(_changes(before, now))),
-        unseen=tuple(dict.fromkeys(_unseen(before, now))),
+        changes=tuple(dict.fromkeys(_changes_of_system(before, now))),
+        unseen=tuple(dict.fromkeys(_unseen_of_systems(before, now))),
     )
 
 
@@ -380,7 +380,7 @@ def check_one_system(runs: Sequence[RunScores]) -> None:
     raise RunMismatchError(message)
 
 
-def _changes(before: RunScores, now: RunScores) -> Iterator[str]:
+def _changes_of_system(before: RunScores, now: RunScores) -> Iterator[str]:
     """Sentences on what differs between two systems, by what their stages recorded.
 
     A sentence names its stages where not all of them changed alike. Retrieval comes first, since a
@@ -407,7 +407,7 @@ def _changes(before: RunScores, now: RunScores) -> Iterator[str]:
         yield f"{stage} is not asked any more"
 
 
-def _unseen(before: RunScores, now: RunScores) -> Iterator[str]:
+def _unseen_of_systems(before: RunScores, now: RunScores) -> Iterator[str]:
     """The parts of two systems that cannot be compared: unseen ones, and recorded stages.
 
     Without these sentences "nothing differs" would be read as "the systems are the same".

@@ -436,14 +436,14 @@ def _metric_gate(file: _Section, place: Place) -> MetricGate:
     A slice is the cases of one tag or language.
     """
     demands = file.mapping(place, (*_LIMITS, "slices"))
-    limits = _limits(file, place)
+    limits = _limits_at(file, place)
     if all(demand is None for demand in demands.values()):
         file.wrong(place, "no check: give min, max, max_drop or slices")
-    slices = tuple(_slices(file, (*place, "slices"), limits))
+    slices = tuple(_slices_at(file, (*place, "slices"), limits))
     return MetricGate(limits=limits, slices=slices)
 
 
-def _limits(file: _Section, place: Place) -> FigureLimits:
+def _limits_at(file: _Section, place: Place) -> FigureLimits:
     """The limits ``min``, ``max`` and ``max_drop`` at a place of the file.
 
     A minimum above the maximum is noted as a mistake, since every run would fail.
@@ -462,7 +462,7 @@ def _limits(file: _Section, place: Place) -> FigureLimits:
     return limits
 
 
-def _slices(file: _Section, place: Place, limits: FigureLimits) -> Iterator[SliceGate]:
+def _slices_at(file: _Section, place: Place, limits: FigureLimits) -> Iterator[SliceGate]:
     """The slices of a metric, each with its limits: a slice is the cases of a tag or a language.
 
     The file has a list of them, held to the metric's own ``max_drop``, or a mapping to their
@@ -475,7 +475,7 @@ def _slices(file: _Section, place: Place, limits: FigureLimits) -> Iterator[Slic
     if isinstance(written, Mapping):
         for slice_place in file.sections(place):
             file.mapping(slice_place, _LIMITS)
-            slice_limits = _limits(file, slice_place)
+            slice_limits = _limits_at(file, slice_place)
             if slice_limits == FigureLimits():
                 file.wrong(slice_place, "no check: give min, max or max_drop")
             selectors.append((str(slice_place[-1]), slice_limits))

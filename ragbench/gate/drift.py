@@ -62,7 +62,7 @@ def followed(
             metric = replace(metric, since=run.date, commit=run.commit, steps=())
             sums_before = {}
 
-        score_of_case = dict(zip(run.table.ids, _scores(run, column), strict=True))
+        score_of_case = dict(zip(run.table.ids, _scores_of_cases(run, column), strict=True))
         sums, moves = _next_sums(sums_before, score_of_case, same, number, is_aside=is_aside)
         for id_, case_sums in sums.items():
             sums_by_metric = cases.setdefault(id_, {})
@@ -168,7 +168,7 @@ def _tolerance(column: MetricColumn) -> float:
     return _TOLERATED * (column.scale or 1.0)
 
 
-def _scores(run: RunScores, column: MetricColumn) -> list[float | None]:
+def _scores_of_cases(run: RunScores, column: MetricColumn) -> list[float | None]:
     """Each case's score by a metric, turned so that larger is better; None where not measured.
 
     Rounded to the decimals of a baseline file, so that a file that was read again gives the same
@@ -237,14 +237,14 @@ def drift_checks(run: RunScores, baseline: RunScores, config: GateConfig) -> Ite
         sums_by_id = _sums_of_cases(drift, metric.metric)
         scores: list[float] = []
         sums: list[CaseSums] = []
-        for id_, score in zip(run.table.ids, _scores(run, column), strict=True):
+        for id_, score in zip(run.table.ids, _scores_of_cases(run, column), strict=True):
             if score is not None and id_ in sums_by_id:
                 scores.append(score)
                 sums.append(sums_by_id[id_])
         if not scores:
             continue
         mean_now = math.fsum(scores) / len(scores)
-        trend = _trend(metric, column, sums, drift.runs, mean_now, tolerance)
+        trend = _trend_of_metric(metric, column, sums, drift.runs, mean_now, tolerance)
         is_shown = _is_fall_shown(trend, tolerance, config.alpha)
         is_lost = is_shown and not trend.is_back
         yield worded(
@@ -280,7 +280,7 @@ def shown_falls(
             continue
         tolerance = _tolerance(column)
         # No run is judged here: whether one is back at the old level is not asked.
-        trend = _trend(metric, column, sums, drift.runs, 0.0, tolerance)
+        trend = _trend_of_metric(metric, column, sums, drift.runs, 0.0, tolerance)
         if _is_fall_shown(trend, tolerance, alpha):
             yield metric.metric, trend
 
@@ -295,7 +295,7 @@ def _is_fall_shown(trend: MainTrend, tolerance: float, alpha: float) -> bool:
     return is_significant and is_large
 
 
-def _trend(
+def _trend_of_metric(
     metric: MetricDrift,
     column: MetricColumn,
     sums: Sequence[CaseSums],

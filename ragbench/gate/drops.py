@@ -386,11 +386,13 @@ def _family_checks(
     enough = _FEW * (1.0 + math.log2(max(len(rows), 1)))
     checks: list[GateCheck] = []
     for question in family:
-        checks.append(_check(question, decisions[question], config.min_cases, enough))
+        checks.append(_check_of_question(question, decisions[question], config.min_cases, enough))
     return checks
 
 
-def _check(question: DropQuestion, decision: Decision, least: int, enough: float) -> GateCheck:
+def _check_of_question(
+    question: DropQuestion, decision: Decision, least: int, enough: float
+) -> GateCheck:
     """The check of a question: the ground that its test gives, and the outcome of that ground.
 
     A loss that is too large for chance fails even where the test is open.
@@ -404,8 +406,8 @@ def _check(question: DropQuestion, decision: Decision, least: int, enough: float
     """
     drop = None
     if len(question.sample.places):
-        drop = _drop(question, decision)
-    ground = _ground(question.sample, decision, drop, least)
+        drop = _tested_drop(question, decision)
+    ground = _ground_of_test(question.sample, decision, drop, least)
     if drop is not None and ground not in (Ground.SHOWN, Ground.TOO_FEW_CASES):
         ground = _too_much(question, drop, enough) or ground
     if drop is not None and drop.loss < 0.0 and ground in _NOT_SHOWN:
@@ -468,7 +470,9 @@ def _too_much(question: DropQuestion, drop: Drop, enough: float) -> Ground | Non
     return Ground.ALL_OF_FEW_LOST if is_all and are_few else None
 
 
-def _ground(sample: PairedSample, decision: Decision, drop: Drop | None, least: int) -> Ground:
+def _ground_of_test(
+    sample: PairedSample, decision: Decision, drop: Drop | None, least: int
+) -> Ground:
     """The ground that the test of a question gives: the reason for an outcome.
 
     The more telling grounds come first, so that the order of the lines matters.
@@ -500,7 +504,7 @@ def _ground(sample: PairedSample, decision: Decision, drop: Drop | None, least: 
     return Ground.OPEN
 
 
-def _drop(question: DropQuestion, decision: Decision) -> Drop:
+def _tested_drop(question: DropQuestion, decision: Decision) -> Drop:
     """The numbers of a drop that was tested, as a verdict shows them.
 
     The p-values and the smallest drop that the cases could show are of the test.
@@ -522,9 +526,9 @@ def _drop(question: DropQuestion, decision: Decision) -> Drop:
 def _untested_drop(question: DropQuestion, interval: MeanInterval) -> Drop:
     """The numbers of a metric's drop, how it moved and on which cases, without those of a test.
 
-    Every drop begins so. `_drop` puts the numbers of its test in their place; a metric of which
-    nothing is demanded (`shown_checks`) stays so. Numbers that a test would give have values that
-    claim nothing: a p-value of 1, no tolerance, a family of none.
+    Every drop begins so. `_tested_drop` puts the numbers of its test in their place; a metric of
+    which nothing is demanded (`shown_checks`) stays so. Numbers that a test would give have values
+    that claim nothing: a p-value of 1, no tolerance, a family of none.
 
     Args:
         interval: of the mean difference, in which a loss is negative.

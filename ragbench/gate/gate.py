@@ -149,8 +149,8 @@ def with_checks(verdict: GateResult, checks: Sequence[GateCheck], config: GateCo
 
     The verdict, the headline and the notes must agree with the checks, so they are made anew.
     """
-    checks = sorted(checks, key=_rank)
-    outcome = _outcome(checks, verdict.refusals, config.undecided)
+    checks = sorted(checks, key=_rank_of_check)
+    outcome = _verdict_of_checks(checks, verdict.refusals, config.undecided)
     # Notes on the checks as they were may not hold any more: they are made anew.
     old_notes = set(notes_on(verdict.checks, config))
     notes = [note for note in verdict.notes if note not in old_notes]
@@ -186,7 +186,7 @@ def _with_settled(check: GateCheck, settled: Settled, config: GateConfig) -> Gat
     return words.worded(check, least=config.min_cases)
 
 
-def _rank(check: GateCheck) -> tuple[int, bool]:
+def _rank_of_check(check: GateCheck) -> tuple[int, bool]:
     """The place of a check in a report: failed checks first, in the order of `_ORDER`.
 
     Of equal outcomes, the checks that keep the gate from passing come before those that may pass.
@@ -222,10 +222,10 @@ def gate(
     run, baseline = with_figures(run, baseline)
     demands = demands_of(run, baseline, config)
     dropping = dict.fromkeys(demand.column for demand in demands if demand.drops)
-    compared = _compared(run, baseline, [*dropping])
-    judged = [*_checks(run, baseline, demands, compared, config)]
-    checks = sorted(outweighed_refusals(judged), key=_rank)
-    outcome = _outcome(checks, compared.refusals, config.undecided)
+    compared = _comparison_with_baseline(run, baseline, [*dropping])
+    judged = [*_checks_of_run(run, baseline, demands, compared, config)]
+    checks = sorted(outweighed_refusals(judged), key=_rank_of_check)
+    outcome = _verdict_of_checks(checks, compared.refusals, config.undecided)
     # A gate that failed has its verdict, whatever else could not be judged.
     if outcome is not GateOutcome.FAILED and config.metrics:
         _refuse_unjudgeable(checks)
@@ -287,7 +287,7 @@ def _lost_cases_and_pair(
     return lost, run_pair(baseline, run, SIDES, main)
 
 
-def _checks(
+def _checks_of_run(
     run: RunScores,
     baseline: RunScores | None,
     demands: Sequence[Demand],
@@ -306,7 +306,7 @@ def _checks(
     if compared.comparable_runs is not None:
         common_run, earlier = compared.comparable_runs
         comparable = [demand for demand in demands if demand.column.name in compared.metrics]
-        yield from _drops(comparable, common_run, earlier, config)
+        yield from _drop_checks_of_run(comparable, common_run, earlier, config)
         names_held = {demand.column.name for demand in demands if demand.drops}
         other_columns: list[MetricColumn] = []
         for column in comparable_columns(common_run, earlier):
@@ -322,7 +322,7 @@ def _checks(
         yield common_check(len(compared.comparable_runs[0].cases), baseline, config)
 
 
-def _drops(
+def _drop_checks_of_run(
     demands: Sequence[Demand], run: RunScores, baseline: RunScores, config: GateConfig
 ) -> Iterator[GateCheck]:
     """The checks of whether metrics and slices fell, and of whether fewer cases are measured.
@@ -375,7 +375,7 @@ def _settle_command(run: RunScores, baseline: RunScores | None, config: GateConf
     return f"{command} --rerun-inconclusive ({price})"
 
 
-def _compared(
+def _comparison_with_baseline(
     run: RunScores, baseline: RunScores | None, columns: Sequence[MetricColumn]
 ) -> Comparability:
     """The comparison of a run with its baseline: the cases and metrics that compare, and refusals.
@@ -414,7 +414,7 @@ def bearing(check: GateCheck, undecided: Undecided) -> GateOutcome:
     return check.outcome
 
 
-def _outcome(
+def _verdict_of_checks(
     checks: Sequence[GateCheck], refusals: Sequence[Refusal], undecided: Undecided
 ) -> GateOutcome:
     """The verdict of a gate: failed by one failed check, else inconclusive by an open one.

@@ -60,7 +60,7 @@ def history_of(baseline: Baseline) -> History:
                 metric=column.name,
                 direction=column.direction,
                 scale=column.scale,
-                figures=tuple(_linked(runs, column.name, start)),
+                figures=tuple(_linked_figures(runs, column.name, start)),
                 fall=falls.get(column.name),
             )
         )
@@ -75,7 +75,7 @@ def history_of(baseline: Baseline) -> History:
     )
 
 
-def _linked(runs: Sequence[MainRun], metric: str, start: int) -> list[float | None]:
+def _linked_figures(runs: Sequence[MainRun], metric: str, start: int) -> list[float | None]:
     """A metric's figures over main's runs, those since the last break as if on the newest cases.
 
     Without this, cases that were added or edited would look like a change of the system.

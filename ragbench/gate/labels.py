@@ -46,7 +46,7 @@ def labelled(run: RunScores, judged: Mapping[str, Key], book: LabelBook) -> RunS
         key = judged[id_]
         labels_of_case: dict[str, Label] = {}  # by metric
         for column in run.metrics:
-            label = _label(book, column, key)
+            label = _label_of_case(book, column, key)
             if label is not None:
                 labels_of_case[column.name] = label
         keys.append(key)
@@ -56,7 +56,7 @@ def labelled(run: RunScores, judged: Mapping[str, Key], book: LabelBook) -> RunS
     return replace(run, cases=table)
 
 
-def _label(book: LabelBook, column: MetricColumn, judged: Key) -> Label | None:
+def _label_of_case(book: LabelBook, column: MetricColumn, judged: Key) -> Label | None:
     """The label of a case by all people who labelled it, on a metric's scale; None without any.
 
     One number for each case is needed, whoever and however many labelled it.
@@ -64,7 +64,7 @@ def _label(book: LabelBook, column: MetricColumn, judged: Key) -> Label | None:
     Raises:
         ConfigError: a label is not on the scale, such as 4 of 5 stars for a metric up to 1.
     """
-    opinions = book.of(column.name, _read(judged, column))
+    opinions = book.of(column.name, _read_by_metric(judged, column))
     for opinion in opinions:
         opinion.check_scale(column.name, column.low, column.high)
     value = value_of(opinions)
@@ -153,12 +153,12 @@ def is_same(first: ScoredCase, second: ScoredCase, column: MetricColumn) -> bool
     """
     if first.judged is None or second.judged is None:
         return False
-    read_of_first = _read(first.judged, column)
-    read_of_second = _read(second.judged, column)
+    read_of_first = _read_by_metric(first.judged, column)
+    read_of_second = _read_by_metric(second.judged, column)
     return read_of_first == read_of_second
 
 
-def _read(key: Key, column: MetricColumn) -> Key:
+def _read_by_metric(key: Key, column: MetricColumn) -> Key:
     """The parts of a question, answer and contexts that a metric reads; the others are blanked.
 
     A label of a metric that reads no contexts then also holds for the same answer with other
@@ -426,7 +426,7 @@ def labelled_checks(
         if figure_before is not None:
             estimate_before, _ = figure_before
             level_before = estimate_before.mean
-        drop = _drop(question, points, estimate, family, level_before)
+        drop = _drop_by_people(question, points, estimate, family, level_before)
         ground = Ground.OPEN
         outcome = GateOutcome.INCONCLUSIVE
         if drop.cases < config.min_cases:
@@ -442,12 +442,12 @@ def labelled_checks(
             outcome = GateOutcome.PASSED
         plan = None
         if ground is Ground.OPEN and question.kind is CheckKind.DROP:
-            plan = _plan(labelled_question, run, baseline, config)
+            plan = _label_plan(labelled_question, run, baseline, config)
         check = replace(question.check(drop, outcome, ground), corrected=correction, plan=plan)
         yield worded(check, least=config.min_cases)
 
 
-def _drop(
+def _drop_by_people(
     question: DropQuestion,
     points: Sequence[Point],
     estimate: Corrected,
@@ -522,12 +522,12 @@ def opinions(
                 # Of all cases: labels are not planned for slices.
                 if question.column == column and question.slice is None:
                     labelled_question = _with_labels(question, run, baseline)
-                    plan = _plan(labelled_question, run, baseline, config)
+                    plan = _label_plan(labelled_question, run, baseline, config)
         opinion = replace(check, is_opinion=is_judged, plan=plan)
         yield worded(opinion, least=config.min_cases)
 
 
-def _plan(
+def _label_plan(
     labelled_question: LabelledQuestion,
     run: RunScores,
     baseline: RunScores,

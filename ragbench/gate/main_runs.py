@@ -83,7 +83,7 @@ def baseline_of(runs: Sequence[RunScores]) -> Baseline:
     if len(runs) > 1:
         check_one_system(runs)
     oldest = runs[0]
-    baseline = _joined(None, oldest, 1)
+    baseline = _with_run_joined(None, oldest, 1)
     drift = followed(None, oldest)
     # Each is added as later runs of main are, but nothing is tested: they are said to be alike.
     for run in runs[1:]:
@@ -93,7 +93,7 @@ def baseline_of(runs: Sequence[RunScores]) -> Baseline:
             raise RunMismatchError(f"{run.source} does not compare with {oldest.source}: {reason}")
         if _is_known(baseline, run):
             raise RunMismatchError(f"{run.source} is one of the other runs: give each run once")
-        baseline = _joined(baseline, run, MOST_KEPT)
+        baseline = _with_run_joined(baseline, run, MOST_KEPT)
         drift = followed(drift, run, run.table.ids)
     return replace(baseline, drift=drift)
 
@@ -145,12 +145,12 @@ def with_run(
     reason = _incomparable(baseline, run)
     changes: tuple[MainChange, ...] = ()
     if not reason:
-        changes = _changes(baseline, run, unchanged_ids, alpha)
+        changes = _shown_changes(baseline, run, unchanged_ids, alpha)
     gains = tuple(change.metric for change in changes if not change.is_loss)
     has_lost = len(gains) < len(changes)
 
     if accept or reason:
-        alone = _joined(baseline, run, 1, links)
+        alone = _with_run_joined(baseline, run, 1, links)
         return Added(
             baseline=replace(alone, drift=followed(None, run)),
             other=reason,
@@ -174,7 +174,7 @@ def with_run(
         drift = followed(baseline.drift, run, unchanged_ids, anew=gained_twice)
     else:
         drift = followed(baseline.drift, run, unchanged_ids)
-    joined = _joined(baseline, run, keep, links, gains)
+    joined = _with_run_joined(baseline, run, keep, links, gains)
     return Added(
         baseline=replace(joined, drift=drift),
         changes=changes,
@@ -391,7 +391,7 @@ def _without_old_formulas(baseline: Baseline, run: RunScores) -> list[MainRun]:
     return runs
 
 
-def _joined(
+def _with_run_joined(
     baseline: Baseline | None,
     run: RunScores,
     keep: int,
@@ -526,7 +526,7 @@ def _averaged(column: MetricColumn, runs: Sequence[MainRun]) -> MetricColumn:
     return replace(column, score=math.fsum(scores) / len(scores))
 
 
-def _changes(
+def _shown_changes(
     baseline: Baseline, run: RunScores, unchanged_ids: set[str], alpha: float
 ) -> tuple[MainChange, ...]:
     """The metrics that a run is shown to have lost or gained in, of those that a gate holds.

@@ -53,7 +53,7 @@ def metric_comparisons(
     comparisons: list[MetricComparison] = []
     for column in columns:
         metric_differences = differences.get(column.name, [])
-        figures = [_figure(mark, run, column.name, restricted) for mark, run in runs]
+        figures = [_figure_of_run(mark, run, column.name, restricted) for mark, run in runs]
         comparisons.append(
             MetricComparison(
                 name=column.name,
@@ -136,7 +136,7 @@ def _differences(
         joint = family_test(samples, alpha=ALPHA / len(pairs))
         family += joint.size
         for place, column in enumerate(shared_columns):
-            difference = _difference(
+            difference = _difference_of_pair(
                 (first_mark, second_mark),
                 column,
                 samples[place],
@@ -148,7 +148,7 @@ def _differences(
     return differences, family
 
 
-def _difference(
+def _difference_of_pair(
     marks: tuple[str, str],
     column: MetricColumn,
     sample: PairedSample,
@@ -195,7 +195,7 @@ def _difference(
     )
 
 
-def _figure(mark: str, run: RunScores, metric: str, restricted: bool) -> RunFigure:
+def _figure_of_run(mark: str, run: RunScores, metric: str, restricted: bool) -> RunFigure:
     """A metric's figure in one run, with its interval and how many cases were measured or not.
 
     The counts show a reader which figures rest on few cases, or on others than the next run's.
@@ -313,7 +313,7 @@ def variant_effects(
             if place > 0:
                 sample = samples[place, position]
                 effect = _with_difference(effect, sample, confidence, 1 - joint.level)
-                losses = _losses(sample, metric, original.values[position], values)
+                losses = _losses_of_variant(sample, metric, original.values[position], values)
                 effect = replace(effect, losses=tuple(losses))
             if (place, position) in p_values:
                 p_value, corrected = p_values[place, position]
@@ -384,7 +384,7 @@ def _sign_of_gain(metric: Metric) -> int:
     return 1
 
 
-def _losses(
+def _losses_of_variant(
     sample: PairedSample, metric: Metric, before: Values, after: Values
 ) -> Iterator[CaseLoss]:
     """The cases that a variant made worse by a metric, the largest loss first.

@@ -155,7 +155,7 @@ def _from_journal(path: Path, source: str) -> RunScores:
     manifest = read_manifest(folder.manifest)
     metrics = metrics_of(manifest)
     with read_only(journal) as db:
-        figures = _figures(db, path)
+        figures = _stored_figures(db, path)
         cases = _case_table(db, path, manifest, metrics)
         (started,) = db.execute(_STARTED_QUERY).fetchone()
         origins: list[Origin] = []
@@ -217,7 +217,7 @@ def _judge_models(manifest: Manifest) -> Iterable[str]:
     return models
 
 
-def _figures(db: sqlite3.Connection, path: Path) -> _Figures:
+def _stored_figures(db: sqlite3.Connection, path: Path) -> _Figures:
     """The figures that an eval counted and stored at the end of a run: means, times, causes.
 
     They are read in place of counting all outcomes of the run again.

@@ -122,7 +122,7 @@ def file_content(path: Path, *, before: Content | None = None) -> Content:
     content = _read_before.get(key)
     if content is None:
         try:
-            content = _read(path, stamp)
+            content = _read_content(path, stamp)
         except OSError:
             return Content(ABSENT)
         if _is_settled(stamp) and (log == ABSENT or _is_settled(log)):
@@ -142,7 +142,7 @@ def _is_settled(stamp: str) -> bool:
     return time.time_ns() - max(modified, changed) > _SETTLED
 
 
-def _read(path: Path, stamp: str) -> Content:
+def _read_content(path: Path, stamp: str) -> Content:
     """The content of a file, read now; of a very large file its size and date serve as content.
 
     A text's line ends are made alike, since checkouts of one commit differ in them.
@@ -152,17 +152,17 @@ def _read(path: Path, stamp: str) -> Content:
     if path.name == _CHROMA:
         state = _chroma_state(path)
         if state:
-            return Content(_digest(state), size)
+            return Content(_digest_of_content(state), size)
     if size > _BY_DATE:
         return Content(f"dated:{size}:{modified}", size)
     if size <= _LARGEST_TEXT:
         data = path.read_bytes()
         if is_text(path.name):
             data = data.replace(b"\r\n", b"\n")  # they differ between checkouts of a commit
-        return Content(_digest(data + _log(path)), size)
+        return Content(_digest_of_content(data + _sqlite_log(path)), size)
     with path.open("rb") as file:
         file_hash = hashlib.file_digest(file, "sha256")
-    log = _log(path)
+    log = _sqlite_log(path)
     file_hash.update(log)
     detail = ""
     if _is_settled(stamp) and not log:
@@ -196,7 +196,7 @@ def _chroma_state(path: Path) -> bytes:
     return repr(state).encode()
 
 
-def _digest(data: bytes) -> str:
+def _digest_of_content(data: bytes) -> str:
     """A short digest of a content, half of a SHA-256: enough to tell any two contents apart.
 
     It is stored with outcomes: another digest would make all stored outcomes unusable.
@@ -204,7 +204,7 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:32]
 
 
-def _log(path: Path) -> bytes:
+def _sqlite_log(path: Path) -> bytes:
     """The log of a SQLite database with changes that are not in its file yet; empty without one.
 
     Without it a changed database would look unchanged.
@@ -233,7 +233,7 @@ def path_content(path: Path) -> Content:
             return Content("too large", _MOST_FILES)
         digests[file.relative_to(path).as_posix()] = file_content(file).digest
     text = json.dumps(digests, sort_keys=True)
-    return Content(f"files:{_digest(text.encode())}", len(digests))
+    return Content(f"files:{_digest_of_content(text.encode())}", len(digests))
 
 
 def project_folder(file: str | Path = "") -> Path:

@@ -105,7 +105,7 @@ def described(value: object, name: str = "", at: At = _ALL) -> Any:
     if isinstance(value, Enum):
         return described(value.value, name, at)
     if isinstance(value, (str, PurePath)):
-        return _text(value, name, at)
+        return _described_text(value, name, at)
     if isinstance(value, (bytes, bytearray)):
         return f"bytes#{short_digest(bytes(value))}"
     if isinstance(value, (date, time, timedelta, UUID, Decimal, Fraction, range)):
@@ -145,8 +145,8 @@ def _with_parts(value: object, name: str, at: At) -> Any:
     if inspect.isclass(value):
         return described_class(value)
     if isinstance(value, functools.partial) or inspect.isroutine(value):
-        return _function(cast("Callable[..., Any]", value), at)
-    return _object(value, at)
+        return _described_function(cast("Callable[..., Any]", value), at)
+    return _described_object(value, at)
 
 
 _PLAIN_JSON = (
@@ -178,7 +178,7 @@ def _digest_of(entries: list[Any], name: str, at: At) -> str:
 # --- functions and objects
 
 
-def _function(function: Callable[..., Any], at: At) -> dict[str, Any]:
+def _described_function(function: Callable[..., Any], at: At) -> dict[str, Any]:
     """A function described by its source, its defaults and the values that it holds on to.
 
     These values are its partial arguments, the variables of the function around it, and the object
@@ -234,7 +234,7 @@ def _closed_over(function: object) -> list[object]:
     return values
 
 
-def _object(value: Any, at: At) -> Any:
+def _described_object(value: Any, at: At) -> Any:
     """The description of an array by its content, and of any other object by class and settings.
 
     An object of ragbench's that has an ``identity`` is described by that alone.
@@ -351,7 +351,7 @@ def _foreign_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 # --- texts and paths
 
 
-def _text(value: str | PurePath, name: str, at: At) -> str:
+def _described_text(value: str | PurePath, name: str, at: At) -> str:
     """The description of a text: itself, or the content's digest of a file that it names.
 
     So a prompt or an index that changes under the same name makes another system. Credentials are
@@ -504,10 +504,10 @@ def compiled(code: types.CodeType) -> str:
 
     A comment or a blank line above a function does not make it another one.
     """
-    return short_digest(repr(_code(code)).encode("utf-8", "backslashreplace"))
+    return short_digest(repr(_code_without_lines(code)).encode("utf-8", "backslashreplace"))
 
 
-def _code(code: types.CodeType) -> tuple[object, ...]:
+def _code_without_lines(code: types.CodeType) -> tuple[object, ...]:
     """Compiled code as a tuple without line numbers, so that moving the code changes nothing.
 
     The tuple is digested and compared with stored digests: its parts and their order stay.
@@ -515,7 +515,7 @@ def _code(code: types.CodeType) -> tuple[object, ...]:
     constants: list[object] = []
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            constants.append(_code(constant))
+            constants.append(_code_without_lines(constant))
         elif isinstance(constant, frozenset):
             # The order in which a set shows its elements differs from process to process.
             members = sorted(map(repr, cast("frozenset[object]", constant)))

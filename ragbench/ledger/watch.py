@@ -290,7 +290,7 @@ def _absolute(path: object, folder: int = -1) -> str | None:
     return os.path.abspath(text)  # noqa: PTH100  # called often
 
 
-def _opened(path: str, access: Access) -> None:
+def _note_opened(path: str, access: Access) -> None:
     """Notes a file in all watches of this thread, where the user's code has opened it.
 
     ragbench's own reading and writing is no doing of the system, and is not noted.
@@ -326,7 +326,7 @@ def _seen_open(path: object, mode: object, flags: object) -> None:
     access = _access_of_flags(flags)
     if opener.startswith(_DBM):
         access = "both"
-    _opened(name, access)
+    _note_opened(name, access)
 
 
 def _access_of_flags(flags: object) -> Access:
@@ -344,14 +344,14 @@ def _access_of_flags(flags: object) -> Access:
     return "write"
 
 
-def _written(path: object) -> None:
+def _note_written(path: object) -> None:
     """Notes a file of the project that was removed, cut off or replaced.
 
     Such a file is the code's own doing: its change is none of the system.
     """
     name = _absolute(path)
     if name is not None and owner_of(name) == "project":
-        _opened(name, "write")
+        _note_opened(name, "write")
 
 
 def _seen_rename(
@@ -368,9 +368,9 @@ def _seen_rename(
     if old is None:
         return
     for path in _files_at(old):
-        _written(path)
+        _note_written(path)
         if new is not None:
-            _written(f"{new}{path.removeprefix(old)}")
+            _note_written(f"{new}{path.removeprefix(old)}")
 
 
 def _seen_removal(path: object, folder: int = -1) -> None:
@@ -380,7 +380,7 @@ def _seen_removal(path: object, folder: int = -1) -> None:
 
     The parameters are those that Python gives the event.
     """
-    _written(_absolute(path, folder))
+    _note_written(_absolute(path, folder))
 
 
 def _seen_removal_of_all(path: object, folder: int = -1) -> None:
@@ -393,7 +393,7 @@ def _seen_removal_of_all(path: object, folder: int = -1) -> None:
     name = _absolute(path, folder)
     if name is not None:
         for file in _files_at(name):
-            _written(file)
+            _note_written(file)
 
 
 def _seen_link(_: object, target: object, *folders: int) -> None:
@@ -403,7 +403,7 @@ def _seen_link(_: object, target: object, *folders: int) -> None:
 
     The parameters are those that Python gives the events.
     """
-    _written(_absolute(target, *folders[-1:]))
+    _note_written(_absolute(target, *folders[-1:]))
 
 
 def _seen_truncate(path: object, _: object) -> None:
@@ -413,7 +413,7 @@ def _seen_truncate(path: object, _: object) -> None:
 
     The parameters are those that Python gives the event.
     """
-    _written(path)
+    _note_written(path)
 
 
 def _files_at(path: str) -> Iterator[str]:
@@ -446,7 +446,7 @@ def _seen_sqlite(database: object) -> None:
             access = "read"
         text = unquote(address.path)
     if text and text != ":memory:":
-        _opened(os.path.abspath(text), access)  # noqa: PTH100
+        _note_opened(os.path.abspath(text), access)  # noqa: PTH100
 
 
 # --- programs and connections

@@ -156,8 +156,8 @@ def calibrate(
         shipped: the thresholds of the verdicts.
         model: the digest of the model behind them.
     """
-    _check(labelled, precision, error)
-    queries = [_scored(label) for label in labelled]
+    _check_labels(labelled, precision, error)
+    queries = [_scored_query(label) for label in labelled]
     answers_before = [query.answer for query in queries]
     chunks_before = _chunks_of(queries)
     relevant = sum(row.positive for row in chunks_before)
@@ -191,9 +191,9 @@ def calibrate(
             chunks_after = chunks_moved
         else:
             is_better, notes = _is_better(answers_before, answers_after)
-    learned = _learn(queries, aim)
+    learned = _learned_rule(queries, aim)
     after = _quality(answers_after)
-    notes += _notes(after, aim, chunks_before)
+    notes += _notes_on_calibration(after, aim, chunks_before)
     chunk_before: Quality | None = None
     chunk_after: Quality | None = None
     if has_chunks:
@@ -229,7 +229,9 @@ def _chunks_of(queries: Sequence[_Query]) -> list[_Scored]:
     return chunks
 
 
-def _check(labelled: Sequence[Labelled], precision: float | None, error: float | None) -> None:
+def _check_labels(
+    labelled: Sequence[Labelled], precision: float | None, error: float | None
+) -> None:
     """Refuses targets that are no share, and labels from which nothing can be learned.
 
     A calibration that learned from five labels would look like a measured one.
@@ -346,7 +348,7 @@ def _is_better(before: Sequence[_Scored], after: Sequence[_Scored]) -> tuple[boo
     return False, [f"{note}. About {needed_labels:,} labels would do"]
 
 
-def _scored(label: Labelled) -> _Query:
+def _scored_query(label: Labelled) -> _Query:
     """A query's probabilities beside its labels: the answer's, and each chunk's where judged.
 
     A calibration learns from such pairs of a number and the truth.
@@ -362,7 +364,7 @@ def _scored(label: Labelled) -> _Query:
     return _Query(answer, chunks)
 
 
-def _learn(queries: Sequence[_Query], aim: _Aim) -> DecisionRule:
+def _learned_rule(queries: Sequence[_Query], aim: _Aim) -> DecisionRule:
     """The scale and the thresholds that fit the labels of some queries.
 
     The scale is learned first, and the thresholds are those of scaled probabilities.
@@ -379,12 +381,12 @@ def _learn(queries: Sequence[_Query], aim: _Aim) -> DecisionRule:
         present = _lowest_precise(scaled, aim.precision)
     else:
         present = _conformal(scaled, aim.error)
-    present = _inside(present)
+    present = _inside_scale(present)
     relevant = logistic(logit(present) - _BAND)
     if aim.has_chunks:
         scaled_chunks = _on_scale(scale, _chunks_of(queries))
         relevant = min(relevant, _best_f1(scaled_chunks))
-    thresholds = Thresholds(relevant=_inside(relevant), present=present)
+    thresholds = Thresholds(relevant=_inside_scale(relevant), present=present)
     return DecisionRule(scale=scale, thresholds=thresholds)
 
 
@@ -443,7 +445,7 @@ def _cross_validated(
     for fold in range(_FOLDS):
         held_out = frozenset(order[fold::_FOLDS])
         training = [query for number, query in enumerate(queries) if number not in held_out]
-        rule = _learn(training, aim)
+        rule = _learned_rule(training, aim)
         thresholds = rule.thresholds
         for number in sorted(held_out):
             query = queries[number]
@@ -552,7 +554,7 @@ def _steps(rows: Sequence[_Scored]) -> list[_Step]:
     return steps
 
 
-def _inside(threshold: float) -> float:
+def _inside_scale(threshold: float) -> float:
     """A threshold moved off 0 and 1, the edges of the scale, which have no logit.
 
     A threshold is moved on the scale of logits later, which would be infinite there.
@@ -592,7 +594,7 @@ def _quality(rows: Sequence[_Scored]) -> Quality:
     )
 
 
-def _notes(after: Quality, aim: _Aim, chunks: Sequence[_Scored]) -> Iterator[str]:
+def _notes_on_calibration(after: Quality, aim: _Aim, chunks: Sequence[_Scored]) -> Iterator[str]:
     """Notes on a calibration: which things labels cannot move, and where there are too few of them.
 
     A user learns by them how many more labels are worth the work.

@@ -58,7 +58,7 @@ def find_conflicts(query: str, evidence: Sequence[EvidenceQuote]) -> tuple[Confl
     """
     query_tokens = frozenset(parse_question(query).tokens)
     kind = asked_type(query)
-    statements = [_statement(quote, query_tokens) for quote in evidence]
+    statements = [_statement_of_quote(quote, query_tokens) for quote in evidence]
     conflicts: list[Conflict] = []
     for left, right in combinations(statements, 2):
         if left.evidence.chunk_id == right.evidence.chunk_id:
@@ -76,7 +76,7 @@ def find_conflicts(query: str, evidence: Sequence[EvidenceQuote]) -> tuple[Confl
     return tuple(conflicts)
 
 
-def _statement(evidence: EvidenceQuote, query_tokens: frozenset[str]) -> _Statement:
+def _statement_of_quote(evidence: EvidenceQuote, query_tokens: frozenset[str]) -> _Statement:
     """A quote prepared to be compared with others: its words, names, dates and numbers.
 
     Those of the query are left out, since both quotes of a pair have them.
@@ -89,7 +89,7 @@ def _statement(evidence: EvidenceQuote, query_tokens: frozenset[str]) -> _Statem
     numbers = frozenset([number.replace(",", "") for number in _WORDS["number"].findall(text)])
     sentences: list[_Sentence] = []
     for span in split_sentences(evidence.text):
-        sentences.append(_sentence(evidence.text[span.start : span.end], query_tokens))
+        sentences.append(_sentence_of_text(evidence.text[span.start : span.end], query_tokens))
     # Of a query without words every statement would hold all.
     covers = False
     if query_tokens:
@@ -105,7 +105,7 @@ def _statement(evidence: EvidenceQuote, query_tokens: frozenset[str]) -> _Statem
     )
 
 
-def _sentence(text: str, query_tokens: frozenset[str]) -> _Sentence:
+def _sentence_of_text(text: str, query_tokens: frozenset[str]) -> _Sentence:
     """A sentence by its words, with the names and numbers that are not the query's.
 
     Names and numbers of the query are asked about: two answers to one question have them in common.
@@ -235,12 +235,12 @@ def _between_sentences(left: _Sentence, right: _Sentence) -> Iterator[_Differenc
     kinds = (("name", left.names, right.names), ("number", left.numbers, right.numbers))
     for kind, left_values, right_values in kinds:
         if only_left <= left_values.keys() and only_right <= right_values.keys():
-            left_text = _written(left_values, only_left)
-            right_text = _written(right_values, only_right)
+            left_text = _as_written(left_values, only_left)
+            right_text = _as_written(right_values, only_right)
             yield _Difference(kind, f"{left_text} against {right_text}")
 
 
-def _written(values: Mapping[str, str], tokens: frozenset[str]) -> str:
+def _as_written(values: Mapping[str, str], tokens: frozenset[str]) -> str:
     """The names or numbers of some tokens as the text has them, in its order, for a message.
 
     Tokens are in small letters: a user looks for the words of the text.

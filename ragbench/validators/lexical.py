@@ -380,13 +380,13 @@ def read_in_windows(
         if question.weights:
             reading.logit = model.logit(reading.features)
         if number not in is_read or reading.logit > best[number].logit:
-            reading.sentences = tuple(_moved(reading.read, window.start))
+            reading.sentences = tuple(_moved_spans(reading.read, window.start))
             best[number] = reading
             is_read.add(number)
     return best
 
 
-def _moved(sentences: Sequence[_Sentence], offset: int) -> Iterator[Span]:
+def _moved_spans(sentences: Sequence[_Sentence], offset: int) -> Iterator[Span]:
     """The places of a window's sentences in the whole text, moved by the window's offset.
 
     Quotes are places in the chunk, whatever windows it was read in.
@@ -444,12 +444,14 @@ class LexicalValidator(LearnedValidator):
             finding = Finding(chunk=chunk, probability=weights.probability(reading.logit))
             # Only relevant chunks are quoted.
             if limits.on_scale(finding.probability) >= limits.thresholds.relevant:
-                finding = replace(finding, spans=reading.quoted(), reason=_reason(reading))
+                finding = replace(
+                    finding, spans=reading.quoted(), reason=_reason_of_reading(reading)
+                )
             findings.append(finding)
         return findings
 
 
-def _reason(reading: ChunkReading) -> str:
+def _reason_of_reading(reading: ChunkReading) -> str:
     """The reason for a relevant chunk in words: how much of the question it holds.
 
     The share is that of the sentences that are quoted.

@@ -64,7 +64,7 @@ def split_query(query: str) -> tuple[QueryPart, ...]:
                 QueryPart(text=f"{before}{match['first']} {behind}"),
                 QueryPart(text=f"{before}{match['second']} {behind}"),
             )
-    pieces = _pieces(plain)
+    pieces = _question_pieces(plain)
     if not pieces:
         return (QueryPart(text=query),)
     first_piece = pieces[0]
@@ -76,7 +76,7 @@ def split_query(query: str) -> tuple[QueryPart, ...]:
         if _WORDS["points"].search(piece):
             added = context
             if not context:
-                added = _subject(first_piece)
+                added = _subject_words(first_piece)
         elif names:
             context = names  # the parts that follow are about this one
         else:
@@ -90,7 +90,7 @@ _ONE_SUBJECT = ("attributes", "one_each", "asked_twice")
 """Expressions for two things that are asked of one: "the height and the weight of X"."""
 
 
-def _pieces(query: str) -> Sequence[str]:
+def _question_pieces(query: str) -> Sequence[str]:
     """The pieces of a query that asks several things; empty where one piece is no question.
 
     Then the query is read as one.
@@ -113,7 +113,7 @@ def named_words(text: str) -> list[str]:
     return [name for name in _NAMED.findall(text) if name != "I"]
 
 
-def _subject(question: str) -> list[str]:
+def _subject_words(question: str) -> list[str]:
     """The words that a question is about: those behind the last "of", or the last article.
 
     "How long is the trial" is about the trial. Where there is neither, they are those of all. A

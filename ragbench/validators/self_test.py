@@ -195,7 +195,7 @@ class _Rules(Record, kw_only=False):
 
         The order of random draws decides which near misses a seed gives.
         """
-        names = _changeable(pair, _names(pair.question))
+        names = _changeable(pair, _names_in(pair.question))
         if not names:
             return None
         name = self.draw.choice(names)
@@ -219,7 +219,7 @@ class _Rules(Record, kw_only=False):
         for texts in (questions, passages):
             new_names: list[str] = []
             for text in texts:
-                for new_name in _names(text):
+                for new_name in _names_in(text):
                     if len(new_name.split()) == length and new_name.lower() not in own_text:
                         new_names.append(new_name)
             if new_names:
@@ -277,7 +277,7 @@ class _Rules(Record, kw_only=False):
         answer = self.sentence(pair)
         if answer is None:
             return None
-        words_of_question = [*_names(pair.question), *_NUMBER.findall(pair.question)]
+        words_of_question = [*_names_in(pair.question), *_NUMBER.findall(pair.question)]
         changeable: list[str] = []
         for word in _changeable(pair, words_of_question):
             if word in answer.text:
@@ -349,7 +349,7 @@ def _changeable(pair: AnsweredQuestion, words: Sequence[str]) -> list[str]:
     return changeable
 
 
-def _names(text: str) -> list[str]:
+def _names_in(text: str) -> list[str]:
     """The names in a text: words with a capital, those that follow each other as one name.
 
     "The" and its like have a capital at the beginning of a sentence, and are no names.

@@ -289,22 +289,22 @@ def decide(
     elif not is_unclear:
         pieces = split_query(query)
         if len(pieces) > 1:
-            parts = [_judged(piece, ask, rule) for piece in pieces]
+            parts = [_judged_part(piece, ask, rule) for piece in pieces]
             findings = [_with_parts(finding, parts, limits) for finding in findings]
             probability = _of_parts(probability, parts, limits)
     not_stated = [part.text for part in parts if part.probability < limits.present]
     present = probability >= limits.present and bool(findings)
     doubt = ""
     if present:
-        doubt = _unreliable(query, findings, rule)
+        doubt = _why_unreliable(query, findings, rule)
     present = present and not doubt
-    relevant = _relevant(findings, limits, present=present)
-    evidence = tuple(_evidence(relevant))
+    relevant = _relevant_findings(findings, limits, present=present)
+    evidence = tuple(_quoted_evidence(relevant))
     word, worth = _in_words(probability, rule, doubt, present=present)
     all_reasons = [*_reasons_of_parts(parts), *reasons]
     if doubt:
         all_reasons.append(f"not judged reliably: {doubt}")
-    all_reasons += _reasons(query, relevant, probability, limits)
+    all_reasons += _reasons_of_verdict(query, relevant, probability, limits)
     # Quotes of one chunk are not compared: most cases have no more, and need no look at words.
     conflicts: tuple[Conflict, ...] = ()
     if len(relevant) > 1:
@@ -318,8 +318,8 @@ def decide(
         answer_word=word,
         answer_worth=worth,
         evidence=evidence,
-        retrieval_quality=_quality(relevant, present=present),
-        message=_message(query, relevant, not_stated, len(parts), present=present),
+        retrieval_quality=_retrieval_quality(relevant, present=present),
+        message=_message_of_verdict(query, relevant, not_stated, len(parts), present=present),
         validator=validator,
         reasons=tuple(all_reasons),
         warnings=(*[warning.message for warning in intake.warnings], *warnings),
@@ -329,7 +329,7 @@ def decide(
     )
 
 
-def _quality(relevant: Sequence[Finding], *, present: bool) -> RetrievalQuality:
+def _retrieval_quality(relevant: Sequence[Finding], *, present: bool) -> RetrievalQuality:
     """The quality of a retrieval: its chunks hold the answer, are on the topic, or are neither.
 
     A user sees by it whether to mend the retrieval or the answers.
@@ -362,7 +362,7 @@ def _in_words(
     return word, answer_worth(limit, probability, rule.labels)
 
 
-def _unreliable(query: str, findings: Sequence[Finding], rule: DecisionRule) -> str:
+def _why_unreliable(query: str, findings: Sequence[Finding], rule: DecisionRule) -> str:
     """The reason why a Yes is not reliable; empty where it is.
 
     Validators that read words or short texts are often wrong on some questions and texts. A
@@ -386,7 +386,7 @@ class _JudgedPart(NamedTuple):
     probability: float
 
 
-def _judged(part: QueryPart, ask: Ask, rule: DecisionRule) -> _JudgedPart:
+def _judged_part(part: QueryPart, ask: Ask, rule: DecisionRule) -> _JudgedPart:
     """One of several questions in a query with its findings, in chunks that name its subject.
 
     "When was it sold?" is answered in many chunks: only one that names the X200 answers it here.
@@ -451,7 +451,7 @@ def _joined(spans: Sequence[Span]) -> tuple[Span, ...]:
     return tuple(joined)
 
 
-def _relevant(
+def _relevant_findings(
     findings: Sequence[Finding], limits: Thresholds, *, present: bool
 ) -> Sequence[Finding]:
     """The findings of the relevant chunks, the best first.
@@ -477,7 +477,7 @@ def _relevant(
     return relevant
 
 
-def _evidence(relevant: Sequence[Finding]) -> Iterator[EvidenceQuote]:
+def _quoted_evidence(relevant: Sequence[Finding]) -> Iterator[EvidenceQuote]:
     """The quotes of a verdict, from its best chunks; a heading comes with the sentence below it.
 
     A user checks by them whether the verdict is right.
@@ -494,7 +494,7 @@ def _evidence(relevant: Sequence[Finding]) -> Iterator[EvidenceQuote]:
             yield EvidenceQuote(chunk_id=chunk.id, start=start, end=end, text=text)
 
 
-def _message(
+def _message_of_verdict(
     query: str,
     relevant: Sequence[Finding],
     not_stated: Sequence[str],
@@ -545,7 +545,7 @@ def _reasons_of_parts(parts: Sequence[_JudgedPart]) -> Iterator[str]:
         yield f"part '{part.text}': an answer has the probability {part.probability:.2f}"
 
 
-def _reasons(
+def _reasons_of_verdict(
     query: str, relevant: Sequence[Finding], probability: float, limits: Thresholds
 ) -> Iterator[str]:
     """Reasons of a verdict: the probability against its threshold, and each chunk for or against.
@@ -569,11 +569,11 @@ def _reasons(
         if finding.doubt:
             yield f"{name}: near miss ({finding.probability:.2f}): {finding.doubt}"
         elif not present:
-            doubt = _missing(query, finding.chunk.text)
+            doubt = _missing_words(query, finding.chunk.text)
             yield f"{name}: probably there ({finding.probability:.2f}): {doubt}"
 
 
-def _missing(query: str, text: str) -> str:
+def _missing_words(query: str, text: str) -> str:
     """The words of a query that a chunk does not hold, as a reason why it may not answer.
 
     A user sees so what to look for in the data.
