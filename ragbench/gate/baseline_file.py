@@ -55,14 +55,18 @@ class Baseline(RunScores):
 
     @property
     def kept(self) -> int:
-        """How many of the newest runs the scores of the cases are from."""
+        """How many of main's newest runs the baseline's scores are the mean of.
+
+        The file stores this number, and the runs of the mean are found again by it.
+        """
         return len(self.made_of)
 
 
 def runs_kept(runs: Sequence[MainRun], kept: int) -> tuple[MainRun, ...]:
-    """The newest runs of main, of which the scores of the cases are the means.
+    """The newest runs of main, of whose scores the baseline is the mean.
 
-    A run that lies aside, because it was worse, is none of them.
+    A run that was worse lies aside: it is remembered, but its scores must not lower what later runs
+    are compared with.
 
     Args:
         kept: how many.
@@ -72,10 +76,11 @@ def runs_kept(runs: Sequence[MainRun], kept: int) -> tuple[MainRun, ...]:
 
 
 def with_runs(baseline: Baseline, runs: Sequence[MainRun], kept: int) -> Baseline:
-    """A baseline with what it says of its runs, of which the newest are kept.
+    """A baseline with the facts that follow from its runs: date, commit, and times of the stages.
 
-    Times are those of runs that asked as many cases at once as the newest one: others waited
-    longer, or less, for the same system.
+    Its scores stay as they are. Times are taken only of runs that asked as many cases at once as
+    the newest run did: calls that are made at once wait for each other, so that other runs' times
+    do not compare.
     """
     made_of = runs_kept(runs, kept)
     newest = made_of[-1]
@@ -121,10 +126,13 @@ _LEFT_BY_VERSION_CONTROL = {
 
 
 def read_baseline(path: Path, *, otherwise: str = "") -> Baseline:
-    """The baseline in a file.
+    """The baseline in a file, or an error that names the command that helps.
+
+    A user may name a run's folder, a file with conflict marks, or recorded answers: each has a
+    message of its own.
 
     Args:
-        otherwise: what is said of a file that is none.
+        otherwise: the message for a file that holds something else; empty for the usual one.
 
     Raises:
         RunMismatchError: it is none, cannot be read, or is of another version of ragbench.
@@ -158,12 +166,16 @@ def read_baseline(path: Path, *, otherwise: str = "") -> Baseline:
                 f"is not a baseline file. One is made with: ragbench baseline set RUN -o {path}"
             )
         raise RunMismatchError(f"{path} {otherwise}")
-    with Reading(partial(_no_baseline, path)):
+    with Reading(partial(_damaged_file_error, path)):
         return baseline_from(cast("Json", content), str(path))
 
 
-def _no_baseline(path: Path, error: Exception) -> RunMismatchError:
-    """The error of a file whose parts are not those of a baseline."""
+def _damaged_file_error(path: Path, error: Exception) -> RunMismatchError:
+    """The error of a baseline file with a part that is missing, damaged, or of another version.
+
+    A damaged part must not end in a traceback: the message gives the command that makes the file
+    anew.
+    """
     return RunMismatchError(
         f"{path} is not a baseline of this ragbench: {words_of(error)}. If another version wrote "
         "it, make it anew with: ragbench baseline set RUN"
@@ -171,33 +183,43 @@ def _no_baseline(path: Path, error: Exception) -> RunMismatchError:
 
 
 def write_baseline(baseline: Baseline, path: Path) -> None:
-    """Writes the file whole, or leaves what was there."""
+    """Writes a baseline file whole, or leaves the file that was there.
+
+    A half-written baseline would make every later gate refuse it.
+    """
     with written_whole(path) as file:
-        for piece in _pieces(baseline):
+        for piece in _pieces_of_file(baseline):
             file.write(piece.encode())
 
 
 def baseline_bytes(baseline: Baseline) -> bytes:
-    """The content of a baseline file. The same runs give the same bytes."""
-    return "".join(_pieces(baseline)).encode()
+    """The content of a baseline file as bytes, for callers that write several files at once.
+
+    The same runs give the same bytes, so that a file that is made again shows no change in git.
+    """
+    return "".join(_pieces_of_file(baseline)).encode()
 
 
-def _pieces(baseline: Baseline) -> Iterator[str]:
-    """The content of a file in pieces: of many cases, the whole would take twice their memory.
+def _pieces_of_file(baseline: Baseline) -> Iterator[str]:
+    """The content of a baseline file in pieces of text, to be written one after the other.
 
-    The file is committed: it is JSON, laid out by hand, an entry a line, so that a diff shows which
-    cases changed.
+    Of many cases, one text of the whole would take twice their memory. The file is committed, so it
+    is JSON laid out by hand, with one entry a line: a diff then shows which cases changed.
     """
     before = "{\n"
-    for member in _members(baseline):
+    for member in _members_of_file(baseline):
         yield before
         yield from member
         before = ",\n"
     yield "\n}\n"
 
 
-def _members(baseline: Baseline) -> Iterator[Iterable[str]]:
-    """The members of the file's object, each in pieces."""
+def _members_of_file(baseline: Baseline) -> Iterator[Iterable[str]]:
+    """The members of a baseline file's JSON object, each as the pieces of its text.
+
+    Keys and their order are a stored form: `baseline_from` reads the keys, and another order would
+    show as a change of the whole file in version control.
+    """
     head: dict[str, object] = {
         _FORMAT_KEY: FORMAT,
         "dataset": baseline.dataset,
@@ -209,7 +231,7 @@ def _members(baseline: Baseline) -> Iterator[Iterable[str]]:
         head["judge"] = baseline.judge
     head["kept"] = baseline.kept
     for key, value in head.items():
-        yield [f"  {_member(key, value)}"]
+        yield [f"  {_member_text(key, value)}"]
     columns = sorted(baseline.metrics, key=lambda column: column.name)
     if baseline.origins is not None:
         origins = map(_stored_origin, baseline.origins)
@@ -221,30 +243,47 @@ def _members(baseline: Baseline) -> Iterator[Iterable[str]]:
     if drift is not None:
         yield _list_block("drift", map(asdict, drift.metrics))
         yield _object_block("sums", _stored_sums(drift))
-        yield [f"  {_member('followed', drift.runs)}"]
+        yield [f"  {_member_text('followed', drift.runs)}"]
     # Last, because they are the longest part.
     yield _object_block("cases", _stored_cases(baseline, columns))
 
 
-def _member(key: str, value: object) -> str:
-    """A key with its value as JSON on one line."""
+def _member_text(key: str, value: object) -> str:
+    """A key of a baseline file with its value as JSON on one line.
+
+    Lines of a committed file stay short so: a diff shows the whole entry.
+    """
     return f"{_json(key)}: {_json(value)}"
 
 
 def _list_block(key: str, entries: Iterable[object]) -> Iterator[str]:
-    """A key whose value is a list, with an entry a line."""
+    """The text of a key whose value is a list, in pieces, with one entry a line.
+
+    In a committed file, a changed entry then shows as one changed line.
+    """
     entry_texts = map(_json, entries)
     return _block(key, "[", entry_texts, "]")
 
 
 def _object_block(key: str, members: Iterable[tuple[str, object]]) -> Iterator[str]:
-    """A key whose value is an object, with a member a line."""
-    member_texts = (_member(name, value) for name, value in members)
+    """The text of a key whose value is an object, in pieces, with one member a line.
+
+    In a committed file, a changed member then shows as one changed line.
+    """
+    member_texts = (_member_text(name, value) for name, value in members)
     return _block(key, "{", member_texts, "}")
 
 
 def _block(key: str, opening: str, texts: Iterable[str], closing: str) -> Iterator[str]:
-    """A key and its entries, one a line, between two brackets; without entries, on one line."""
+    """The text of a key with a list or an object as its value, laid out with one entry a line.
+
+    Without entries, both brackets are on one line. JSON libraries indent every level or none: this
+    layout keeps a case on one line of a diff.
+
+    Args:
+        opening, closing: the two brackets.
+        texts: the entries, as JSON.
+    """
     yield f"  {_json(key)}: {opening}"
     is_empty = True
     for text in texts:
@@ -258,9 +297,11 @@ def _block(key: str, opening: str, texts: Iterable[str], closing: str) -> Iterat
 
 
 def _stored_origin(origin: Origin) -> dict[str, object]:
-    """An origin, which says what a stage's results depend on, as the file has it.
+    """An origin, which says on what a stage's results depend, in the form of a baseline file.
 
-    It is without texts, because the file is committed.
+    Prompts and other texts are left out, because the file is committed where others can read it.
+
+    Files in users' repositories have these keys: with other ones, `FORMAT` must count up.
     """
     public = without_texts(origin)
     parts = [[*part] for part in public.parts]
@@ -268,7 +309,13 @@ def _stored_origin(origin: Origin) -> dict[str, object]:
 
 
 def _stored_sums(drift: Drift) -> Iterator[tuple[str, object]]:
-    """Of each case the sums by which drift is followed, by metric."""
+    """Each case's id with its sums by metric, by which a gate follows main's slow drift.
+
+    Drift is a loss over many merges, too small to be seen in any of them. Sorted, and with numbers
+    as short as they can be, so that a diff of the file shows only changes.
+
+    Files in users' repositories have this form: with another one, `FORMAT` must count up.
+    """
     for id_, sums_by_metric in sorted(drift.cases.items()):
         stored: dict[str, list[float]] = {}
         for metric, sums in sorted(sums_by_metric.items()):
@@ -279,7 +326,10 @@ def _stored_sums(drift: Drift) -> Iterator[tuple[str, object]]:
 def _stored_cases(
     baseline: Baseline, columns: Sequence[MetricColumn]
 ) -> Iterator[tuple[str, object]]:
-    """The cases by id, sorted, so that a diff shows which changed."""
+    """Each case's id with the case in the form of a baseline file.
+
+    The cases are sorted by id, so that a diff of the file shows which of them changed.
+    """
     cells = {column.name: baseline.cells(column.name) for column in columns}
     ids = baseline.table.ids
     places = sorted(range(len(ids)), key=lambda place: ids[place])
@@ -290,9 +340,11 @@ def _stored_cases(
 def baseline_from(content: Json, source: str = "baseline") -> Baseline:
     """The baseline that a file's JSON holds.
 
+    A file may come from any version or hand: whatever a gate relies on is checked here.
+
     Raises:
         ValueError: it is of another format, or its parts do not fit together.
-        KeyError, TypeError: something is missing, or is not what it should be.
+        KeyError, TypeError: a part is missing, or of another type.
     """
     if content[_FORMAT_KEY] not in (_OLD_FORMAT, FORMAT):
         raise ValueError(
@@ -300,7 +352,7 @@ def baseline_from(content: Json, source: str = "baseline") -> Baseline:
             "version that wrote it, or make it anew with ragbench baseline set RUN"
         )
     metrics = tuple(_read_metric(metric) for metric in content["metrics"])
-    runs = [_typed(MainRun, run) for run in content["runs"]]
+    runs = [_checked_record(MainRun, run) for run in content["runs"]]
     for key in ("dataset", "rag", "matching"):
         if not isinstance(content[key], str):
             raise ValueError(f"its '{key}' is not a text")
@@ -323,7 +375,7 @@ def baseline_from(content: Json, source: str = "baseline") -> Baseline:
         matching=content["matching"],
         fingerprints=content["fingerprints"],
         metrics=metrics,
-        stages=tuple(_typed(StageCount, stage) for stage in content["stages"]),
+        stages=tuple(_checked_record(StageCount, stage) for stage in content["stages"]),
         cases=_read_cases(content["cases"], metrics, times),
         drift=_read_drift(content) if "drift" in content else None,
         origins=origins,
@@ -337,7 +389,11 @@ _DEFAULT_RUN = asdict(MainRun(date="", commit=""))
 
 
 def _stored_run(run: MainRun) -> dict[str, object]:
-    """A run of main as the file has it, without what is as in most runs."""
+    """A run of main in the form of a baseline file, without the facts that are as in most runs.
+
+    The file lists many runs, so that a shorter line is easier to read in a diff. A reader puts the
+    default in the place of a fact that is left out: a changed default changes old files.
+    """
     facts = asdict(run)
     scores: dict[str, float] = {}
     for name, score in sorted(run.scores.items()):
@@ -362,7 +418,12 @@ _FACTS_LEFT_OUT_IF_EMPTY = ("digest", "probability")
 
 
 def _stored_metric(column: MetricColumn) -> dict[str, object]:
-    """A metric as the file has it: what a gate must know of it to compare a run's with it."""
+    """A metric in the form of a baseline file: the facts by which a gate compares scores.
+
+    Without the formula's version, direction and scale, scores of two formulas would be compared.
+
+    Files in users' repositories have these keys: with other ones, `FORMAT` must count up.
+    """
     stored: dict[str, object] = {"metric": column.name}
     for key, value in asdict(column).items():
         if key in _FACTS_LEFT_OUT:
@@ -376,15 +437,21 @@ def _stored_metric(column: MetricColumn) -> dict[str, object]:
 
 
 def _read_metric(stored: Json) -> MetricColumn:
-    """A metric of a file, which has its name under another key than the record."""
+    """A metric as it was read from a baseline file, where its name is under the key ``metric``.
+
+    The stored key differs from the record's field, and files in repositories keep it.
+    """
     facts = dict(stored)
     facts["name"] = facts.pop("metric")
     facts["direction"] = Direction(stored["direction"])
-    return _typed(MetricColumn, facts)
+    return _checked_record(MetricColumn, facts)
 
 
-def _typed(kind: type[_Stored], stored: Json) -> _Stored:
-    """A record of a file, all of whose fields are known and of their types."""
+def _checked_record(kind: type[_Stored], stored: Json) -> _Stored:
+    """A record read from a baseline file, refused where a field is unknown or of another type.
+
+    Such a field was written by another version of ragbench or by hand: a gate must not guess it.
+    """
     import msgspec
 
     # A name that is not known is another version's: the constructor refuses it, and the conversion
@@ -394,7 +461,16 @@ def _typed(kind: type[_Stored], stored: Json) -> _Stored:
 
 
 def _stored_case(case: ScoredCase, place: int, cells: Mapping[str, Cells]) -> dict[str, object]:
-    """A case with what each metric gave it in each of the runs."""
+    """A case in the form of a baseline file: fingerprint, labels, and its scores by metric.
+
+    A metric without anything to say of the case is left out.
+
+    Files in users' repositories have these keys: with other ones, `FORMAT` must count up.
+
+    Args:
+        place: the case's position in the cells.
+        cells: of each metric the cells of all cases, by the metric's name.
+    """
     scores: dict[str, object] = {}
     for name, column in cells.items():
         score = _stored_scores(column.asked(place).cells)
@@ -412,9 +488,13 @@ def _stored_case(case: ScoredCase, place: int, cells: Mapping[str, Cells]) -> di
 
 
 def _stored_scores(cells: Sequence[Cell | None]) -> object:
-    """One entry where all are alike, and a list where not; None where there is nothing to say.
+    """A case's scores by one metric over main's runs: one entry if all are alike, else a list.
 
-    Most cases score the same in every run: their lines stay short, and so do diffs.
+    Most cases score the same in every run: their lines stay short, and so do diffs. A case that
+    abstained or failed has that word as its entry, and None is a run in which the metric did not
+    apply.
+
+    Files in users' repositories have this form: with another one, `FORMAT` must count up.
     """
     entries: list[float | str | None] = []
     for cell in cells:
@@ -430,7 +510,11 @@ def _stored_scores(cells: Sequence[Cell | None]) -> object:
 
 
 def _read_drift(content: Json) -> Drift:
-    """What a file says of main's drift."""
+    """The record of main's drift in a baseline file: sums over runs, for the gate's test.
+
+    Raises:
+        ValueError: the record has another form, or a case that began after the last run.
+    """
     import msgspec
 
     stored = {"runs": content["followed"], "metrics": content["drift"], "cases": content["sums"]}
@@ -448,7 +532,13 @@ def _read_drift(content: Json) -> Drift:
 
 
 def _read_cases(cases: Json, metrics: Sequence[MetricColumn], times: int) -> CaseTable:
-    """The cases of a file, each of which was asked so many times by all its runs together."""
+    """The cases of a baseline file as a table, such as a run has it.
+
+    A gate then compares a run with it case by case, as with another run.
+
+    Args:
+        times: how often main's runs together asked each case: so many scores a list must have.
+    """
     rows: list[Json] = [*cases.values()]
     labels: dict[str, Sequence[Any]] = {
         "cluster": [row.get("cluster") for row in rows],
@@ -474,7 +564,14 @@ def _read_cases(cases: Json, metrics: Sequence[MetricColumn], times: int) -> Cas
 
 
 def _read_cells(stored: object, times: int) -> Iterator[Cell | None]:
-    """What a case scored each time, of an entry of the file: a list, or a score for all times."""
+    """The cells of a case by one metric, one for each time that main's runs asked it.
+
+    A cell is a metric's result for a case. Scores that were alike in all runs are stored once: here
+    they are spread again.
+
+    Args:
+        stored: the file's entry: a list with a score for each time, or one score for all times.
+    """
     entries: list[object] = [stored] * times
     if isinstance(stored, list):
         entries = cast("list[object]", stored)
@@ -492,10 +589,10 @@ def _read_cells(stored: object, times: int) -> Iterator[Cell | None]:
 
 
 def _shortest_number(value: float) -> float:
-    """A number as it is written: a whole one without a decimal point.
+    """A number in the form in which it is stored: a whole one without a decimal point.
 
-    Beyond 1e15 all digits would be written, and the last of them are not known: a float has fifteen
-    to seventeen.
+    This keeps lines of a committed file short: 1 instead of 1.0. From 1e15 on, an integer would
+    show more digits than a float is exact to.
     """
     is_whole = value == int(value)
     if is_whole and abs(value) < 1e15:
@@ -504,7 +601,10 @@ def _shortest_number(value: float) -> float:
 
 
 def _json(value: object) -> str:
-    """A value as JSON on one line."""
+    """A value as compact JSON on one line, the form of every entry of a baseline file.
+
+    Whatever is stored comes through here, so that all files have one form.
+    """
     import orjson
 
     return orjson.dumps(value).decode()

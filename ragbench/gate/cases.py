@@ -41,14 +41,15 @@ if TYPE_CHECKING:
 
 
 def _verdicts(run: RunScores, main: Sequence[MetricColumn], *, named: bool) -> dict[str, Verdicts]:
-    """By stage, then by main metric, whether each case passes.
+    """By stage and by main metric, whether each case passes: 1 passes, 0 fails, -1 not known.
 
-    A metric that failed because a stage did says nothing of its own. Where nobody named the
-    metrics, a case of which it is known whether it is right passes by that alone.
+    A metric that failed because a stage did says nothing of its own. Where the user did not name
+    the metrics, a case of which it is known whether it is right passes by that alone: a retrieval
+    metric must not fail a case that was answered correctly.
 
     Args:
-        main: metrics by which a case passes.
-        named: somebody named them.
+        main: the main metrics, by which a case passes.
+        named: whether the user named the metrics.
     """
     size = len(run.cases)
     has_failed = np.zeros(size, bool)  # the cases of which a stage failed
@@ -80,7 +81,10 @@ def _verdicts(run: RunScores, main: Sequence[MetricColumn], *, named: bool) -> d
 
 
 def _is_passed(cells: Cells, column: MetricColumn) -> NDArray[np.bool_]:
-    """Whether each value lies in the better half of the scale; where there is none, it does not."""
+    """Whether each case passes by a metric: its value lies in the better half of the scale.
+
+    A case without a value does not pass. The half is `THRESHOLD`.
+    """
     low = column.low or 0.0
     scale = column.scale or 1.0
     share = (cells.values - low) / scale
@@ -92,7 +96,11 @@ def _is_passed(cells: Cells, column: MetricColumn) -> NDArray[np.bool_]:
 
 
 def _right_verdicts(run: RunScores, answer: MetricColumn) -> Verdicts:
-    """Whether each case is right, by the answer; declining is, where there is no answer.
+    """Whether each case was answered rightly: 1 yes, 0 no, -1 not known.
+
+    To decline is right where the documents hold no answer, and wrong where they hold one.
+
+    A system that declines everything must not look right, nor one that always answers.
 
     Args:
         answer: the metric that compares answers.
@@ -113,9 +121,14 @@ def _right_verdicts(run: RunScores, answer: MetricColumn) -> Verdicts:
 
 
 def passes(run: RunScores, place: int, column: MetricColumn) -> bool | None:
-    """Whether a case passes by a metric, at least half of the times that it was asked.
+    """Whether a case passes by a metric at least half of the times that it was asked.
 
-    None where the metric never applied.
+    None where the metric never applied to the case.
+
+    Cases that must pass are judged by it, and chance decides a single time.
+
+    Args:
+        place: the case's position in the run.
     """
     repeats = run.cells(column.name).asked(place)
     applicable: list[Cell] = []
@@ -130,9 +143,10 @@ def passes(run: RunScores, place: int, column: MetricColumn) -> bool | None:
 
 
 def interval_of(run: RunScores, column: MetricColumn) -> MeanInterval:
-    """The mean of a metric over the cases that were measured; its ends where its level is known.
+    """The mean of a metric over the measured cases of a run, with a confidence interval.
 
-    Without a known level an interval would promise a certainty that nobody has shown.
+    The interval has no ends where the metric's level is not known, as for a judge's figure: they
+    would promise a certainty that nothing has shown.
     """
     values = run.cells(column.name).values
     clusters = run.clusters
@@ -154,10 +168,16 @@ def interval_of(run: RunScores, column: MetricColumn) -> MeanInterval:
 def main_metrics(
     columns: Sequence[MetricColumn], names: Sequence[str] | None = None
 ) -> tuple[MetricColumn, ...]:
-    """The metrics by which a case passes.
+    """The main metrics of a run: those by which a case passes or fails.
+
+    Counts of newly failing cases, and must-pass checks, are made by these metrics alone.
 
     Args:
-        names: those that somebody named; when not given, one of each group that decides.
+        names: the metrics that the user named; where None, one from each group, such as answer
+            correctness and recall.
+
+    Raises:
+        ConfigError: a named metric is not there, or cannot say whether a case passes.
     """
     if names is None:
         main_columns: list[MetricColumn] = []
@@ -182,9 +202,11 @@ def named_columns(
 ) -> tuple[MetricColumn, ...]:
     """The metrics of these names, in their order; names are matched without regard to case.
 
+    A user types such names: for a name that is not there, the error names the most similar one.
+
     Args:
-        lacks: how the error begins that names what is not there.
-        measured: how its list of what is there begins.
+        lacks: how the error begins, before the name that is not there.
+        measured: how the error's list of existing names begins.
     """
     column_of_name = {column.name.casefold(): column for column in columns}
     columns_named: list[MetricColumn] = []
@@ -208,7 +230,13 @@ def named_columns(
 
 
 def find_columns(columns: Sequence[MetricColumn], names: Sequence[str]) -> tuple[MetricColumn, ...]:
-    """Metrics that all compared runs measure, each once."""
+    """The metrics of the given names, each once, of those that all compared runs measure.
+
+    A metric that one of the runs lacks cannot be compared.
+
+    Raises:
+        ConfigError: a metric is not among them; the message names the nearest one, and all.
+    """
     columns_named = named_columns(
         columns, names, "the runs do not all measure", "All of them measure"
     )
@@ -216,9 +244,11 @@ def find_columns(columns: Sequence[MetricColumn], names: Sequence[str]) -> tuple
 
 
 def main_of_group(group: str, columns: Sequence[MetricColumn]) -> MetricColumn | None:
-    """The main metric of a group among those that can say whether a case passes.
+    """The main metric of a group: of a run's metrics the first in `_PREFERRED_METRICS`.
 
-    The first of the preferred ones, else the group's first; None where the group has none.
+    Without any of these it is the group's first metric that can say whether a case passes; None
+    where the group has none. A group is of one subject, such as retrieval. Gates and comparisons
+    take the same main metric, so that their counts agree.
     """
     members: list[MetricColumn] = []
     for column in columns:
@@ -234,7 +264,11 @@ def main_of_group(group: str, columns: Sequence[MetricColumn]) -> MetricColumn |
 
 
 def _why_unusable(column: MetricColumn) -> str:
-    """Why a metric cannot say whether a case passes; empty where it can."""
+    """The reason why a metric cannot say whether a case passes; empty where it can.
+
+    A case passes by the better half of a scale: a metric needs a value of each case, a better side,
+    and two ends.
+    """
     if column.no_mean:
         return column.no_mean
     if column.direction is Direction.NEITHER:
@@ -264,13 +298,14 @@ def case_changes(
     named: bool = False,
     max_texts: int | None = None,
 ) -> tuple[RunPair, tuple[CaseDifference, ...]]:
-    """How many cases of two runs differ, and those that pass in one and fail in the other.
+    """How many cases of two runs differ, and the cases that pass in one run and fail in the other.
 
-    Both runs have the same cases in the same order.
+    A comparison lists these with their texts: they show what a change of the system did. Both runs
+    have the same cases in the same order.
 
     Args:
         main: metrics with a better side and a bounded scale, by which a case passes.
-        named: somebody named them. Otherwise a case that is right passes, whatever others say.
+        named: whether the user named `main`. Otherwise a right answer is enough to pass.
         max_texts: of how many cases of each kind the texts are read; None: of all.
     """
     turns = _turns(first_run, second_run, main, named=named)
@@ -314,9 +349,10 @@ def case_changes(
 
 
 def _with_changed_texts(pair: RunPair, first_run: RunScores, second_run: RunScores) -> RunPair:
-    """The pair with how many cases have other retrieved ids, or another answer.
+    """The pair of runs with how many cases have other retrieved ids, or another answer.
 
-    A baseline file has no texts: then neither is known.
+    A system may answer differently without a changed score: a comparison shows these counts beside
+    it. A baseline file has no texts: then neither count is known.
     """
     if first_run.table.texts is None or second_run.table.texts is None:
         return pair
@@ -333,11 +369,12 @@ def _with_changed_texts(pair: RunPair, first_run: RunScores, second_run: RunScor
 
 
 def _places_with_texts(changed: Iterable[_ChangedCase], max_texts: int | None) -> list[int]:
-    """The places of the first cases of each kind, in the order in which they are shown.
+    """The positions of the changed cases whose texts are read: the first of each kind.
 
-    Texts are read from the run's file, case by case: a comparison reads only what it shows.
+    Texts are read from the run's file, case by case: a comparison reads only those that it shows.
 
     Args:
+        changed: the cases in the order in which they are shown.
         max_texts: how many of each kind; None for all.
     """
     counts = dict.fromkeys(CaseKind, 0)
@@ -352,7 +389,14 @@ def _places_with_texts(changed: Iterable[_ChangedCase], max_texts: int | None) -
 def _changed_cases(
     first_run: RunScores, second_run: RunScores, main: Sequence[MetricColumn], turns: Turns
 ) -> list[_ChangedCase]:
-    """The cases that turned, and how; in the order in which they are shown."""
+    """The cases that pass in one run and fail in the other, with the metrics that say so.
+
+    They are in the order of a report: by kind, then those of which a stage or metric broke, then
+    those that moved furthest.
+
+    Args:
+        turns: by stage and metric, which cases turned, and in which direction.
+    """
     scales = {column.name: column.scale or 1.0 for column in main}
     flips_at: dict[int, list[Flip]] = {}
     for subject, ways in turns.items():
@@ -380,16 +424,23 @@ def _changed_cases(
             kind = CaseKind.MIXED
         else:
             kind = CaseKind.FIXED
-        flips.sort(key=lambda flip: (not flip.newly_fails, *_rank(flip), flip.subject))
+        flips.sort(key=lambda flip: (not flip.newly_fails, *_rank_of_flip(flip), flip.subject))
         changed.append(_ChangedCase(place, kind, tuple(flips)))
     kinds = [*CaseKind]
     ids = second_run.table.ids
-    changed.sort(key=lambda case: (kinds.index(case.kind), *_rank(case.flips[0]), ids[case.place]))
+    changed.sort(
+        key=lambda case: (kinds.index(case.kind), *_rank_of_flip(case.flips[0]), ids[case.place])
+    )
     return changed
 
 
 def _metric_flip(metric: str, newly_fails: bool, before: Cell, now: Cell, scale: float) -> Flip:
-    """How a case turned by a metric; a value that came or went is a move over the whole scale."""
+    """How a case turned by a metric, with its value before and now.
+
+    The size of the move is a share of the metric's scale; a value that came or went counts as 1.
+
+    A report puts the largest moves first, whatever the metric's scale.
+    """
     size = 1.0
     if before.value is not None and now.value is not None:
         size = abs(now.value - before.value) / scale
@@ -405,8 +456,12 @@ def _metric_flip(metric: str, newly_fails: bool, before: Cell, now: Cell, scale:
     )
 
 
-def _rank(flip: Flip) -> tuple[bool, float]:
-    """What broke comes first, then what moved far."""
+def _rank_of_flip(flip: Flip) -> tuple[bool, float]:
+    """The place of a flip in a report: a flip is a case's turn from pass to fail or back.
+
+    Turns in which a stage or metric failed come first, then those that moved furthest: a reader
+    looks at the top ones only.
+    """
     is_broken = Status.FAILED in (flip.before_status, flip.after_status)
     return not is_broken, -flip.size
 
@@ -417,9 +472,9 @@ def run_pair(
     marks: tuple[str, str],
     main: Sequence[MetricColumn],
 ) -> RunPair:
-    """How many cases of two runs with the same cases pass in one of them and fail in the other.
+    """How many cases of two runs with the same cases pass in one run and fail in the other.
 
-    What a gate says of a run beside its checks: it needs the counts, and not the cases.
+    A gate shows these counts beside its checks: it needs no single case, so that no text is read.
     """
     turns = _turns(first_run, second_run, main, named=False)
     return _pair_of(first_run, second_run, marks, turns)
@@ -428,7 +483,12 @@ def run_pair(
 def _turns(
     first_run: RunScores, second_run: RunScores, main: Sequence[MetricColumn], *, named: bool
 ) -> Turns:
-    """Which cases turned by which stage or metric; none where it is not known of both runs."""
+    """By stage and main metric, which cases turned: -1 newly fails, 1 newly passes, 0 neither.
+
+    A case whose verdict is unknown in one of the runs has not turned.
+
+    Counts and lists of changed cases are made of it.
+    """
     verdicts_before = _verdicts(first_run, main, named=named)
     verdicts_now = _verdicts(second_run, main, named=named)
     turns: dict[str, NDArray[np.int8]] = {}
@@ -444,7 +504,11 @@ def _turns(
 def _pair_of(
     first_run: RunScores, second_run: RunScores, marks: tuple[str, str], turns: Turns
 ) -> RunPair:
-    """How many cases turned, each counted once whatever the number of metrics by which it did."""
+    """How many cases turned between two runs: newly failing, newly passing, or mixed.
+
+    Each case counts once, whatever the number of metrics by which it turned. A mixed one fails by
+    one metric and passes by another.
+    """
     size = len(second_run.cases)
     fails = np.zeros(size, bool)
     wins = np.zeros(size, bool)
@@ -468,7 +532,12 @@ def _pair_of(
 
 
 def id_change(before: Sequence[str] | None, after: Sequence[str] | None) -> IdChange | None:
-    """How two lists of retrieved ids differ; of an id that stands twice, the best rank counts."""
+    """How two lists of retrieved ids differ: ids that came, went, or have another rank.
+
+    An id that occurs twice counts with its best rank. None where a run does not store its ids.
+
+    A changed answer is often explained by chunks that came or went.
+    """
     if before is None or after is None:
         return None
     old_ranks = best_ranks(before)

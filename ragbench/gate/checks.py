@@ -47,10 +47,10 @@ ComparableRuns = tuple[RunScores, RunScores] | None
 
 
 def _against_limit(check: GateCheck, *, least: int = 0, is_worse: bool = False) -> GateCheck:
-    """The outcome of a figure against an absolute limit, with its words.
+    """A check with its outcome and words: its figure held against an absolute limit.
 
-    Beyond the limit it fails where its interval lies beyond, too, or the baseline was better. A
-    system that lies at its limit would else fail every other time.
+    Beyond the limit it fails only where its interval lies beyond the limit too, or the baseline was
+    better. A system that lies at its limit would else fail every other time.
 
     Args:
         check: its ground is why there may be no figure. Without an interval nothing is known of
@@ -78,7 +78,10 @@ def _against_limit(check: GateCheck, *, least: int = 0, is_worse: bool = False) 
 
 
 def _reaches(interval: Interval | None, limit: float, bound: str) -> bool:
-    """Whether an interval reaches to the right side of a limit."""
+    """Whether a confidence interval reaches to the right side of a limit.
+
+    Then chance may explain that the figure lies on the wrong side, and the check does not fail.
+    """
     if interval is None:
         return False
     if bound == "min":
@@ -92,7 +95,10 @@ def _reaches(interval: Interval | None, limit: float, bound: str) -> bool:
 def coverage_check(
     run: RunScores, comparable_runs: ComparableRuns, demands: Sequence[Demand], config: GateConfig
 ) -> GateCheck:
-    """Whether too many cases failed for the scores of the others to speak for all."""
+    """The check of whether too many cases failed for the scores of the others to speak for all.
+
+    A system that crashes on its hard cases would else look better than one that answers them badly.
+    """
     has_failed = _failed_cases(run, demands)
     count = len(has_failed)
     share = 0.0
@@ -127,7 +133,7 @@ def coverage_check(
 
 
 def _failed_cases(run: RunScores, demands: Sequence[Demand]) -> Floats:
-    """1 for each case of which a stage failed, or one of the demanded metrics; else 0.
+    """For each case of a run, 1 if a stage or a demanded metric failed on it, else 0.
 
     Numbers, because their mean is the error rate, and its change is tested like that of a metric.
     """
@@ -141,7 +147,13 @@ def _failed_cases(run: RunScores, demands: Sequence[Demand]) -> Floats:
 
 
 def common_check(common: int, baseline: RunScores, config: GateConfig) -> GateCheck:
-    """Whether enough of the baseline's cases are in the run, unchanged, to speak for it."""
+    """The check of whether enough of the baseline's cases are in the run, unchanged.
+
+    A verdict on a small rest of the cases would speak for data that are no longer there.
+
+    Args:
+        common: number of cases that both have unchanged.
+    """
     count = len(baseline.cases)
     check = GateCheck(
         kind=CheckKind.COVERAGE,
@@ -167,12 +179,14 @@ _NORMAL_975 = NormalDist().inv_cdf(0.975)
 
 
 def _time_interval(latency: Latency, name: str) -> Interval | None:
-    """The interval of a stage's mean, median or 95th percentile.
+    """The 95 % interval of a stage's mean, median or 95th percentile; None of any other figure.
 
-    Times are taken to spread as numbers do whose logarithms are normal.
+    The times are taken to be log-normal, and their spread is estimated from the median and the 95th
+    percentile, because a report stores no single times. None also where these are not known. The
+    longest time and the sum are no estimates: they need no interval.
 
-    The median and the 95th percentile say how much they spread. None where they are not known, and
-    of figures that are no estimates: the longest time and the sum are what they are.
+    Args:
+        name: the figure: ``mean``, ``p50`` or ``p95``.
     """
     deviation = _log_deviation(latency)
     observed = getattr(latency, name, None)
@@ -195,7 +209,11 @@ def _time_interval(latency: Latency, name: str) -> Interval | None:
 
 
 def _log_deviation(latency: Latency) -> float | None:
-    """The standard deviation of the times' logarithms; None where it is not known."""
+    """The standard deviation of the logarithms of a stage's times; None where not known.
+
+    It is estimated by the distance from the median to the 95th percentile, because a report stores
+    these two figures and not the times.
+    """
     if not latency.p50 or not latency.p95 or latency.count < 2:
         return None
     if latency.p95 <= latency.p50:
@@ -205,10 +223,11 @@ def _log_deviation(latency: Latency) -> float | None:
 
 
 def _rise_interval(run: RunScores, baseline: RunScores | None, stage: str) -> Interval | None:
-    """The interval of the share by which a stage's mean lies above the baseline's.
+    """The 95 % interval of a stage's rise: by which share its mean time lies above before.
 
-    None where the times do not compare, or where it is not known how much they spread: calls that
-    are made at once take longer.
+    A limit on a rise is broken only where the whole interval lies beyond it. None where the times
+    do not compare, since calls that are made at once take longer, or where their spread is not
+    known.
     """
     now = _latency_of(run, stage)
     before = None if baseline is None else _latency_of(baseline, stage)
@@ -229,7 +248,10 @@ def _rise_interval(run: RunScores, baseline: RunScores | None, stage: str) -> In
 
 
 def _latency_of(run: RunScores, stage: str) -> Latency | None:
-    """How long a stage took; None where the run has no times of it."""
+    """The times of a stage, such as ``generate``; None where the run stored none.
+
+    Limits of time name a stage, and a run may have been without it.
+    """
     for latency in run.latencies:
         if latency.stage == stage:
             return latency
@@ -239,7 +261,10 @@ def _latency_of(run: RunScores, stage: str) -> Latency | None:
 def budget_checks(
     run: RunScores, baseline: RunScores | None, config: GateConfig
 ) -> Iterator[GateCheck]:
-    """A check for each limit of time, cost and tokens, or of how much they may rise."""
+    """A check for each configured limit of time, cost and tokens, or of how much these may rise.
+
+    A better answer that costs three times as much must not pass unseen.
+    """
     rises = {usage.name: usage.rise for usage in _usages(run, baseline)}
     yield from _latency_checks(run, baseline, config, rises)
 
@@ -281,7 +306,13 @@ def budget_checks(
 def _latency_checks(
     run: RunScores, baseline: RunScores | None, config: GateConfig, rises: dict[str, float]
 ) -> Iterator[GateCheck]:
-    """A check for each limit of a stage's time, or of how much it may rise."""
+    """A check for each configured limit of a stage's time, or of how much the time may rise.
+
+    A limit is in seconds for one figure, such as the 95th percentile, or a share for a rise.
+
+    Args:
+        rises: by stage, the share by which its mean time lies above the baseline's.
+    """
     for budget in config.latency:
         subject = f"{budget.stage} {budget.figure}"
         latency = _latency_of(run, budget.stage)
@@ -321,9 +352,10 @@ _NO_FIGURE_BEFORE = "figure of it that the baseline holds, too"
 
 
 def _times_missing(run: RunScores, baseline: RunScores | None, stage: str) -> str:
-    """What is missing where a stage's times do not compare with the baseline's.
+    """The words for what a run lacks where a stage's times do not compare with the baseline's.
 
-    The end of a sentence that begins with "the run stores no".
+    They end a sentence that begins with "the run stores no", so that a user sees why no rise is
+    judged.
     """
     now = _latency_of(run, stage)
     before = None if baseline is None else _latency_of(baseline, stage)
@@ -343,7 +375,15 @@ def _rise_check(
     interval: Interval | None = None,
     missing: str = _NO_FIGURE_BEFORE,
 ) -> GateCheck:
-    """A check of by which share a time or an amount may lie above the baseline's."""
+    """A check of a rise: the share by which a time or an amount lies above the baseline's.
+
+    A limit in seconds would depend on the machine; a share compares with the same system's past.
+
+    Args:
+        rise: None where the baseline has no such figure.
+        limit: the largest share that is allowed, such as 0.2.
+        count: number of cases of the figure.
+    """
     return _budget_check(
         subject, rise, limit, count, unit="share", missing=missing, interval=interval
     )
@@ -361,9 +401,12 @@ def _budget_check(
 ) -> GateCheck:
     """A check of a time or an amount that has a largest allowed value.
 
+    A run that does not store the figure is inconclusive: a limit must not pass unseen.
+
     Args:
         observed: None where the run does not store it.
-        missing: what the run does not store then, in words.
+        count: number of cases of the figure.
+        missing: the end of "the run stores no", for a run without the figure.
     """
     check = GateCheck(
         kind=CheckKind.BUDGET,
@@ -393,15 +436,18 @@ class _Usage(NamedTuple):
 
     @property
     def rise(self) -> float:
-        """The share by which it lies above the baseline's."""
+        """The share by which a case's time, tokens or cost lie above the baseline's.
+
+        Limits and notes are of this share, since absolute times differ from machine to machine.
+        """
         return self.now / self.before - 1.0
 
 
 def _mean_times(run: RunScores) -> dict[tuple[str, str], float]:
-    """The mean time of a case, by stage and by how many calls were in flight.
+    """The mean time of a case, by stage and by how many calls were made at once.
 
-    Times of other numbers of calls do not compare. Of cases that shared a call, the time of one is
-    not known.
+    Times with another number of calls at once do not compare, so that number is a part of the key.
+    Where cases shared a call, the time of one case is not known, and the stage is left out.
     """
     times: dict[tuple[str, str], float] = {}
     for latency in run.latencies:
@@ -411,9 +457,10 @@ def _mean_times(run: RunScores) -> dict[tuple[str, str], float]:
 
 
 def _usages(run: RunScores, baseline: RunScores | None) -> Iterator[_Usage]:
-    """By stage, of tokens and cost: what a case took now and before.
+    """Each stage's seconds, the tokens and the cost of a mean case, now and in the baseline.
 
-    Times are those of any machine that ran them; the others are of the cases that both runs have.
+    A rise of these is limited or noted by callers. Tokens and cost are of the cases that both runs
+    measured, since other cases need more or less; times are of whatever machine ran them.
     """
     if baseline is None:
         return
@@ -441,7 +488,10 @@ def _usages(run: RunScores, baseline: RunScores | None) -> Iterator[_Usage]:
 
 
 def dearer_notes(run: RunScores, baseline: RunScores | None) -> Iterator[str]:
-    """What a case takes more than in the baseline, whether or not there is a budget for it."""
+    """A note for each time, token count or cost that clearly rose since the baseline.
+
+    Without a configured budget too: a user should see that a better system became slower or dearer.
+    """
     for usage in _usages(run, baseline):
         if usage.now <= usage.before * usage.noted_from:
             continue
@@ -468,7 +518,12 @@ def dearer_notes(run: RunScores, baseline: RunScores | None) -> Iterator[str]:
 def floor_checks(
     run: RunScores, comparable_runs: ComparableRuns, demands: Sequence[Demand], config: GateConfig
 ) -> Iterator[GateCheck]:
-    """A check for each of ``min`` and ``max`` that is given, on all cases and on slices."""
+    """A check for each demanded ``min`` and ``max`` of a metric, on all cases and on slices.
+
+    A slice is the cases of one tag or language.
+
+    They fail a run that is too bad however bad the baseline is.
+    """
     for demand, slice_, places in on_cases(demands, run):
         run_on_slice = run if places is None else run.at(places)
         limits = {"min": demand.limits.minimum, "max": demand.limits.maximum}
@@ -488,14 +543,20 @@ def _floor_check(
     comparable_runs: ComparableRuns,
     config: GateConfig,
 ) -> GateCheck:
-    """A metric against a limit.
+    """The check of a metric's figure against its ``min`` or ``max``.
+
+    Where people labelled answers, the figure that their labels correct is held against the limit.
+
+    A metric's mean is noisy: the check fails only where the loss is no chance.
 
     Args:
         run: with the cases of the slice alone.
+        slice_: name of the slice; None for all cases.
+        bound: ``"min"`` or ``"max"``.
         comparable_runs: the run and its baseline with all cases that compare.
     """
     is_whole = slice_ is None
-    observed, interval, count = _figure(column, run, whole=is_whole)
+    observed, interval, count = _figure_of_metric(column, run, whole=is_whole)
     correction: Correction | None = None
     if run.has_labels:
         corrected_figure = corrected(column, points_of(column, run))
@@ -534,30 +595,46 @@ def _floor_check(
 
 
 def _is_beyond(observed: float, limit: float, bound: str) -> bool:
-    """Whether a figure lies on the wrong side of a limit."""
+    """Whether a figure lies on the wrong side of a limit: below a ``min``, or above a ``max``.
+
+    Only such a figure needs a look at whether the baseline was better.
+    """
     if bound == "min":
         return observed < limit
     return observed > limit
 
 
 def _has_nothing(column: MetricColumn, observed: float) -> bool:
-    """Whether every case has the worst value: no test is needed."""
+    """Whether a metric's mean is its worst value, so that every case has that value.
+
+    Then a limit is broken without any test: no chance is left to explain it.
+    """
     worst_value = column.low if column.sign > 0.0 else column.high
     return observed == worst_value
 
 
 def _was_better(column: MetricColumn, comparable_runs: ComparableRuns, config: GateConfig) -> bool:
-    """Whether the baseline is shown to be better in a metric."""
+    """Whether a test shows that the baseline was better in a metric.
+
+    A figure beyond its limit then fails though its interval still reaches the limit: the loss is
+    real.
+    """
     if comparable_runs is None or column.no_mean:
         return False
     run, baseline = comparable_runs
     return baseline.measures(column) and is_lower(column, run, baseline, config.alpha)
 
 
-def _figure(
+def _figure_of_metric(
     column: MetricColumn, run: RunScores, *, whole: bool
 ) -> tuple[float | None, Interval | None, int]:
-    """The figure, its interval, and the number of cases that it rests on."""
+    """A metric's figure, its confidence interval, and the number of cases that it rests on.
+
+    A metric without values for each case has its figure alone, without an interval.
+
+    Args:
+        whole: whether the run has all its cases; of a slice, a figure that is no mean is not known.
+    """
     if not column.has_cells:
         return column.score, None, len(run.cases)
     if column.aggregate is not None:
@@ -578,10 +655,13 @@ ASKS = 3
 def must_pass_check(
     run: RunScores, baseline: RunScores | None, selectors: Sequence[str]
 ) -> Iterator[GateCheck]:
-    """Whether a case fails that passed in the baseline, or that is new and must pass.
+    """The check of cases that must pass: whether one fails that passed before or is new.
 
-    A case passes where each of the run's main metrics does, as in `ragbench.gate.cases`; one that
-    was asked repeatedly, where it passes at least half of the time.
+    A case passes where it does so by each of the run's main metrics, as in `ragbench.gate.cases`; a
+    case that was asked repeatedly, where it passes at least half of the times.
+
+    Args:
+        selectors: ids of cases, ``tag:NAME`` or ``language:CODE``; without any, there is no check.
     """
     if not selectors:
         return
@@ -617,7 +697,11 @@ def must_pass_check(
 
 
 def _selected(selectors: Sequence[str], run: RunScores, baseline: RunScores | None) -> list[str]:
-    """The ids of the cases that are named, or have the tag or language, in either run."""
+    """The ids of the cases that must pass: those with a named id, tag or language in either run.
+
+    Raises:
+        ConfigError: a selector names no case: a typing error would else guard nothing.
+    """
     runs = [run] if baseline is None else [run, baseline]
     ids_of_run = set(run.table.ids)
     all_ids = set[str]().union(*(side.table.ids for side in runs))
@@ -641,9 +725,16 @@ def _selected(selectors: Sequence[str], run: RunScores, baseline: RunScores | No
 
 
 def _refuse_undecidable(run: RunScores, ids: Sequence[str], main: Sequence[MetricColumn]) -> None:
-    """Refuses cases of which none of the metrics says whether they pass.
+    """Refuses must-pass cases of which no metric says whether they pass.
 
     The user relies on them, and a check that can never fail would seem to guard them.
+
+    Args:
+        ids: of the cases that must pass.
+        main: the metrics by which a case passes.
+
+    Raises:
+        ConfigError: there is such a case.
     """
     undecidable: list[str] = []
     for id_, place in zip(ids, run.table.places(ids).tolist(), strict=True):
@@ -660,9 +751,10 @@ def _refuse_undecidable(run: RunScores, ids: Sequence[str], main: Sequence[Metri
 def _failing(
     run: RunScores, baseline: RunScores | None, ids: Sequence[str], main: Sequence[MetricColumn]
 ) -> Iterator[CaseChange]:
-    """How each case that fails does so: with a loss of 1 where that is new, of 0 where it is not.
+    """How each case that must pass fails, with a loss of 1 where that is new and 0 where it is not.
 
-    A question that was edited is a new one.
+    The gate fails by new losses alone. A question that was edited is a new one, and a case that the
+    run no longer has is lost.
     """
     places = run.table.places(ids).tolist()
     unchanged_ids: set[str] = set()
@@ -701,13 +793,22 @@ def _failing(
 
 
 def _times_asked(run: RunScores, place: int, column: MetricColumn) -> int:
-    """How often a metric said something of a case."""
+    """How many times a case was asked where a metric had something to say of it.
+
+    A loss that was seen in few of them may be chance, and is asked about again.
+
+    Args:
+        place: the case's position in the run.
+    """
     cells = run.cells(column.name).asked(place).cells
     return sum(cell is not None and cell.status is not Status.SKIPPED for cell in cells)
 
 
 def asked_again(check: GateCheck, asked: RunScores) -> GateCheck:
-    """Cases that must pass and were lost once, with what further asks gave.
+    """The check of cases that must pass, decided by asking again about those that were lost once.
+
+    A system that answers at random loses some case in every run: with further asks the majority
+    decides.
 
     Args:
         asked: the cases of the check that were lost once, each of them as often as `ASKS` lacks.

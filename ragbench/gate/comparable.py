@@ -40,10 +40,15 @@ class Comparability(Record):
 def compare_inputs(
     run: RunScores, baseline: RunScores, columns: Sequence[MetricColumn]
 ) -> Comparability:
-    """Finds out what can be compared, and says why the rest cannot.
+    """Finds out which cases and metrics of two runs can be compared, and why others cannot.
 
-    Cases that were added, dropped or edited since are left out and named; a case under another id
-    is the same, and tags, languages and clusters may change, since no score rests on them.
+    A gate judges losses on these alone: scores of other questions or by another judge differ
+    without any change of the system. Cases that were added, dropped or edited since are left out
+    and named; a case under another id is the same, and tags, languages and clusters may change,
+    since no score rests on them.
+
+    Args:
+        columns: the metrics that the gate judges.
     """
     baseline_by_new_ids, renamed = under_ids_of(run, baseline)
     same_ids = unchanged(run, baseline_by_new_ids)
@@ -52,7 +57,7 @@ def compare_inputs(
     if not baseline.is_old:  # an old file recognises no case: that all are gone says nothing
         change = _dataset_change(run, baseline_by_new_ids, same_ids, renamed)
     if change is not None:
-        notes = tuple(_notes(change))
+        notes = tuple(_notes_on_cases(change))
     refusals = list(_refusals(run, baseline, is_shared=bool(same_ids)))
     comparable_runs = None
     if not refusals:
@@ -77,7 +82,9 @@ def compare_inputs(
 
 
 def _refusals(run: RunScores, baseline: RunScores, *, is_shared: bool) -> Iterator[Refusal]:
-    """Why no score of the two runs compares.
+    """The reasons why no score of a run compares with the baseline's, each with a remedy.
+
+    Scores by another judge or another way to match chunks differ though the system is the same.
 
     Args:
         is_shared: whether any case is in both, unchanged.
@@ -107,7 +114,10 @@ def _refusals(run: RunScores, baseline: RunScores, *, is_shared: bool) -> Iterat
 
 
 def _no_case_in_common(run: RunScores, baseline: RunScores) -> Refusal:
-    """Why two runs without a common case do not compare, and what helps."""
+    """The refusal of two runs without a common case, with the command that helps.
+
+    A baseline of an earlier version keeps other fingerprints, which has another remedy.
+    """
     reason = f"no case of {run.source} is in {baseline.source} unchanged"
     if baseline.is_old:
         return Refusal(
@@ -129,7 +139,10 @@ _MATCHED = {"not_comparable": "nothing (no retrieved id and no text is one of th
 
 
 def _judge(run: RunScores) -> str:
-    """The judge of a run, such as ``gpt-4o (1f0c22ab)``: two of one name may have other prompts."""
+    """The judge of a run in words, such as ``gpt-4o (1f0c22ab)``; ``no judge`` without one.
+
+    The digest tells judges of one name apart, whose prompts or parameters differ.
+    """
     digest = run.fingerprints.get("judge")
     if digest is None:
         return "no judge"
@@ -137,7 +150,10 @@ def _judge(run: RunScores) -> str:
 
 
 def _scored_anew(baseline: RunScores) -> str:
-    """What to do where the baseline was scored in another way."""
+    """The remedy where the baseline was scored in another way: which command to run.
+
+    A run's folder can be scored anew from its answers; a baseline file holds none, and is replaced.
+    """
     if baseline.made_of:  # a baseline file, which holds no answers
         return _NEW_BASELINE
     return (
@@ -150,11 +166,13 @@ def _scored_anew(baseline: RunScores) -> str:
 def _dataset_change(
     run: RunScores, baseline: RunScores, same_ids: set[str], renamed: Mapping[str, str]
 ) -> DatasetChange | None:
-    """How the cases of a run differ from those of a baseline that has its ids.
+    """How a run's cases differ from the baseline's; None where they do not.
 
-    None where they do not.
+    A gate compares common cases alone: the user has to see which were edited, added or dropped,
+    since dropping hard cases raises every score.
 
     Args:
+        baseline: with its cases under the run's ids.
         same_ids: of the cases that both have unchanged.
         renamed: by the run's id of a case, the id that it had in the baseline.
     """
@@ -192,9 +210,9 @@ def _dataset_change(
 
 
 def _new_scores(run: RunScores, same_ids: set[str]) -> Iterator[NewScore]:
-    """The main metrics on the new and edited cases, next to those on the others.
+    """The main metrics' means on new and edited cases, next to those on the common cases.
 
-    The checks leave new cases out: here it shows where they are harder than the others.
+    The checks leave new cases out: here a reader sees where they are harder than the others.
     """
     is_same = np.array([id_ in same_ids for id_ in run.table.ids], bool)
     for column in main_metrics(run.metrics):
@@ -213,7 +231,10 @@ _MANY_GONE = 0.1
 
 
 def dataset_text(change: DatasetChange | None) -> str:
-    """What a headline says of the cases: only what the checks may not have seen."""
+    """The end of a gate's headline about cases that are gone; empty where few are.
+
+    A headline is often all that is read, so it has to name what the checks may not have seen.
+    """
     if change is None:
         return ""
     text = ""
@@ -228,8 +249,11 @@ def dataset_text(change: DatasetChange | None) -> str:
     return text
 
 
-def _notes(change: DatasetChange) -> Iterator[str]:
-    """What differs between the cases, and what is left out for it."""
+def _notes_on_cases(change: DatasetChange) -> Iterator[str]:
+    """Notes on how the cases of two runs differ, and which are left out of the comparison.
+
+    A gate speaks only of the common cases: a reader must know how many these are.
+    """
     text = f"Compared on the {counted(change.common, 'case')} that both runs have unchanged"
     if change.renamed:
         text += f", {len(change.renamed):,} of them under another id"
@@ -250,13 +274,20 @@ def _notes(change: DatasetChange) -> Iterator[str]:
 
 
 def scale_of(matching: str) -> str:
-    """What recall and others count: gold ids, whatever names them in a chunk, or gold texts."""
+    """The scale of retrieval scores by a way to match: ``id`` for gold ids, else the way itself.
+
+    Scores compare only where they count the same things. The id of a chunk and that of its document
+    count the same gold ids, so both ways give ``id``.
+    """
     # The id of a chunk and that of its document count the same gold ids.
     return "id" if matching == "document_id" else matching
 
 
 def _other_metrics(columns: Sequence[MetricColumn], baseline: RunScores) -> Refusal:
-    """That the baseline does not measure metrics, or computes them in another way."""
+    """The refusal of metrics that the baseline lacks, or computes by another formula.
+
+    It names each metric with its two versions: a user sees whether an update is the reason.
+    """
     names: list[str] = []
     for column in columns:
         baseline_column = baseline.column(column.name)
@@ -279,13 +310,14 @@ _LATER_STAGES = {"validate": 1, "generate": 2}
 
 
 def system_change(before: RunScores, now: RunScores, *, texts: bool = False) -> SystemChange:
-    """What differs between what the outcomes of two runs came from.
+    """The difference between two systems: sentences on what their answers came from, then and now.
+
+    A reader of a verdict sees so whether a prompt, a package or a setting explains it. Fingerprints
+    of a system's class and settings say nothing of the prompt that it reads or of a package that
+    was updated; the origins that each stage recorded do.
 
     Args:
         texts: whether settings are quoted where both runs hold them; a baseline file does not.
-
-    Fingerprints of a system's class and settings say nothing of the prompt that it reads or of a
-    package that was updated; what each stage has met while it was asked does.
     """
     if before.origins is None or now.origins is None:
         missing = before if before.origins is None else now
@@ -299,13 +331,19 @@ def system_change(before: RunScores, now: RunScores, *, texts: bool = False) -> 
     if recorded:
         return SystemChange(unknown=f"the answers of {' and '.join(recorded)} are recorded")
     return SystemChange(
-        changes=tuple(dict.fromkeys(_changes(before, now))),
-        unseen=tuple(dict.fromkeys(_unseen(before, now))),
+        changes=tuple(dict.fromkeys(_changes_of_system(before, now))),
+        unseen=tuple(dict.fromkeys(_unseen_of_systems(before, now))),
     )
 
 
 def _without_texts(run: RunScores) -> RunScores:
-    """The run with its origins as a baseline file has them, so that the two are alike."""
+    """The run with its origins in the form of a baseline file, without prompts and other texts.
+
+    A run's folder has texts and a baseline file has none: without this every text would seem
+    changed.
+
+    An origin lists the files, packages and settings that a stage's answers came from.
+    """
     origins = [without_texts(origin) for origin in run.origins or ()]
     return replace(run, origins=tuple(origins))
 
@@ -315,7 +353,13 @@ _SYSTEM = ("rag", "settings")
 
 
 def check_one_system(runs: Sequence[RunScores]) -> None:
-    """Refuses runs whose systems are seen to differ."""
+    """Refuses runs whose systems are seen to differ, where a mean or a noise of one is made.
+
+    The difference between two systems would else count as the noise of one, and hide later losses.
+
+    Raises:
+        RunMismatchError: the runs differ in an origin, or in the part of a manifest in `_SYSTEM`.
+    """
     reasons: list[str] = []
     for run in runs[1:]:
         changes = system_change(runs[0], run).changes
@@ -336,8 +380,12 @@ def check_one_system(runs: Sequence[RunScores]) -> None:
     raise RunMismatchError(message)
 
 
-def _changes(before: RunScores, now: RunScores) -> Iterator[str]:
-    """What differs, with the stages where not all of them changed alike."""
+def _changes_of_system(before: RunScores, now: RunScores) -> Iterator[str]:
+    """Sentences on what differs between two systems, by what their stages recorded.
+
+    A sentence names its stages where not all of them changed alike. Retrieval comes first, since a
+    change there explains changes in the stages after it.
+    """
     origins_before = {origin.stage: origin for origin in before.origins or ()}
     origins_now = {origin.stage: origin for origin in now.origins or ()}
     common_stages = [stage for stage in origins_now if stage in origins_before]
@@ -359,8 +407,11 @@ def _changes(before: RunScores, now: RunScores) -> Iterator[str]:
         yield f"{stage} is not asked any more"
 
 
-def _unseen(before: RunScores, now: RunScores) -> Iterator[str]:
-    """What of the systems cannot be compared: what nobody saw, and stages that are recorded."""
+def _unseen_of_systems(before: RunScores, now: RunScores) -> Iterator[str]:
+    """The parts of two systems that cannot be compared: unseen ones, and recorded stages.
+
+    Without these sentences "nothing differs" would be read as "the systems are the same".
+    """
     for run in (before, now):
         for origin in run.origins or ():
             yield from origin.unseen

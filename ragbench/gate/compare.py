@@ -39,7 +39,11 @@ def common_cases(
 ) -> tuple[tuple[RunScores, ...], str]:
     """The runs with the cases that all of them have, unchanged; and a note of what is left out.
 
-    A case is the same when its fingerprint is: its question, its reference, what is relevant.
+    A case is the same when its fingerprint is: its question, its reference, its relevant chunks.
+    Differences of scores on other cases would be taken for differences of systems.
+
+    Raises:
+        RunMismatchError: the cases differ and `only_common_cases` is not set, or none is common.
     """
     # A case may have another id in a later run; it is known by its content.
     renamed_runs = [runs[0]]
@@ -70,7 +74,10 @@ def common_cases(
 
 
 def _common_and_all_ids(runs: Sequence[RunScores]) -> tuple[set[str], set[str]]:
-    """The ids of the cases that every run has, and of those that any has."""
+    """The ids of the cases that every run has, and the ids of the cases that any run has.
+
+    The difference between both is what a comparison has to leave out or refuse.
+    """
     ids_of_runs = [set(run.table.ids) for run in runs]
     ids_in_all = ids_of_runs[0].intersection(*ids_of_runs[1:])
     ids_in_any = ids_of_runs[0].union(*ids_of_runs[1:])
@@ -78,7 +85,10 @@ def _common_and_all_ids(runs: Sequence[RunScores]) -> tuple[set[str], set[str]]:
 
 
 def _in_order_of_first(runs: Sequence[RunScores]) -> tuple[RunScores, ...]:
-    """The runs with the cases of the first one alone, in its order: so places are the same."""
+    """The runs with the first run's cases alone, in its order.
+
+    Comparisons go through runs by position: the same position must be the same case in each.
+    """
     first_run = runs[0]
     beside_first = [run.beside(first_run) for run in runs[1:]]
     return first_run, *beside_first
@@ -89,8 +99,11 @@ def cases_of_id(
 ) -> tuple[tuple[RunScores, ...], str]:
     """The runs with the cases whose ids all of them have, however each asks them; and a note.
 
-    For ways to ask the same thing, such as a last turn and its rewrite. The note says what differs
-    besides, because that may explain a difference of scores.
+    This compares ways to ask the same thing, such as a last turn and its rewrite. The note says
+    which other differences there are, because they may explain a difference of scores.
+
+    Raises:
+        RunMismatchError: the runs share no id, or not all, and `only_common_cases` is not set.
     """
     common_ids, ids_in_any = _common_and_all_ids(runs)
     left_out = len(ids_in_any) - len(common_ids)
@@ -120,7 +133,11 @@ def cases_of_id(
 
 
 def _other_right_answers(runs: Sequence[RunScores]) -> int:
-    """Of how many cases the runs know another right answer; of baseline files nothing is known."""
+    """The number of cases for which the runs store different right answers.
+
+    A changed reference changes scores by itself, so that a comparison has to name it. Baseline
+    files hold no texts, and are left out.
+    """
     answers_of_runs: list[list[str]] = []
     for run in runs:
         texts = run.table.texts
@@ -147,7 +164,9 @@ ComparableRun = RunScores | Report | str | Path
 
 
 def _scores_of(run: ComparableRun) -> RunScores:
-    """The scores of a run, read from its folder where they are not given.
+    """The scores of a run, read from its folder where a report or a path is given.
+
+    In Python, users pass whichever of these they have at hand.
 
     Raises:
         ConfigError: a report belongs to no folder.
@@ -175,6 +194,8 @@ def compare(
     told: int | None = None,
 ) -> Comparison:
     """Compares runs, metric by metric and case by case.
+
+    A user sees whether a change of a system made it better, beyond chance, and on which cases.
 
     Source: marks of significance as in the tables of information retrieval, with the tests of
     Smucker, Allan & Carterette 2007, corrected as by Westfall & Young 1993.
@@ -247,7 +268,7 @@ def compare(
         notes.append(note)
     if any(metric.name == WORDS_RIGHT for metric in compared):
         notes += words_notes(common_runs)
-    notes += _notes(marked_runs, compared)
+    notes += _notes_on_comparison(marked_runs, compared)
     return Comparison(
         runs=tuple(_compared_run(mark, run) for mark, run in marked_runs),
         cases=len(first_run.cases),
@@ -264,7 +285,10 @@ def compare(
 
 
 def _compared_run(mark: str, run: RunScores) -> ComparedRun:
-    """What a comparison says of a run itself."""
+    """The heading of a run in a comparison: its mark, source, system, cases and commit.
+
+    Tables show runs as letters: this says which run each letter is.
+    """
     return ComparedRun(
         mark=mark,
         source=run.source,
@@ -277,7 +301,10 @@ def _compared_run(mark: str, run: RunScores) -> ComparedRun:
 
 
 def _every_metric(runs: Sequence[RunScores]) -> Sequence[MetricColumn]:
-    """The metrics that any run has, each once; of each the column of the first run with it."""
+    """The metrics that any run has, each once, by the column of the first run with it.
+
+    A metric that one run lacks is still listed, with the reason why it is not tested.
+    """
     columns: dict[str, MetricColumn] = {}
     for run in runs:
         for column in run.metrics:
@@ -286,7 +313,10 @@ def _every_metric(runs: Sequence[RunScores]) -> Sequence[MetricColumn]:
 
 
 def _system_change(first_run: RunScores, run: RunScores) -> SystemChange:
-    """What differs between two runs, how their cases are asked included."""
+    """The difference between the systems of two runs, edited questions of their cases included.
+
+    An edited question changes answers like an edited system does.
+    """
     change = system_change(first_run, run, texts=True)
     edited = len(first_run.cases) - len(unchanged(first_run, run))
     if not edited:
@@ -299,7 +329,10 @@ def _system_change(first_run: RunScores, run: RunScores) -> SystemChange:
 def cause_flows(
     marked_before: tuple[str, RunScores], marked_now: tuple[str, RunScores]
 ) -> Iterator[CauseFlow]:
-    """From which cause to which the cases went, the most frequent way first.
+    """How many cases went from one cause to another between two runs, the most frequent way first.
+
+    A cause is why a case went right or wrong, such as that no relevant chunk was retrieved. Scores
+    say that a system moved: these ways say whether it went from bad retrieval to bad answers.
 
     Args:
         marked_before: the mark of a run, and the run; likewise ``marked_now``.
@@ -316,13 +349,10 @@ def cause_flows(
             ids_of_way.setdefault((before, now), []).append(id_)
 
     order = list(Cause)
-
-    def rank(way: tuple[Cause, Cause]) -> tuple[int, int, int]:
-        """The most frequent way first; of equally frequent ones, by the order of the causes."""
-        before, now = way
-        return -len(ids_of_way[way]), order.index(before), order.index(now)
-
-    for before, now in sorted(ids_of_way, key=rank):
+    # The most frequent way first; of equally frequent ones, by the order of the causes.
+    ways = sorted(ids_of_way, key=lambda way: (order.index(way[0]), order.index(way[1])))
+    ways.sort(key=lambda way: len(ids_of_way[way]), reverse=True)
+    for before, now in ways:
         ids = ids_of_way[before, now]
         examples = ids[:_EXAMPLES]
         yield CauseFlow(
@@ -337,7 +367,10 @@ def cause_flows(
 
 
 def _questions_of(ids: Sequence[str], run: RunScores) -> Iterator[str]:
-    """What these cases ask; nothing for a baseline file, which holds no texts."""
+    """The questions of some cases of a run; none for a baseline file, which holds no texts.
+
+    They show a reader which kind of question moved, without opening the run.
+    """
     places = run.table.places(ids).tolist()
     # Not strict: of a baseline file the texts are empty ones, without end.
     for _, texts in zip(places, run.table.texts_of(places), strict=False):
@@ -345,10 +378,14 @@ def _questions_of(ids: Sequence[str], run: RunScores) -> Iterator[str]:
             yield texts.query
 
 
-def _notes(
+def _notes_on_comparison(
     marked_runs: Sequence[tuple[str, RunScores]], metrics: Sequence[MetricComparison]
 ) -> Iterator[str]:
-    """What a reader must know besides the figures."""
+    """Notes that a reader of a comparison needs besides the figures: what else may explain them.
+
+    Another judge or way to match chunks changes scores by itself; cases of one document count as
+    one.
+    """
     matchings = {run.matching for _, run in marked_runs}
     if len(matchings) > 1:
         ways = ", ".join(f"{mark} by {run.matching}" for mark, run in marked_runs)
@@ -368,9 +405,9 @@ def _notes(
 
 
 def _formula_notes(metrics: Sequence[MetricComparison]) -> Iterator[str]:
-    """Which metrics the runs measured by different formulas, and how to compare them.
+    """A note on the metrics that the runs measured by different formulas, and how to compare them.
 
-    The first of all notes: a table shows the figures of both runs.
+    It is the first of all notes, because a table shows the figures of both runs side by side.
     """
     names = [metric.name for metric in metrics if metric.untested in (OTHER_VERSION, OTHER_CODE)]
     if names:
@@ -381,9 +418,10 @@ def _formula_notes(metrics: Sequence[MetricComparison]) -> Iterator[str]:
 
 
 def _left_out_notes(metrics: Sequence[MetricComparison]) -> Iterator[str]:
-    """Which cases a difference leaves out, because one of the runs did not measure them.
+    """Notes on the cases that a difference leaves out, because one run did not measure them.
 
-    A system that declines what it used to get wrong has a better mean, and is not better.
+    A system that declines the questions that it used to get wrong has a better mean, and is not
+    better.
     """
     metrics_by_text: dict[str, list[str]] = {}
     for metric in metrics:
@@ -400,7 +438,10 @@ def _left_out_notes(metrics: Sequence[MetricComparison]) -> Iterator[str]:
 
 
 def cases_beside(run: RunScores, earlier: RunScores, *, max_texts: int | None = None) -> Against:
-    """A run next to an earlier one, over the cases that are the same in both.
+    """A run next to an earlier run, with its changed cases and their texts before and now.
+
+    Only the cases that are the same in both are joined. Pages and gates show with it, for each
+    case, how its answer changed.
 
     Args:
         max_texts: of how many changed cases of each kind the texts are read; None: of all.
@@ -444,12 +485,15 @@ def _cases_before(
     kinds: Mapping[str, CaseKind],
     ids: Sequence[str],
 ) -> dict[str, CaseBefore]:
-    """By id, some cases of a run as they were in an earlier one with the same cases.
+    """By id, cases of a run as they were in an earlier run with the same cases.
+
+    A page shows them beside the present ones, for the cases that a reader opens: texts are read
+    from the run's file, so that only these are read.
 
     Args:
-        metrics: names of those that both measure.
-        kinds: of the cases that turned, by id.
-        ids: of the cases; those of no case of the run are left out.
+        metrics: names of the metrics that both runs measure.
+        kinds: by id, how a case turned: newly failing, fixed or mixed.
+        ids: of the cases to read; ids that the run does not have are left out.
     """
     places = [int(place) for place in run_now.table.places(ids) if place >= 0]
     texts_before = run_before.table.texts_of(places)

@@ -114,7 +114,10 @@ class GateConfig(Record):
     """Files of labels of people, which decide where both sides have some; or METRIC=FILE."""
 
     def __post_init__(self) -> None:
-        """Refuses plain numbers for metrics: a number may be a minimum or a tolerated drop."""
+        """Refuses plain numbers as demands on metrics: a number may be a minimum or a drop.
+
+        Someone who builds a configuration in Python would else get an error from deep in a gate.
+        """
         # Whoever builds it by hand may give numbers.
         gates: Mapping[str, Any] = self.metrics
         if not all(isinstance(gate, MetricGate) for gate in gates.values()):
@@ -182,7 +185,10 @@ class _Section(SettingsFile):
     """What options put there: each one's flag, and how it is refused."""
 
     def wrong(self, place: Place, message: str) -> None:
-        """Names the whole place: a key such as ``min`` stands below many metrics."""
+        """Notes a mistake in the gate's section: at its place in the file, or at the option's flag.
+
+        The whole place is named, since a key such as ``min`` stands below many metrics.
+        """
         if place in self.options:
             flag, refusal = self.options[place]
             self.problems.append(Problem(path=flag, message=refusal))
@@ -192,7 +198,13 @@ class _Section(SettingsFile):
             self.problems.append(dataclasses.replace(problem, field=field_name))
 
     def take(self, option: LimitOption, entries: Iterable[str]) -> None:
-        """Puts what an option says over what the file says; of two limits of a name none wins."""
+        """Puts the limits of an option of the command line over those of the file.
+
+        Of two limits with one name none wins: both are refused, since either may be a typing error.
+
+        Args:
+            entries: as typed, such as ``recall@5=0.8``.
+        """
         names: set[str] = set()
         for entry in entries:
             # From the right: names of metrics may hold an equals sign, numbers hold none.
@@ -216,9 +228,10 @@ class _Section(SettingsFile):
                 self.options[place] = option.flag, refusal
 
     def value(self, place: Place, kind: Any) -> Any:
-        """A value as a type, with the range that it names; None when it is not there, or wrong.
+        """A value of the gate's section, converted to a type; None when it is absent or wrong.
 
-        A number may be written as a text: YAML 1.1 takes 1e-3 for one.
+        A wrong value is noted, so that all mistakes of a file are reported together. A number may
+        be written as a text: YAML 1.1 reads 1e-3 as a text.
         """
         written = self.at(place)
         if written is None:
@@ -230,7 +243,10 @@ class _Section(SettingsFile):
             return None
 
     def sections(self, place: Place) -> Iterator[Place]:
-        """The places of the mappings in a mapping; what is none of them is noted."""
+        """The places of the mappings inside a mapping, such as those of each metric's demands.
+
+        An entry that is no mapping is noted as a mistake and left out.
+        """
         for name in self.mapping(place):
             inner_place = (*place, name)
             problems_before = len(self.problems)
@@ -240,10 +256,14 @@ class _Section(SettingsFile):
 
 
 def _place_of_option(option: LimitOption, names: Sequence[str]) -> Place:
-    """Where the gate's section has what an option says.
+    """The keys from the file's top to the limit that an option sets.
+
+    For example ``gate``, ``metrics``, ``recall@5``, ``min`` for the option ``--min``.
+
+    An option and a key of the file then mean the same, and one replaces the other.
 
     Args:
-        names: what stands for each ``{}`` in the option's place, such as a metric.
+        names: what takes the place of each ``{}`` in `LimitOption.place`, such as a metric.
     """
     remaining = list(names)
     place: list[str] = ["gate"]
@@ -253,10 +273,10 @@ def _place_of_option(option: LimitOption, names: Sequence[str]) -> Place:
 
 
 def _with_value(tree: Any, place: Place, value: object) -> Any:
-    """Nested mappings with a value at a place; as they are where the way is barred.
+    """Nested mappings with a value put at a place; unchanged where the way is barred.
 
-    A text or a list where a mapping should be bars it: that is the file's own problem, and is
-    refused as such.
+    A text or a list where a mapping should be bars the way: this is the file's own mistake, which
+    its reader reports.
     """
     if not place:
         return value
@@ -273,12 +293,17 @@ def _with_value(tree: Any, place: Place, value: object) -> Any:
 def read_gate_config(
     path: Path | None, *, optional: bool = False, options: Mapping[str, Iterable[str]] | None = None
 ) -> GateConfig:
-    """The section of a file, with what options say in its place; without a file, theirs alone.
+    """The gate's configuration from a file and from options, which overrule the file.
+
+    Without a file, the options alone make it.
 
     Args:
         path: the file; None where there is none.
-        optional: whether the file may lack the section, as a ``ragbench.yaml`` that nobody named.
+        optional: whether the file may lack the section, as a ``ragbench.yaml`` by default does.
         options: limits, by their names in `OPTIONS`.
+
+    Raises:
+        ConfigError: with every mistake of the file and of the options at once.
     """
     content = YamlFile(path="", value={}, lines={(): 1})
     if path is not None:
@@ -303,9 +328,9 @@ def read_gate_config(
 
 
 def _read_section(file: _Section) -> GateConfig:
-    """The configuration of a file that has a section of a gate.
+    """The configuration in a file's section ``gate``.
 
-    What is wrong in it is noted in the file, so that all mistakes are reported together.
+    Mistakes are noted in the file, so that a user sees all of them together.
     """
     place = ("gate",)
     file.mapping(place, (*SINGLE_VALUES, *_GROUPS))
@@ -331,7 +356,10 @@ def _read_section(file: _Section) -> GateConfig:
 
 
 def _beside(folder: Path, entry: str) -> str:
-    """A file, or METRIC=FILE, that is named from the folder of the configuration."""
+    """A path of labels, or METRIC=FILE, with the file taken from the configuration's folder.
+
+    A configuration can then be used from any folder.
+    """
     metric, equals, file = entry.rpartition("=")
     return f"{metric}{equals}{folder / file}"
 
@@ -349,9 +377,13 @@ def demanded(
     labels: Iterable[str] = (),
     **options: Iterable[str],
 ) -> GateConfig:
-    """What a file demands, or ``ragbench.yaml`` where there is one, overruled by the options.
+    """The gate's configuration for a command: from a file, overruled by options.
+
+    Where no file is named, ``ragbench.yaml`` is read if there is one.
 
     Args:
+        path: the file that the user named; None for none.
+        strict: whether a drop that is neither shown nor ruled out makes the verdict inconclusive.
         options: limits, by their names in `OPTIONS`.
     """
     file = path
@@ -380,7 +412,13 @@ SINGLE_VALUES = {
 
 
 def _budget_values(file: _Section, place: Place, names: Sequence[str]) -> dict[str, float]:
-    """The limits of a budget by what they are for, such as ``case`` or ``p95``."""
+    """The limits of one budget, by what each limits, such as ``case`` or ``p95``.
+
+    A budget is the section of a stage's times, of cost or of tokens. Unknown names and limits that
+    are not above 0 are noted as mistakes.
+
+    A wrong name would leave a budget without effect.
+    """
     file.mapping(place, names)
     limits: dict[str, float] = {}
     for name in names:
@@ -391,17 +429,25 @@ def _budget_values(file: _Section, place: Place, names: Sequence[str]) -> dict[s
 
 
 def _metric_gate(file: _Section, place: Place) -> MetricGate:
-    """What is demanded of a metric; one that is named without any demand is a mistake."""
+    """The demands on one metric: its limits and its slices.
+
+    A metric without any demand is noted as a mistake, since nothing would be checked.
+
+    A slice is the cases of one tag or language.
+    """
     demands = file.mapping(place, (*_LIMITS, "slices"))
-    limits = _limits(file, place)
+    limits = _limits_at(file, place)
     if all(demand is None for demand in demands.values()):
         file.wrong(place, "no check: give min, max, max_drop or slices")
-    slices = tuple(_slices(file, (*place, "slices"), limits))
+    slices = tuple(_slices_at(file, (*place, "slices"), limits))
     return MetricGate(limits=limits, slices=slices)
 
 
-def _limits(file: _Section, place: Place) -> FigureLimits:
-    """The limits at a place, which must leave something between them."""
+def _limits_at(file: _Section, place: Place) -> FigureLimits:
+    """The limits ``min``, ``max`` and ``max_drop`` at a place of the file.
+
+    A minimum above the maximum is noted as a mistake, since every run would fail.
+    """
     limits = FigureLimits(
         minimum=file.value((*place, "min"), float),
         maximum=file.value((*place, "max"), float),
@@ -416,14 +462,20 @@ def _limits(file: _Section, place: Place) -> FigureLimits:
     return limits
 
 
-def _slices(file: _Section, place: Place, limits: FigureLimits) -> Iterator[SliceGate]:
-    """The slices of a metric: a list of them, or a mapping to limits of their own."""
+def _slices_at(file: _Section, place: Place, limits: FigureLimits) -> Iterator[SliceGate]:
+    """The slices of a metric, each with its limits: a slice is the cases of a tag or a language.
+
+    The file has a list of them, held to the metric's own ``max_drop``, or a mapping to their
+    limits.
+
+    A loss in one language may be hidden by gains in the others.
+    """
     written = file.at(place)
     selectors: list[tuple[str, FigureLimits | None]] = []
     if isinstance(written, Mapping):
         for slice_place in file.sections(place):
             file.mapping(slice_place, _LIMITS)
-            slice_limits = _limits(file, slice_place)
+            slice_limits = _limits_at(file, slice_place)
             if slice_limits == FigureLimits():
                 file.wrong(slice_place, "no check: give min, max or max_drop")
             selectors.append((str(slice_place[-1]), slice_limits))

@@ -24,18 +24,25 @@ class Demand(NamedTuple):
 
     @property
     def drops(self) -> bool:
-        """Whether a loss against the baseline is limited."""
+        """Whether the demand limits the metric's loss against the baseline.
+
+        Such a demand needs a baseline; one of ``min`` or ``max`` does not.
+        """
         return self.limits.max_drop is not None
 
 
 def demands_of(
     run: RunScores, baseline: RunScores | None, config: GateConfig
 ) -> tuple[Demand, ...]:
-    """What is demanded, in the order of the configuration.
+    """The demands on a run's metrics, in the order of the configuration.
 
     With a baseline, the figures of `ragbench.gate.figures` are held to the configuration's
     ``max_drop``, where no metric that says the same has a ``max_drop`` of its own. A run that has
     none of these figures is held by all of its metrics that can be compared.
+
+    Raises:
+        ConfigError: a demand can never be judged, a budget is of a stage that the run lacks, or
+            nothing is demanded: such a gate would pass every run.
     """
     demands = list(_configured_demands(run, config))
     # A baseline that is named and not there: the gate then says which drops it cannot judge.
@@ -63,7 +70,12 @@ def demands_of(
 
 
 def _configured_demands(run: RunScores, config: GateConfig) -> Iterator[Demand]:
-    """What the configuration demands of the metrics that it names."""
+    """The demands on the metrics that the configuration names, on all cases and on slices.
+
+    A name that the run does not measure is refused: its demand would never be checked.
+
+    A demand is a limit on a metric: on all cases, or on a slice, the cases of a tag or language.
+    """
     if not config.metrics:
         return
     lacks = f"{run.source} does not measure"
@@ -79,7 +91,13 @@ def _configured_demands(run: RunScores, config: GateConfig) -> Iterator[Demand]:
 def _default_demands(
     run: RunScores, baseline: RunScores | None, config: GateConfig, demands: Sequence[Demand]
 ) -> Iterator[Demand]:
-    """The figures that a gate holds though nobody named them."""
+    """The demands that a gate makes by itself, so that losses are found without a configuration.
+
+    They are a ``max_drop`` on retrieval and answers, as a share of each metric's scale.
+
+    Args:
+        demands: those of the configuration; a metric with a ``max_drop`` of its own needs no other.
+    """
     columns_held = [demand.column for demand in demands if demand.drops]
     columns = list(figures_of(run, baseline, columns_held))
     if not columns and not columns_held:  # a run that measures none of these figures
@@ -90,7 +108,12 @@ def _default_demands(
 
 
 def comparable_columns(run: RunScores, baseline: RunScores | None) -> Iterator[MetricColumn]:
-    """The metrics that are a mean over cases with a better side and a scale, and were measured."""
+    """The metrics of a run of which a drop can be judged.
+
+    These are means over cases, with a better side and a bounded scale, that were measured.
+
+    Other metrics have no loss that could be tested.
+    """
     for column in run.metrics:
         can_drop = bool(column.scale) and not _why_no_drop(column)
         if can_drop and is_measured(column, baseline):
@@ -100,9 +123,14 @@ def comparable_columns(run: RunScores, baseline: RunScores | None) -> Iterator[M
 def on_cases(
     demands: Sequence[Demand], run: RunScores
 ) -> Iterator[tuple[Demand, str | None, Integers | None]]:
-    """The demands, each with the name of a slice that it means and the places of its cases.
+    """The demands, each with the name of its slice and the positions of the slice's cases.
 
-    A demand on all cases comes without; one on each slice of a kind comes once for each.
+    A slice is the cases of one tag or language. A demand on all cases comes with None for both; a
+    demand on each slice of a kind comes once for each slice.
+
+    A demand is a limit on a metric.
+
+    Checks are made of these pairs, so that every slice is judged like the whole.
     """
     slices: dict[str, list[int]] = defaultdict(list)
     if any(demand.slice for demand in demands):
@@ -124,9 +152,9 @@ def on_cases(
 
 
 def _impossible_limits(demand: Demand) -> Iterator[str]:
-    """What can never be judged, or would never fail, or always.
+    """The problems of a demand that can never be judged, would never fail, or would always fail.
 
-    A limit that a typing error has put out of reach would else pass, or fail, for ever.
+    A typing error in a limit would pass, or fail, every run unseen.
     """
     column = demand.column
     limits = demand.limits
@@ -151,7 +179,10 @@ def _impossible_limits(demand: Demand) -> Iterator[str]:
 
 
 def _why_no_drop(column: MetricColumn) -> str:
-    """Why no drop of a metric can be judged; empty where it can be."""
+    """The reason why no drop of a metric can be judged; empty where it can be.
+
+    A test of drops needs a mean over cases, with a better side.
+    """
     if column.no_mean and column.has_cells:
         return f"{column.no_mean}; give min or max"
     if column.no_mean:

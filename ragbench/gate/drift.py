@@ -33,13 +33,16 @@ def followed(
     anew: Collection[str] = (),
     is_aside: bool = False,
 ) -> Drift:
-    """What is known of main's drift, with one more run of main.
+    """The record of main's drift with one more run of main: the sums that a test of it needs.
+
+    Small losses in each merge pass a gate one by one; their sum is seen over many runs.
 
     Args:
         drift: what was known before the run; None where it is the first.
-        same: the cases that are what they were; others begin with this run.
-        anew: metrics that begin with this run.
-        is_aside: whether the baseline keeps its cases, so that none comes in or goes.
+        same: ids of the cases that did not change; other cases begin with this run.
+        anew: names of metrics that begin with this run.
+        is_aside: whether the run lies aside because it was worse: the baseline then keeps its
+            cases, so that none comes in or goes.
     """
     # Runs of main are counted from 0.
     number = 0 if drift is None else drift.runs + 1
@@ -59,7 +62,7 @@ def followed(
             metric = replace(metric, since=run.date, commit=run.commit, steps=())
             sums_before = {}
 
-        score_of_case = dict(zip(run.table.ids, _scores(run, column), strict=True))
+        score_of_case = dict(zip(run.table.ids, _scores_of_cases(run, column), strict=True))
         sums, moves = _next_sums(sums_before, score_of_case, same, number, is_aside=is_aside)
         for id_, case_sums in sums.items():
             sums_by_metric = cases.setdefault(id_, {})
@@ -80,7 +83,16 @@ def _next_sums(
     *,
     is_aside: bool,
 ) -> tuple[dict[str, CaseSums], list[float]]:
-    """The sums of each case with one more run, and how far those that are the same moved."""
+    """Each case's sums with one more run of main, and how far the unchanged cases moved.
+
+    Sums are what a line through a case's scores over main's runs needs, in place of all scores.
+
+    Args:
+        scores: of the new run, by case.
+        same: ids of the cases that did not change.
+        number: of the new run, counted from 0.
+        is_aside: whether the run lies aside because it was worse: its cases are not the baseline's.
+    """
     sums: dict[str, CaseSums] = {}
     moves: list[float] = []
     # The cases of a run that lies aside are none of the baseline's.
@@ -101,7 +113,12 @@ def _next_sums(
 
 
 def _metric_before(drift: Drift | None, column: MetricColumn) -> MetricDrift | None:
-    """What is kept of a metric of the same formula; None where it is new, or computed anew."""
+    """The record of a metric's drift; None where the metric is new or its formula has changed.
+
+    Scores by two formulas make no line.
+
+    Drift is a loss of main over many merges, too small to be seen in any of them.
+    """
     if drift is None:
         return None
     for metric in drift.metrics:
@@ -113,10 +130,16 @@ def _metric_before(drift: Drift | None, column: MetricColumn) -> MetricDrift | N
 def _with_look(
     metric: MetricDrift, column: MetricColumn, run: RunScores, sums: Sums, number: int
 ) -> MetricDrift:
-    """The metric with one more look at whether main has fallen, once there are enough runs.
+    """A metric's record of drift with one more look at whether main has fallen.
 
-    The evidence is what bets on a fall have won: it may be looked at after every run, and the
-    chance of a false alarm over all looks stays below the level (`ragbench.stats.bets`).
+    A look comes after each run, once there are enough runs. The evidence is what bets on a fall
+    have won: however many looks there are, the chance of a false alarm over all of them stays below
+    the level (`ragbench.stats.bets`).
+
+    Drift is a loss of main over many merges, too small to be seen in any of them.
+
+    Args:
+        number: of main's newest run, counted from 0.
     """
     if len(metric.steps) < LEAST - 1:
         return metric
@@ -136,12 +159,21 @@ def _with_look(
 
 
 def _tolerance(column: MetricColumn) -> float:
-    """How much of a metric main may lose before that counts as a fall."""
+    """How much of a metric main may lose over its runs before that counts as a fall.
+
+    It is a share of the metric's scale, `_TOLERATED`.
+
+    A line over many runs is exact enough to show even harmless losses.
+    """
     return _TOLERATED * (column.scale or 1.0)
 
 
-def _scores(run: RunScores, column: MetricColumn) -> list[float | None]:
-    """What each case scored, so that larger is better; None where it was not measured."""
+def _scores_of_cases(run: RunScores, column: MetricColumn) -> list[float | None]:
+    """Each case's score by a metric, turned so that larger is better; None where not measured.
+
+    Rounded to the decimals of a baseline file, so that a file that was read again gives the same
+    test.
+    """
     scores: list[float | None] = []
     for score in run.graded(column).tolist():
         if math.isnan(score):
@@ -152,7 +184,12 @@ def _scores(run: RunScores, column: MetricColumn) -> list[float | None]:
 
 
 def _sums_of_cases(drift: Drift, metric: str) -> dict[str, CaseSums]:
-    """The sums of the cases that have the metric, by id."""
+    """By case id, the sums of one metric over main's runs, as the test of drift reads them.
+
+    The first of the four stored numbers is a run's number, and becomes an integer again.
+
+    Drift is a loss of main over many merges, too small to be seen in any of them.
+    """
     sums: dict[str, CaseSums] = {}
     for id_, sums_by_metric in drift.cases.items():
         if metric in sums_by_metric:
@@ -162,7 +199,10 @@ def _sums_of_cases(drift: Drift, metric: str) -> dict[str, CaseSums]:
 
 
 def _rounded_sums(sums: CaseSums) -> tuple[float, float, float, float]:
-    """The sums of a case as a baseline file holds them."""
+    """A case's sums in the form of a baseline file, in the order in which they are read back.
+
+    Rounded, because the file is committed: digits of rounding errors would change its lines.
+    """
     return (
         sums.first,
         round(sums.total, _DIGITS),
@@ -172,7 +212,9 @@ def _rounded_sums(sums: CaseSums) -> tuple[float, float, float, float]:
 
 
 def drift_checks(run: RunScores, baseline: RunScores, config: GateConfig) -> Iterator[GateCheck]:
-    """Whether main has fallen over its merges, and this run does not bring it back.
+    """A check for each main metric of whether main fell over its merges and this run is still down.
+
+    Main may lose a little with each merge that passes. A run that is back at the old level passes.
 
     Args:
         run: the judged run, on the cases that it shares with the baseline.
@@ -195,15 +237,15 @@ def drift_checks(run: RunScores, baseline: RunScores, config: GateConfig) -> Ite
         sums_by_id = _sums_of_cases(drift, metric.metric)
         scores: list[float] = []
         sums: list[CaseSums] = []
-        for id_, score in zip(run.table.ids, _scores(run, column), strict=True):
+        for id_, score in zip(run.table.ids, _scores_of_cases(run, column), strict=True):
             if score is not None and id_ in sums_by_id:
                 scores.append(score)
                 sums.append(sums_by_id[id_])
         if not scores:
             continue
         mean_now = math.fsum(scores) / len(scores)
-        trend = _trend(metric, column, sums, drift.runs, mean_now, tolerance)
-        is_shown = _is_shown(trend, tolerance, config.alpha)
+        trend = _trend_of_metric(metric, column, sums, drift.runs, mean_now, tolerance)
+        is_shown = _is_fall_shown(trend, tolerance, config.alpha)
         is_lost = is_shown and not trend.is_back
         yield worded(
             GateCheck(
@@ -223,7 +265,13 @@ def drift_checks(run: RunScores, baseline: RunScores, config: GateConfig) -> Ite
 def shown_falls(
     drift: Drift, columns: Sequence[MetricColumn], alpha: float
 ) -> Iterator[tuple[str, MainTrend]]:
-    """The main metrics that fell over all runs of main, by more than a fiftieth of their scale."""
+    """The main metrics that fell over all runs of main, by more than `_TOLERATED` of their scale.
+
+    A history shows them, each with the line of its fall.
+
+    Args:
+        alpha: the level of the test.
+    """
     column_of_identity = {column.identity: column for column in columns}
     for metric in drift.metrics:
         column = column_of_identity.get(metric.identity)
@@ -232,17 +280,22 @@ def shown_falls(
             continue
         tolerance = _tolerance(column)
         # No run is judged here: whether one is back at the old level is not asked.
-        trend = _trend(metric, column, sums, drift.runs, 0.0, tolerance)
-        if _is_shown(trend, tolerance, alpha):
+        trend = _trend_of_metric(metric, column, sums, drift.runs, 0.0, tolerance)
+        if _is_fall_shown(trend, tolerance, alpha):
             yield metric.metric, trend
 
 
-def _is_shown(trend: MainTrend, tolerance: float, alpha: float) -> bool:
-    """Whether a fall is surely there, and larger than what is tolerated."""
-    return trend.p_value <= alpha and abs(trend.start - trend.end) > tolerance
+def _is_fall_shown(trend: MainTrend, tolerance: float, alpha: float) -> bool:
+    """Whether a fall of main is shown by its test, and is larger than the tolerance.
+
+    The trend's start and end are in the metric's own direction: the p-value is of a fall alone.
+    """
+    is_significant = trend.p_value <= alpha
+    is_large = abs(trend.start - trend.end) > tolerance
+    return is_significant and is_large
 
 
-def _trend(
+def _trend_of_metric(
     metric: MetricDrift,
     column: MetricColumn,
     sums: Sequence[CaseSums],
@@ -250,11 +303,17 @@ def _trend(
     mean_now: float,
     tolerance: float,
 ) -> MainTrend:
-    """The line through main's runs, on the cases that the judged run has, too.
+    """The line of a metric through main's runs, over the cases that the judged run also has.
+
+    Its slope is that of all cases together; its end is the level of main's newest run.
+
+    A check of drift shows it, so that a reader sees since when main falls.
 
     Args:
+        sums: of each case.
         number: of main's newest run, counted from 0.
         mean_now: the judged run's mean over the cases, turned so that larger is better.
+        tolerance: how far below the line's start the judged run may lie and count as back.
     """
     fallen = fall(sums, number)
     count = len(sums)

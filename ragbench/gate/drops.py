@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from ragbench.core.case_table import Cells
@@ -54,7 +55,14 @@ class DropQuestion(RegressionQuestion):
     """Metrics that are the same number on every case."""
 
     def check(self, drop: Drop | None, outcome: GateOutcome, ground: Ground) -> GateCheck:
-        """The check of this question with an outcome."""
+        """The check that answers this question, whether a metric fell by more than is tolerated.
+
+        Tables, words and the verdict of a gate are made of such checks.
+
+        Args:
+            drop: the numbers; None where no case was measured in both runs.
+            ground: the reason for the outcome, of which the check's sentences are made.
+        """
         return GateCheck(
             kind=self.kind,
             subject=self.column.name,
@@ -74,9 +82,10 @@ class DropQuestion(RegressionQuestion):
 def drop_questions(
     demands: Sequence[Demand], run: RunScores, baseline: RunScores
 ) -> Iterator[DropQuestion]:
-    """A question for each demanded ``max_drop``, on all cases and on slices.
+    """A question for each demanded ``max_drop``: whether the metric fell by more than that.
 
-    All are asked before any is judged: they are tested as one family.
+    A question is of all cases or of a slice. All are asked before any is judged: they are tested as
+    one family, whose level they share.
     """
     for demand, name, places in on_cases(demands, run):
         if demand.limits.max_drop is not None:
@@ -109,7 +118,10 @@ class _SameNumbers(NamedTuple):
 
     @classmethod
     def of(cls, question: DropQuestion) -> _SameNumbers:
-        """What a question's numbers are, so that two questions with the same ones are found."""
+        """The numbers of a question, equal for two metrics that are the same in every case.
+
+        Such questions become one: each test would cost the others power for nothing.
+        """
         sample = question.sample
         column = question.column
         places = np.asarray(sample.places, np.int64).tobytes()
@@ -129,7 +141,11 @@ class _SameNumbers(NamedTuple):
 
 
 def one_row_each(questions: Iterable[DropQuestion]) -> Iterator[DropQuestion]:
-    """The questions, those about metrics that are one number as one: recall, hit rate, MRR ..."""
+    """The questions, with those merged whose metrics are the same number in every case.
+
+    With one relevant chunk for each case, recall and hit rate are one number: they become one row
+    of the gate and one test. The first of them is kept, and names the others.
+    """
     questions_of_numbers: dict[_SameNumbers, list[DropQuestion]] = {}
     for question in questions:
         numbers = _SameNumbers.of(question)
@@ -142,10 +158,13 @@ def one_row_each(questions: Iterable[DropQuestion]) -> Iterator[DropQuestion]:
 def paired(
     column: MetricColumn, run: RunScores, baseline: RunScores, *, places: Integers | None = None
 ) -> PairedSample:
-    """One metric of two runs of the same cases in the same order.
+    """The scores of one metric in two runs, paired case by case for a test.
+
+    Pairs take out how hard each case is, so that a test sees smaller changes.
 
     Args:
-        places: of the cases that are paired; all of them when not given.
+        baseline: with the same cases in the same order.
+        places: positions of the cases that are paired; all of them when not given.
     """
     before = baseline.cells(column.name)
     now = run.cells(column.name)
@@ -158,30 +177,41 @@ def paired(
         ids = [ids[place] for place in chosen]
         clusters = [clusters[place] for place in chosen]
 
-    def scores_each_time(place: int) -> CaseScores:
-        """What a case scored each time that it was asked, now and before."""
-        return now.asked(place).values, before.asked(place).values
-
-    has_repeats = bool(now.repeats or before.repeats)
+    repeats = None
+    if now.repeats or before.repeats:
+        repeats = partial(_scores_each_time, now, before)
     return paired_columns(
         before.values,
         now.values,
         ids=ids,
         labels=clusters,
         higher_is_better=column.sign > 0.0,
-        repeats=scores_each_time if has_repeats else None,
+        repeats=repeats,
     )
+
+
+def _scores_each_time(now: Cells, before: Cells, place: int) -> CaseScores:
+    """A case's scores each time that it was asked, in this run and in the baseline.
+
+    The scatter between times is a part of the noise that a test reckons with.
+
+    Args:
+        now: this run's cells of a metric.
+        before: the baseline's, with the same cases in the same order.
+        place: position of the case.
+    """
+    return now.asked(place).values, before.asked(place).values
 
 
 def coverage_questions(
     columns: Iterable[MetricColumn], run: RunScores, baseline: RunScores, tolerance: float
 ) -> Iterator[DropQuestion]:
-    """Asks whether fewer cases are measured than in the baseline, of the cases that either has.
+    """For each metric the question whether fewer cases are measured than in the baseline.
 
-    A system that declines what it used to get wrong has a better mean, and is not better. Were
-    only the cases looked at that the baseline measured, each run would seem to measure fewer, as
-    each measures some that the other does not. Metrics that are measured on the same cases are
-    asked about once.
+    A system that declines what it used to get wrong has a better mean, and is not better. Were only
+    the cases looked at that the baseline measured, each run would seem to measure fewer, as each
+    measures some that the other does not. Metrics that are measured on the same cases are asked
+    about once.
 
     Args:
         columns: the metrics that are held.
@@ -225,9 +255,9 @@ def coverage_questions(
 def shown_checks(
     columns: Iterable[MetricColumn], run: RunScores, baseline: RunScores
 ) -> Iterator[GateCheck]:
-    """Metrics of which nothing is demanded: how they moved, and no verdict.
+    """Checks of metrics of which nothing is demanded: how they moved, without a verdict.
 
-    Each further test would cost those that are held some of their power.
+    Each further test would cost the metrics that are held some of their power.
     """
     for column in columns:
         sample = paired(column, run, baseline)
@@ -252,38 +282,57 @@ _COVERAGE = MetricColumn(
 
 
 def _coverage_each_time(now: Cells, earlier: Cells) -> Callable[[int], CaseScores] | None:
-    """Whether a case was measured each time; None where neither run asked repeatedly."""
+    """A function that gives whether a case was measured each time; None if no run asked repeatedly.
+
+    The scatter between times is a part of the noise that a test of coverage reckons with.
+    """
     if not now.repeats and not earlier.repeats:
         return None
 
-    def coverage_of(place: int) -> CaseScores:
-        """How far a case was measured each time that it was asked, now and before."""
-        after = now.asked(place).coverage
-        before = earlier.asked(place).coverage
-        # As for the means: where the metric applies in one run alone, the other did not measure.
-        if any(before) and not _applies(after):
-            after = (0.0,) * len(after)
-        if any(after) and not _applies(before):
-            before = (0.0,) * len(before)
-        return after, before
+    return partial(_coverage_of_case, now, earlier)
 
-    return coverage_of
+
+def _coverage_of_case(now: Cells, earlier: Cells, place: int) -> CaseScores:
+    """Whether a case was measured, 1 or 0, each time that it was asked: in this run and before.
+
+    A test of coverage takes the scatter between these times for noise.
+
+    Args:
+        now: this run's cells of a metric.
+        earlier: the baseline's, with the same cases in the same order.
+        place: position of the case.
+    """
+    after = now.asked(place).coverage
+    before = earlier.asked(place).coverage
+    # As for the means: where the metric applies in one run alone, the other did not measure.
+    if any(before) and not _applies(after):
+        after = (0.0,) * len(after)
+    if any(after) and not _applies(before):
+        before = (0.0,) * len(before)
+    return after, before
 
 
 def _applies(coverage: Sequence[float | None]) -> bool:
-    """Whether a metric applied to a case any of the times that it was asked."""
+    """Whether a metric applied to a case any of the times that it was asked.
+
+    To a case without it, nothing could be measured: it is not counted as unmeasured.
+    """
     return any(measured is not None for measured in coverage)
 
 
 def drop_checks(
     questions: Sequence[DropQuestion], config: GateConfig, *, part: float = 1.0
 ) -> list[GateCheck]:
-    """Judges metrics and their coverage as one family and slices as another, each at its level.
+    """Judges metrics and their coverage as one family of tests, and slices as another.
 
-    As one family fifty slices would cost the metrics most of their power.
+    Each family has a level of its own: as one family, fifty slices would cost the metrics most of
+    their power.
+
+    The shares of the level, `UNCHANGED` and `_ALONE`, were measured by benchmarks/gate_noise.py and
+    benchmarks/gate_power.py.
 
     Args:
-        part: of the level, where other questions have the rest.
+        part: share of the level that these questions have; labels of people may have the rest.
     """
     on_slices: list[DropQuestion] = []
     unmoved: list[DropQuestion] = []
@@ -314,7 +363,16 @@ def _family_checks(
     *,
     alpha_unchanged: float | None,
 ) -> list[GateCheck]:
-    """The checks of questions that are tested together, in their order."""
+    """The checks of questions that are tested together and share one level, in their order.
+
+    They share it so that all of them together give a false alarm as rarely as one test alone.
+
+    A question asks whether a metric fell by more than is tolerated.
+
+    Args:
+        alpha: the level at which a loss is shown.
+        alpha_unchanged: the level for a system that did not change; None: none of its own.
+    """
     if not family:
         return []
     # By name: the signs that are drawn depend on the order.
@@ -328,12 +386,19 @@ def _family_checks(
     enough = _FEW * (1.0 + math.log2(max(len(rows), 1)))
     checks: list[GateCheck] = []
     for question in family:
-        checks.append(_check(question, decisions[question], config.min_cases, enough))
+        checks.append(_check_of_question(question, decisions[question], config.min_cases, enough))
     return checks
 
 
-def _check(question: DropQuestion, decision: Decision, least: int, enough: float) -> GateCheck:
-    """The check of a question: its ground, and the outcome that follows from it.
+def _check_of_question(
+    question: DropQuestion, decision: Decision, least: int, enough: float
+) -> GateCheck:
+    """The check of a question: the ground that its test gives, and the outcome of that ground.
+
+    A loss that is too large for chance fails even where the test is open.
+
+    A question asks whether a metric fell by more than is tolerated; a ground is the reason for an
+    outcome.
 
     Args:
         least: measured cases that are demanded.
@@ -341,8 +406,8 @@ def _check(question: DropQuestion, decision: Decision, least: int, enough: float
     """
     drop = None
     if len(question.sample.places):
-        drop = _drop(question, decision)
-    ground = _ground(question.sample, decision, drop, least)
+        drop = _tested_drop(question, decision)
+    ground = _ground_of_test(question.sample, decision, drop, least)
     if drop is not None and ground not in (Ground.SHOWN, Ground.TOO_FEW_CASES):
         ground = _too_much(question, drop, enough) or ground
     if drop is not None and drop.loss < 0.0 and ground in _NOT_SHOWN:
@@ -367,9 +432,12 @@ _NOT_SHOWN = (Ground.OPEN, Ground.RARE_LOSSES, Ground.TOO_FEW_CLUSTERS)
 
 
 def _too_much(question: DropQuestion, drop: Drop, enough: float) -> Ground | None:
-    """The ground of a loss that is too large to need a test; None of any other.
+    """The ground of a loss that is too large to need a test; None for any other loss.
 
-    The least numbers of cases keep a noisy system from failing by chance.
+    On few cases no test can show even that everything was lost. The least numbers of cases keep a
+    noisy system from failing by chance.
+
+    A ground is the reason for an outcome.
 
     Args:
         enough: observations of what there was, from which on losing half of them is no chance.
@@ -402,8 +470,17 @@ def _too_much(question: DropQuestion, drop: Drop, enough: float) -> Ground | Non
     return Ground.ALL_OF_FEW_LOST if is_all and are_few else None
 
 
-def _ground(sample: PairedSample, decision: Decision, drop: Drop | None, least: int) -> Ground:
-    """What the test of a question came to, the more telling grounds first."""
+def _ground_of_test(
+    sample: PairedSample, decision: Decision, drop: Drop | None, least: int
+) -> Ground:
+    """The ground that the test of a question gives: the reason for an outcome.
+
+    The more telling grounds come first, so that the order of the lines matters.
+
+    Args:
+        drop: None where nothing was measured.
+        least: measured cases that are demanded.
+    """
     if drop is None:
         return Ground.NOTHING_MEASURED
     if drop.cases < least:
@@ -427,8 +504,11 @@ def _ground(sample: PairedSample, decision: Decision, drop: Drop | None, least: 
     return Ground.OPEN
 
 
-def _drop(question: DropQuestion, decision: Decision) -> Drop:
-    """The numbers of a drop that was tested."""
+def _tested_drop(question: DropQuestion, decision: Decision) -> Drop:
+    """The numbers of a drop that was tested, as a verdict shows them.
+
+    The p-values and the smallest drop that the cases could show are of the test.
+    """
     untested = _untested_drop(question, decision.difference)
     return replace(
         untested,
@@ -444,11 +524,11 @@ def _drop(question: DropQuestion, decision: Decision) -> Drop:
 
 
 def _untested_drop(question: DropQuestion, interval: MeanInterval) -> Drop:
-    """How a metric moved, and on which cases, without any test.
+    """The numbers of a metric's drop, how it moved and on which cases, without those of a test.
 
-    Every drop begins so. `_drop` puts the numbers of its test in their place; a metric of which
-    nothing is demanded (`shown_checks`) stays so. What a test would give has values that claim
-    nothing: a p-value of 1, no tolerance, a family of none.
+    Every drop begins so. `_tested_drop` puts the numbers of its test in their place; a metric of
+    which nothing is demanded (`shown_checks`) stays so. Numbers that a test would give have values
+    that claim nothing: a p-value of 1, no tolerance, a family of none.
 
     Args:
         interval: of the mean difference, in which a loss is negative.
@@ -488,7 +568,9 @@ def _untested_drop(question: DropQuestion, interval: MeanInterval) -> Drop:
 
 
 def is_lower(column: MetricColumn, run: RunScores, baseline: RunScores, alpha: float) -> bool:
-    """Whether the baseline is shown to be better in a metric, by however little.
+    """Whether a test shows the baseline to be better in a metric, by however little.
+
+    A figure beyond its absolute limit fails for this reason, too.
 
     Args:
         alpha: level of the whole gate.
@@ -498,7 +580,14 @@ def is_lower(column: MetricColumn, run: RunScores, baseline: RunScores, alpha: f
 
 
 def has_lost(sample: PairedSample, scale: float | None, alpha: float) -> bool:
-    """Whether a loss of any size is shown."""
+    """Whether a test shows a loss of any size between two runs.
+
+    A figure beyond a limit fails then: its loss is no noise.
+
+    Args:
+        scale: the largest loss of one case; None when unbounded.
+        alpha: level of the whole gate, of which the test has a share, `OF_LIMITS`.
+    """
     if not len(sample.places):
         return False
     question = RegressionQuestion(sample=sample, largest_drop=scale)

@@ -52,7 +52,13 @@ The first cell is that of the metric that the figure is made of. The second one 
 
 
 def with_figures(run: RunScores, baseline: RunScores | None) -> tuple[RunScores, RunScores | None]:
-    """The runs with the figures that a gate makes of their metrics, by one rule in both."""
+    """The runs with the figures that a gate makes of their metrics, by one rule in both.
+
+    These figures are `RIGHT` and `ANSWERED`: how far each case is right, and whether it was
+    answered.
+
+    A metric over answered cases alone would reward a system that declines the hard ones.
+    """
     if baseline is not None:
         return with_both_figures(run, baseline)
     (run,) = _with_figures([run])
@@ -60,13 +66,19 @@ def with_figures(run: RunScores, baseline: RunScores | None) -> tuple[RunScores,
 
 
 def with_both_figures(run: RunScores, baseline: RunScores) -> tuple[RunScores, RunScores]:
-    """A run and its baseline, both with the figures that a gate makes of their metrics."""
+    """A run and its baseline, both with the figures that a gate makes of their metrics.
+
+    These figures are `RIGHT` and `ANSWERED`: how far each case is right, and whether it was
+    answered.
+
+    A metric over answered cases alone would reward a system that declines the hard ones.
+    """
     run, baseline = _with_figures([run, baseline])
     return run, baseline
 
 
 def _with_figures(runs: list[RunScores]) -> list[RunScores]:
-    """The runs with the figures that can be made of what all of them measured.
+    """The runs with `RIGHT` and `ANSWERED`, as far as all of them measured what these are made of.
 
     One rule for all runs: a figure that is made of other metrics in each could not be compared.
     """
@@ -85,12 +97,14 @@ def _with_figures(runs: list[RunScores]) -> list[RunScores]:
 def figures_of(
     run: RunScores, baseline: RunScores | None, held: Sequence[MetricColumn]
 ) -> Iterator[MetricColumn]:
-    """What a gate holds besides what somebody named.
+    """The metrics and figures that a gate holds besides those that the user demands.
 
-    A metric that is held already takes the place of the figure that says the same.
+    They are the main metric of retrieval, that of answers, and whether cases were answered, so that
+    a gate without a configuration finds losses. Few, since each further test costs the others
+    power. A metric that is held already takes the place of the figure that says the same.
 
     Args:
-        held: metrics of which somebody says how much they may lose.
+        held: metrics of which the user limits the loss.
     """
     names_held = {column.name for column in held}
     measured = {column.name: column for column in run.metrics if is_measured(column, baseline)}
@@ -123,7 +137,7 @@ def figures_of(
 
 
 def outweighed_refusals(checks: Sequence[GateCheck]) -> Iterator[GateCheck]:
-    """The checks; an open loss of how much is answered is outweighed where the system is better.
+    """The checks, where an open loss of answered cases is outweighed if the system is better.
 
     It is better where a held metric or the correctness of its answers is shown to have risen, and
     `RIGHT` has not fallen, in which each refusal counts as not right. Systems that improve answer
@@ -147,16 +161,22 @@ def outweighed_refusals(checks: Sequence[GateCheck]) -> Iterator[GateCheck]:
 
 
 def _counts_refusals(check: GateCheck) -> bool:
-    """Whether a check falls with each case that is declined, whatever its answer would be."""
+    """Whether a check's figure falls with each declined case, whatever its answer would have been.
+
+    Only such a check can be outweighed by better answers.
+    """
     if check.kind is CheckKind.COVERAGE:
         return check.subject.removeprefix(MEASURED) in _METRICS_THAT_TELL_ANSWERED
     return check.subject in (*_REFUSAL_METRICS, _DECLINING)
 
 
 def sources_of(names: Iterable[str], run: RunScores) -> list[str]:
-    """What has to be measured for some metrics and figures, each once.
+    """The metrics of the run that must be measured to compute some metrics and figures, each once.
 
-    A second asking measures these alone. A metric of the run is its own source.
+    When cases are asked again, only these are measured. A metric is its own source.
+
+    Args:
+        names: of metrics, and of figures that the gate makes.
     """
     sources: dict[str, None] = {}
     for name in names:
@@ -166,7 +186,10 @@ def sources_of(names: Iterable[str], run: RunScores) -> list[str]:
 
 
 def is_measured(column: MetricColumn, baseline: RunScores | None) -> bool:
-    """Whether a metric has a figure in the run or in the baseline."""
+    """Whether a metric has a figure in the run or in the baseline.
+
+    A metric without any figure would only give checks that can never be decided.
+    """
     if column.score is not None:
         return True
     if baseline is None:
@@ -176,14 +199,20 @@ def is_measured(column: MetricColumn, baseline: RunScores | None) -> bool:
 
 
 def _applicable_count(run: RunScores, name: str) -> int:
-    """How many cases a metric says something of: it has a cell and was not skipped."""
+    """In how many cases of a run a metric applies: it has a cell there and was not skipped.
+
+    A metric that applies to no case cannot tell whether cases were answered.
+    """
     cells = run.cells(name)
     is_applicable = (cells.states != 0) & ~cells.has(Status.SKIPPED)
     return int(is_applicable.sum())
 
 
 def _telling_metric(runs: Sequence[RunScores]) -> str | None:
-    """The metric of all runs that tells of the most cases whether they were answered."""
+    """The metric that tells, of the most cases of all runs, whether they were answered.
+
+    One metric for all runs, so that `ANSWERED` compares; None where the runs have none in common.
+    """
     best_name = None
     most_cases = 0
     for name in _METRICS_THAT_TELL_ANSWERED:
@@ -198,6 +227,9 @@ def _telling_metric(runs: Sequence[RunScores]) -> str | None:
 
 def _right_value(answer: Cell | None, declining: Cell | None) -> float | None:
     """How far a case is right, from 0 to 1; None where it has nothing to compare its answer with.
+
+    To decline counts as 0 where the documents hold the answer: a system must not look better by
+    declining.
 
     Args:
         answer: its cell of `answer_correct`: abstained where the system declined.
@@ -219,7 +251,9 @@ def _right_value(answer: Cell | None, declining: Cell | None) -> float | None:
 def _answered_value(answer: Cell | None, declining: Cell | None) -> float | None:
     """1 where a case was answered, 0 where it was declined or failed.
 
-    None where that is no question: the documents hold no answer, or the metric does not apply.
+    None where that is no question: the documents hold no answer, or the metric does not apply. By
+    this figure a gate sees a system that declines more, whose mean over the answered cases may even
+    rise.
 
     Args:
         answer: the case's cell of a metric that compares answers. Only its status counts: measured
@@ -241,6 +275,11 @@ def _answered_value_by_rate(rate: Cell | None, declining: Cell | None) -> float 
     """1 where a case was answered, 0 where it was not, by its cell of `answer_rate`.
 
     None where the metric does not apply, as for cases whose answer no document holds.
+
+    It is used in place of `_answered_value` where no metric compared the answers.
+
+    Args:
+        declining: not needed here, but every `Derive` takes it.
     """
     del declining  # needed for other metrics: this one is skipped where there is no answer
     if rate is None or rate.status is Status.SKIPPED:
@@ -251,7 +290,11 @@ def _answered_value_by_rate(rate: Cell | None, declining: Cell | None) -> float 
 
 
 def _with_figure(run: RunScores, name: str, source: str, derive: Derive) -> RunScores:
-    """The run with a figure that is derived from the cells of a metric.
+    """The run with one more figure of the gate's, derived case by case from a metric's cells.
+
+    Unchanged where the run lacks the metric, or has the figure already.
+
+    A cell is a metric's result for a case: a value, or why there is none.
 
     Args:
         name: of the figure.
@@ -281,7 +324,9 @@ def _with_figure(run: RunScores, name: str, source: str, derive: Derive) -> RunS
 def _repeats_of_figure(
     cells: Sequence[Cell | None], declining: Sequence[Cell | None], derive: Derive
 ) -> Repeats:
-    """What a figure gave each time that a case was asked.
+    """A figure's values of a case that was asked several times, one for each time.
+
+    They are kept apart, so that the noise between times counts in a test.
 
     Args:
         cells: of the metric that the figure is made of, one for each time.
@@ -297,14 +342,17 @@ def _repeats_of_figure(
 
 
 def _has_answers(run: RunScores) -> bool:
-    """Whether generation was a stage of the run: a baseline file holds no stages of its cases."""
+    """Whether generation was a stage of the run, so that its stages say how each answer ended.
+
+    A baseline file does not hold the stages of its cases.
+    """
     return any("generate" in stages for stages in run.table.fact("stages"))
 
 
 def _with_answered_by_stages(run: RunScores) -> RunScores:
-    """The run with whether each case was answered, by how its stages ended.
+    """The run with `ANSWERED`, whether each case was answered, by how its stages ended.
 
-    For runs that generated answers and measure nothing that tells how these ended.
+    For runs that generated answers but measured no metric that tells how these ended.
     """
     if run.column(ANSWERED) is not None:
         return run
@@ -330,7 +378,9 @@ def _with_column(
     values: Floats,
     repeats: dict[int, Repeats],
 ) -> RunScores:
-    """The run with a metric of the gate's own, beside those that it measured.
+    """The run with a figure of the gate's as one more metric, beside those that it measured.
+
+    Tests and tables then treat the figure like any metric, of a scale from 0 to 1.
 
     Args:
         version: of the metric that the figure is made of, like `digest`: runs whose figures are

@@ -54,10 +54,10 @@ from ragbench.safe_text import as_line, counted
 def lost_cases(
     run: RunScores, baseline: RunScores, columns: Iterable[MetricColumn]
 ) -> tuple[CaseChange, ...]:
-    """The cases that lost on one of the metrics, each with the metric on which it lost most.
+    """The cases that lost on any of the metrics, each with the metric on which it lost most.
 
-    A case that is declined now loses what it had before, which is nothing where it was scored
-    with the worst value.
+    A report lists them, worst first, so that a user sees which questions to look at. A case that is
+    declined now loses what it had before, which is nothing where it had the worst value.
 
     Args:
         baseline: with the same cases in the same order.
@@ -107,9 +107,9 @@ def lost_cases(
 
 
 def notes_on(checks: Sequence[GateCheck], config: GateConfig) -> Iterator[str]:
-    """What a reader must know besides the checks: what passed without being shown, and by whom.
+    """Notes that a reader needs besides the checks: what passed without being shown, and by whom.
 
-    Made anew where outcomes change, as `with_checks` does.
+    A judge's opinion without labels of people is named, since it proves nothing.
     """
     has_failed = any(check.outcome is GateOutcome.FAILED for check in checks)
     is_open = any(check.may_pass for check in checks)
@@ -129,7 +129,13 @@ def notes_on(checks: Sequence[GateCheck], config: GateConfig) -> Iterator[str]:
 def with_settled(
     verdict: GateResult, settled: Mapping[str, Settled], config: GateConfig
 ) -> GateResult:
-    """The result with what asking both systems again said of its open checks."""
+    """The result of a gate once its open checks were decided by asking both systems again.
+
+    Asking each case several times finds losses that one answer to each could not show.
+
+    Args:
+        settled: by the subject of a check, what asking again said.
+    """
     checks: list[GateCheck] = []
     for check in verdict.checks:
         if check.can_settle and check.subject in settled:
@@ -139,9 +145,12 @@ def with_settled(
 
 
 def with_checks(verdict: GateResult, checks: Sequence[GateCheck], config: GateConfig) -> GateResult:
-    """The result with other outcomes of its checks."""
-    checks = sorted(checks, key=_rank)
-    outcome = _outcome(checks, verdict.refusals, config.undecided)
+    """The result of a gate with other outcomes of its checks, and all that follows from them.
+
+    The verdict, the headline and the notes must agree with the checks, so they are made anew.
+    """
+    checks = sorted(checks, key=_rank_of_check)
+    outcome = _verdict_of_checks(checks, verdict.refusals, config.undecided)
     # Notes on the checks as they were may not hold any more: they are made anew.
     old_notes = set(notes_on(verdict.checks, config))
     notes = [note for note in verdict.notes if note not in old_notes]
@@ -161,7 +170,10 @@ def with_checks(verdict: GateResult, checks: Sequence[GateCheck], config: GateCo
 
 
 def _with_settled(check: GateCheck, settled: Settled, config: GateConfig) -> GateCheck:
-    """A check as asking both systems again decided it, if it decided anything."""
+    """A check with the outcome that asking both systems again gave it, if it gave any.
+
+    Where asking again showed neither a loss nor its absence, the outcome stays.
+    """
     outcome = check.outcome
     ground = check.ground
     if settled.change == "worse":
@@ -174,10 +186,12 @@ def _with_settled(check: GateCheck, settled: Settled, config: GateConfig) -> Gat
     return words.worded(check, least=config.min_cases)
 
 
-def _rank(check: GateCheck) -> tuple[int, bool]:
-    """The place of a check in a report: failed ones first, as in `_ORDER`.
+def _rank_of_check(check: GateCheck) -> tuple[int, bool]:
+    """The place of a check in a report: failed checks first, in the order of `_ORDER`.
 
-    Of equal outcomes, those that keep the gate from passing come before those that may pass.
+    Of equal outcomes, the checks that keep the gate from passing come before those that may pass.
+
+    A reader sees first what to act on.
     """
     return _ORDER.index(check.outcome), check.may_pass
 
@@ -194,20 +208,24 @@ _ORDER = (
 def gate(
     run: RunScores, baseline: RunScores | None, config: GateConfig, *, notes: Sequence[str] = ()
 ) -> GateResult:
-    """Judges a run.
+    """Judges a run: all checks of its metrics, its costs and its losses, in one result.
 
-    The verdict is *failed* when a check that counts failed; else *inconclusive* when the runs
-    could not be compared as asked, or a check that counts is inconclusive; else *passed*. A drop
-    that can neither be shown nor ruled out counts as ``config.undecided`` says. Of slices, and of
-    how many cases are measured at all, only a loss that is shown counts.
+    The verdict is *failed* when a check that counts failed; else *inconclusive* when the runs could
+    not be compared as asked, or a check that counts is inconclusive; else *passed*. A drop that can
+    neither be shown nor ruled out counts as ``config.undecided`` says. Of slices, and of how many
+    cases are measured at all, only a loss that is shown counts.
+
+    Args:
+        baseline: None where only limits are demanded.
+        notes: further notes of the caller, which come first in the result.
     """
     run, baseline = with_figures(run, baseline)
     demands = demands_of(run, baseline, config)
     dropping = dict.fromkeys(demand.column for demand in demands if demand.drops)
-    compared = _compared(run, baseline, [*dropping])
-    judged = [*_checks(run, baseline, demands, compared, config)]
-    checks = sorted(outweighed_refusals(judged), key=_rank)
-    outcome = _outcome(checks, compared.refusals, config.undecided)
+    compared = _comparison_with_baseline(run, baseline, [*dropping])
+    judged = [*_checks_of_run(run, baseline, demands, compared, config)]
+    checks = sorted(outweighed_refusals(judged), key=_rank_of_check)
+    outcome = _verdict_of_checks(checks, compared.refusals, config.undecided)
     # A gate that failed has its verdict, whatever else could not be judged.
     if outcome is not GateOutcome.FAILED and config.metrics:
         _refuse_unjudgeable(checks)
@@ -269,19 +287,26 @@ def _lost_cases_and_pair(
     return lost, run_pair(baseline, run, SIDES, main)
 
 
-def _checks(
+def _checks_of_run(
     run: RunScores,
     baseline: RunScores | None,
     demands: Sequence[Demand],
     compared: Comparability,
     config: GateConfig,
 ) -> Iterator[GateCheck]:
-    """Limits, drops of metrics and slices, how much is measured, and main's drift."""
+    """All checks of a run: limits, drops of metrics and slices, coverage, drift and cost.
+
+    Their order here does not matter: a report sorts them.
+
+    Args:
+        demands: what the configuration demands of each metric.
+        compared: what of the run and its baseline can be compared.
+    """
     yield from floor_checks(run, compared.comparable_runs, demands, config)
     if compared.comparable_runs is not None:
         common_run, earlier = compared.comparable_runs
         comparable = [demand for demand in demands if demand.column.name in compared.metrics]
-        yield from _drops(comparable, common_run, earlier, config)
+        yield from _drop_checks_of_run(comparable, common_run, earlier, config)
         names_held = {demand.column.name for demand in demands if demand.drops}
         other_columns: list[MetricColumn] = []
         for column in comparable_columns(common_run, earlier):
@@ -297,10 +322,13 @@ def _checks(
         yield common_check(len(compared.comparable_runs[0].cases), baseline, config)
 
 
-def _drops(
+def _drop_checks_of_run(
     demands: Sequence[Demand], run: RunScores, baseline: RunScores, config: GateConfig
 ) -> Iterator[GateCheck]:
-    """The metrics and their slices, by people where they labelled both sides."""
+    """The checks of whether metrics and slices fell, and of whether fewer cases are measured.
+
+    Labels of people decide where both sides have some; else a test of the metric's own values does.
+    """
     questions = list(drop_questions(demands, run, baseline))
     by_people, unlabelled = split_labelled(questions, run, baseline)
     by_test = list(one_row_each(unlabelled))
@@ -321,7 +349,10 @@ PER_CASE = 10
 
 
 def _settle_command(run: RunScores, baseline: RunScores | None, config: GateConfig) -> str | None:
-    """The command that settles what is open, with its price; None where nobody can be asked."""
+    """The command that asks both systems again to settle open checks, with its price.
+
+    None where a system cannot be asked: without a baseline, or where answers are recorded.
+    """
     if baseline is None:
         return None
     # Recorded answers come from no system; of an old baseline it is not known, and may be tried.
@@ -344,10 +375,17 @@ def _settle_command(run: RunScores, baseline: RunScores | None, config: GateConf
     return f"{command} --rerun-inconclusive ({price})"
 
 
-def _compared(
+def _comparison_with_baseline(
     run: RunScores, baseline: RunScores | None, columns: Sequence[MetricColumn]
 ) -> Comparability:
-    """What of the run and its baseline compares; with a refusal where a drop has no baseline."""
+    """The comparison of a run with its baseline: the cases and metrics that compare, and refusals.
+
+    Without a baseline nothing compares, which is refused where drops were to be judged: a gate must
+    not pass because it had nothing to compare with.
+
+    Args:
+        columns: the metrics of which a drop is to be judged.
+    """
     if baseline is not None:
         return compare_inputs(run, baseline, columns)
     if not columns:  # limits alone need no baseline
@@ -362,9 +400,9 @@ def _compared(
 
 
 def bearing(check: GateCheck, undecided: Undecided) -> GateOutcome:
-    """How a check bears on the verdict: what does not count passes.
+    """The outcome of a check as the verdict counts it: a check that does not count passes.
 
-    The verdict is made of these, and the pytest plugin ends each check's test by it.
+    The pytest plugin ends each check's test by it, so that its tests and the verdict agree.
     """
     if check.is_small_slice:
         return GateOutcome.PASSED
@@ -376,10 +414,13 @@ def bearing(check: GateCheck, undecided: Undecided) -> GateOutcome:
     return check.outcome
 
 
-def _outcome(
+def _verdict_of_checks(
     checks: Sequence[GateCheck], refusals: Sequence[Refusal], undecided: Undecided
 ) -> GateOutcome:
-    """The verdict: one failed check is enough, then one that is open."""
+    """The verdict of a gate: failed by one failed check, else inconclusive by an open one.
+
+    A refusal to compare counts as an open check.
+    """
     outcomes = {bearing(check, undecided) for check in checks}
     if GateOutcome.FAILED in outcomes:
         return GateOutcome.FAILED
@@ -411,7 +452,10 @@ def _refuse_unjudgeable(checks: Sequence[GateCheck]) -> None:
 
 
 def _judged_run(run: RunScores) -> JudgedRun:
-    """What a result says of a run itself."""
+    """The heading of a run in a gate's result: source, system, commit, date and size.
+
+    A report names so which runs its verdict is of.
+    """
     return JudgedRun(
         source=run.source,
         dataset=run.dataset,

@@ -33,7 +33,7 @@ _ALPHA = 0.05
 
 
 def history_of(baseline: Baseline) -> History:
-    """What became of each metric over the runs of main.
+    """The history of each metric over main's runs: its figures, comparable ones linked, and falls.
 
     Only runs with the same judge and matching are compared: since the last that differs. Where
     cases were added or edited, a run is linked to the one before by those that both have, as in a
@@ -60,7 +60,7 @@ def history_of(baseline: Baseline) -> History:
                 metric=column.name,
                 direction=column.direction,
                 scale=column.scale,
-                figures=tuple(_linked(runs, column.name, start)),
+                figures=tuple(_linked_figures(runs, column.name, start)),
                 fall=falls.get(column.name),
             )
         )
@@ -75,10 +75,10 @@ def history_of(baseline: Baseline) -> History:
     )
 
 
-def _linked(runs: Sequence[MainRun], metric: str, start: int) -> list[float | None]:
-    """A metric's figures; those since the last break as if on the newest run's cases.
+def _linked_figures(runs: Sequence[MainRun], metric: str, start: int) -> list[float | None]:
+    """A metric's figures over main's runs, those since the last break as if on the newest cases.
 
-    Else cases that were added or edited would look like a change of the system.
+    Without this, cases that were added or edited would look like a change of the system.
 
     Args:
         start: place of the first run since the last break.
@@ -108,7 +108,10 @@ def _linked(runs: Sequence[MainRun], metric: str, start: int) -> list[float | No
 def _figure_before(
     runs: Sequence[MainRun], figures: Sequence[float | None], place: int
 ) -> float | None:
-    """The figure that a link leads from: that of the last run that is not kept aside."""
+    """The figure of the last run, up to a position, that does not lie aside; None without one.
+
+    A run that lies aside was worse: the runs after it are not compared with it.
+    """
     for earlier in range(place, -1, -1):
         if not runs[earlier].aside:
             return figures[earlier]
@@ -116,7 +119,10 @@ def _figure_before(
 
 
 def _breaks(runs: Sequence[MainRun]) -> Iterator[Break]:
-    """Where runs do not compare with those before."""
+    """The positions from which on main's runs do not compare with earlier runs, with the reasons.
+
+    A history draws no line across them.
+    """
     for place, (before, run) in enumerate(pairwise(runs), start=1):
         reasons: list[str] = []
         has_other_cases = before.cases != run.cases
@@ -137,10 +143,14 @@ _GRID = 0.005
 
 
 def fitted_limits(runs: Sequence[RunScores]) -> tuple[FittedLimit, ...]:
-    """Measures the noise of what the gate holds, from two or more runs of one system.
+    """The tolerance of each metric that fits the noise of a system, from two or more of its runs.
 
-    Each run is compared with the mean of the others, as a gate would. The variance found is scaled
-    from ``k - 1`` runs in the baseline to all k.
+    A tolerance below the noise fails unchanged systems. Each run is compared with the mean of the
+    others, as a gate would do. The variance is then scaled from ``k - 1`` runs in the baseline to
+    all k.
+
+    Raises:
+        ConfigError: there are fewer than two runs.
     """
     count = len(runs)
     if count < 2:
@@ -170,14 +180,18 @@ def fitted_limits(runs: Sequence[RunScores]) -> tuple[FittedLimit, ...]:
     shrink = math.sqrt((1.0 + 1.0 / count) / (1.0 + 1.0 / (count - 1)))
     limits: list[FittedLimit] = []
     for column in columns:
-        limits.append(_limit(column, samples_of_metric[column.name], shrink, level))
+        limits.append(_fitted_limit(column, samples_of_metric[column.name], shrink, level))
     return tuple(limits)
 
 
-def _limit(
+def _fitted_limit(
     column: MetricColumn, samples: Sequence[PairedSample], shrink: float, level: float
 ) -> FittedLimit:
-    """The smallest tolerance that covers the noise of a metric.
+    """The smallest tolerance that covers the noise of a metric, and the smallest loss then seen.
+
+    It is a multiple of `_GRID` of the metric's scale.
+
+    A smaller tolerance would fail runs of an unchanged system.
 
     Args:
         samples: each run against the others.

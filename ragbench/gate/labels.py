@@ -32,10 +32,13 @@ from ragbench.stats.power import POWER
 
 
 def labelled(run: RunScores, judged: Mapping[str, Key], book: LabelBook) -> RunScores:
-    """A run with what people said of its answers.
+    """A run with the labels that people gave its answers, as one more fact of its cases.
+
+    Figures, differences and checks that a judge made can then be corrected by them.
 
     Args:
-        judged: what was judged of each case, by its id.
+        judged: by a case's id, the key of the question, answer and contexts that were judged.
+        book: all labels.
     """
     keys: list[Key] = []
     labels: list[dict[str, Label]] = []
@@ -43,7 +46,7 @@ def labelled(run: RunScores, judged: Mapping[str, Key], book: LabelBook) -> RunS
         key = judged[id_]
         labels_of_case: dict[str, Label] = {}  # by metric
         for column in run.metrics:
-            label = _label(book, column, key)
+            label = _label_of_case(book, column, key)
             if label is not None:
                 labels_of_case[column.name] = label
         keys.append(key)
@@ -53,13 +56,15 @@ def labelled(run: RunScores, judged: Mapping[str, Key], book: LabelBook) -> RunS
     return replace(run, cases=table)
 
 
-def _label(book: LabelBook, column: MetricColumn, judged: Key) -> Label | None:
-    """What people together say of a case, on a metric's scale.
+def _label_of_case(book: LabelBook, column: MetricColumn, judged: Key) -> Label | None:
+    """The label of a case by all people who labelled it, on a metric's scale; None without any.
+
+    One number for each case is needed, whoever and however many labelled it.
 
     Raises:
         ConfigError: a label is not on the scale, such as 4 of 5 stars for a metric up to 1.
     """
-    opinions = book.of(column.name, _read(judged, column))
+    opinions = book.of(column.name, _read_by_metric(judged, column))
     for opinion in opinions:
         opinion.check_scale(column.name, column.low, column.high)
     value = value_of(opinions)
@@ -90,10 +95,10 @@ class Point(NamedTuple):
 def points_of(
     column: MetricColumn, run: RunScores, earlier: RunScores | None = None
 ) -> list[Point]:
-    """The measured cases of a run; with those of another one before it, their differences.
+    """The points of a metric: each measured case with the judge's number and people's label.
 
-    Each point has the judge's number and, where there is one, that of people: the cases with both
-    show how the judge errs, and so correct its figure over all cases.
+    With an earlier run, a point is a pair of answers and its numbers are differences. The points
+    with both numbers show how the judge errs, and so correct its figure over all cases.
     """
     points: list[Point] = []
     if earlier is None:
@@ -120,7 +125,12 @@ def points_of(
 
 
 def _pair_point(column: MetricColumn, before: ScoredCase, now: ScoredCase) -> Point | None:
-    """How a case moved, by judge and by people; None where it was not measured in both runs."""
+    """How a case moved between two runs, by the judge and by people.
+
+    None where the case was not measured in both runs.
+
+    The difference of both numbers shows how the judge errs.
+    """
     value_before = before.value(column.name)
     value_now = now.value(column.name)
     if value_before is None or value_now is None:
@@ -137,18 +147,22 @@ def _pair_point(column: MetricColumn, before: ScoredCase, now: ScoredCase) -> Po
 
 
 def is_same(first: ScoredCase, second: ScoredCase, column: MetricColumn) -> bool:
-    """Whether a metric judges the same in both, so that people need not be asked twice."""
+    """Whether a metric reads the same of two answers to a case, so that one label is enough.
+
+    Without it people would label unchanged answers twice.
+    """
     if first.judged is None or second.judged is None:
         return False
-    read_of_first = _read(first.judged, column)
-    read_of_second = _read(second.judged, column)
+    read_of_first = _read_by_metric(first.judged, column)
+    read_of_second = _read_by_metric(second.judged, column)
     return read_of_first == read_of_second
 
 
-def _read(key: Key, column: MetricColumn) -> Key:
-    """What a metric reads of a question, its answer and its contexts.
+def _read_by_metric(key: Key, column: MetricColumn) -> Key:
+    """The parts of a question, answer and contexts that a metric reads; the others are blanked.
 
-    A label of a metric that reads no contexts also holds for the same answer with other contexts.
+    A label of a metric that reads no contexts then also holds for the same answer with other
+    contexts.
     """
     question, answer, contexts = key
     if not column.reads_answer:
@@ -161,7 +175,18 @@ def _read(key: Key, column: MetricColumn) -> Key:
 def corrected(
     column: MetricColumn, points: Sequence[Point], runs: tuple[str, ...] = ()
 ) -> tuple[Corrected, Correction] | None:
-    """A figure as people see it, or with two runs their difference; None without a label."""
+    """A metric's figure as people see it, or the difference of two runs; None without a label.
+
+    A judge errs: on the labelled cases its error is known, and is taken off its figure over all
+    cases.
+
+    Args:
+        points: of the one run, or of the pairs of two runs.
+        runs: marks of the runs; two for a difference.
+
+    Returns:
+        The estimate for tests, and the same for reports.
+    """
     judged = [point.judged for point in points]
     labels = [point.label for point in points]
     clusters = [point.cluster for point in points]
@@ -206,7 +231,13 @@ def corrected(
 
 
 def corrections(runs: Sequence[tuple[str, RunScores]]) -> Iterator[Correction]:
-    """Each run's figures, then the first run against each other one, metric by metric."""
+    """The figures that labels of people correct, by run; then the differences to the first run.
+
+    A judge errs by a system's style: people's labels show by how much, for each run.
+
+    Args:
+        runs: each with its mark.
+    """
     if not any(run.has_labels for _, run in runs):
         return
     for mark, run in runs:
@@ -228,7 +259,13 @@ def corrections(runs: Sequence[tuple[str, RunScores]]) -> Iterator[Correction]:
 
 
 def notes_of(book: LabelBook | None, runs: Sequence[RunScores]) -> Iterator[str]:
-    """How many of the labels are of these answers, and whether chance chose them."""
+    """Notes on the labels of runs: how many are of these answers, and whether by chance.
+
+    Labels of hand-picked cases shift a corrected figure, and labels of other answers say nothing.
+
+    Args:
+        book: all labels; None without any.
+    """
     if book is None:
         return
     names = {column.name for run in runs for column in run.metrics}
@@ -296,7 +333,10 @@ def _one_sided_ratings(book: LabelBook) -> Iterator[str]:
 
 
 def words_notes(runs: Sequence[RunScores]) -> Iterator[str]:
-    """That words show differences too small, where they alone say whether answers are right."""
+    """A note that comparing words understates differences, where no label corrects them.
+
+    A reader would take a difference for small that people would call large.
+    """
     if len(runs) < 2 or not all(run.column(WORDS_RIGHT) for run in runs):
         return
     for run in runs:
@@ -310,7 +350,10 @@ def words_notes(runs: Sequence[RunScores]) -> Iterator[str]:
 
 
 def _labels_of(runs: Sequence[RunScores]) -> tuple[set[tuple[str, Key]], list[Label]]:
-    """What was labelled of the runs' answers, by metric; and all labels of their cases."""
+    """The labelled answers of runs, as pairs of metric and key; and all labels of their cases.
+
+    Notes count by them how many labels a run uses, and which of these chance did not choose.
+    """
     used: set[tuple[str, Key]] = set()
     labels: list[Label] = []
     for run in runs:
@@ -336,7 +379,15 @@ class LabelledQuestion(NamedTuple):
 
 
 def _with_labels(question: DropQuestion, run: RunScores, baseline: RunScores) -> LabelledQuestion:
-    """A question with the answer of people; without one where their labels are too few."""
+    """A drop's question with its points and the answer that labels of people give.
+
+    The answer is None where too few people labelled both sides.
+
+    A point is a case with the judge's number and, where there is one, people's.
+
+    Args:
+        question: whether a metric fell by more than is tolerated.
+    """
     ids = set(question.sample.case_ids)
     points = points_of(question.column, run.on(ids), baseline)
     answer = None
@@ -352,7 +403,10 @@ def _with_labels(question: DropQuestion, run: RunScores, baseline: RunScores) ->
 def split_labelled(
     questions: Sequence[DropQuestion], run: RunScores, baseline: RunScores
 ) -> tuple[list[LabelledQuestion], list[DropQuestion]]:
-    """Questions that people answer, since both sides are labelled; and the others."""
+    """The questions about drops that labels of people answer, and the questions left to a test.
+
+    Where both runs have labels enough, people decide, and no test of a judge's numbers is made.
+    """
     if not run.has_labels:
         return [], [*questions]
     by_people: list[LabelledQuestion] = []
@@ -373,7 +427,11 @@ def labelled_checks(
     config: GateConfig,
     family: int,
 ) -> Iterator[GateCheck]:
-    """The corrected difference of each against what is tolerated, by Student's t.
+    """Checks of drops by labels of people: the corrected difference against the tolerance.
+
+    The test is Student's t.
+
+    People outweigh a judge: these checks replace those of the judge's numbers.
 
     Args:
         family: how many questions share the level: each of these has its part (Bonferroni).
@@ -389,7 +447,7 @@ def labelled_checks(
         if figure_before is not None:
             estimate_before, _ = figure_before
             level_before = estimate_before.mean
-        drop = _drop(question, points, estimate, family, level_before)
+        drop = _drop_by_people(question, points, estimate, family, level_before)
         ground = Ground.OPEN
         outcome = GateOutcome.INCONCLUSIVE
         if drop.cases < config.min_cases:
@@ -405,21 +463,24 @@ def labelled_checks(
             outcome = GateOutcome.PASSED
         plan = None
         if ground is Ground.OPEN and question.kind is CheckKind.DROP:
-            plan = _plan(labelled_question, run, baseline, config)
+            plan = _label_plan(labelled_question, run, baseline, config)
         check = replace(question.check(drop, outcome, ground), corrected=correction, plan=plan)
         yield worded(check, least=config.min_cases)
 
 
-def _drop(
+def _drop_by_people(
     question: DropQuestion,
     points: Sequence[Point],
     estimate: Corrected,
     family: int,
     before: float,
 ) -> Drop:
-    """What people say of a drop.
+    """The numbers of a drop as labels of people give them, with a t-test in place of sign flips.
+
+    A drop has the same fields whoever judged it, so that all verdicts read alike.
 
     Args:
+        family: how many questions share the level: p-values are multiplied by it (Bonferroni).
         before: the baseline's figure, by people where they labelled it.
     """
     sign = question.column.sign
@@ -461,7 +522,13 @@ def opinions(
     baseline: RunScores,
     config: GateConfig,
 ) -> Iterator[GateCheck]:
-    """The checks that a judge alone decides, called its opinion; with the labels they lack."""
+    """The checks; one that a judge alone decides is marked as opinion, with the labels it lacks.
+
+    A judge's word must not be read as a fact.
+
+    Args:
+        questions: the drops that were tested, from which the labels to ask for are planned.
+    """
     for check in checks:
         column = run.column(check.subject)
         is_judged = column is not None and column.is_judged
@@ -476,21 +543,22 @@ def opinions(
                 # Of all cases: labels are not planned for slices.
                 if question.column == column and question.slice is None:
                     labelled_question = _with_labels(question, run, baseline)
-                    plan = _plan(labelled_question, run, baseline, config)
+                    plan = _label_plan(labelled_question, run, baseline, config)
         opinion = replace(check, is_opinion=is_judged, plan=plan)
         yield worded(opinion, least=config.min_cases)
 
 
-def _plan(
+def _label_plan(
     labelled_question: LabelledQuestion,
     run: RunScores,
     baseline: RunScores,
     config: GateConfig,
 ) -> LabelPlan | None:
-    """How many labels would settle it, and the command that asks for them.
+    """How many labels of people would settle an open check, and the command that asks for them.
 
-    Before the first labels the systems are taken to be equal, and people to vary as the judge does
-    and with it as judges of answers do.
+    None where labels cannot settle it: too few answers differ, all are labelled, or a baseline file
+    holds no answers. Before the first labels the systems are taken to be equal, and people to vary
+    as the judge does and to agree with it as usual (`ASSUMED`).
     """
     question, points, answer = labelled_question
     differing = [point.judged for point in points if not point.is_same]
@@ -537,7 +605,13 @@ def _plan(
 def _label_command(
     question: DropQuestion, run: RunScores, baseline: RunScores, config: GateConfig, number: int
 ) -> str:
-    """The command that asks people about pairs of answers, into a file of labels in use."""
+    """The command that asks people about pairs of answers, with the labels going to a file in use.
+
+    A user copies it from the verdict, so it names the files and the metric completely.
+
+    Args:
+        number: how many pairs are asked about.
+    """
     command = (
         f"ragbench label {quote(run.source)} --against {quote(baseline.source)} "
         f"-m {quote(question.column.name)} -n {number} --page label.html"

@@ -70,13 +70,20 @@ class Added(Record):
 
 
 def baseline_of(runs: Sequence[RunScores]) -> Baseline:
-    """The baseline made of runs of one unchanged system, oldest first."""
+    """The baseline made of runs of one unchanged system, oldest first.
+
+    The mean of several runs is nearer to the system's level than one run, which may be lucky.
+
+    Raises:
+        ConfigError: there are none or too many.
+        RunMismatchError: the runs differ in system, cases or metrics, or a run is given twice.
+    """
     if not 1 <= len(runs) <= MOST_KEPT:
         raise ConfigError(f"{counted(len(runs), 'run')}: a baseline is made of 1 to {MOST_KEPT}")
     if len(runs) > 1:
         check_one_system(runs)
     oldest = runs[0]
-    baseline = _joined(None, oldest, 1)
+    baseline = _with_run_joined(None, oldest, 1)
     drift = followed(None, oldest)
     # Each is added as later runs of main are, but nothing is tested: they are said to be alike.
     for run in runs[1:]:
@@ -86,13 +93,15 @@ def baseline_of(runs: Sequence[RunScores]) -> Baseline:
             raise RunMismatchError(f"{run.source} does not compare with {oldest.source}: {reason}")
         if _is_known(baseline, run):
             raise RunMismatchError(f"{run.source} is one of the other runs: give each run once")
-        baseline = _joined(baseline, run, MOST_KEPT)
+        baseline = _with_run_joined(baseline, run, MOST_KEPT)
         drift = followed(drift, run, run.table.ids)
     return replace(baseline, drift=drift)
 
 
 def check_kept(keep: int) -> None:
-    """Refuses a number of runs that no baseline keeps.
+    """Refuses a number of runs that no baseline can be the mean of.
+
+    More runs make the file larger, and the mean hardly better.
 
     Raises:
         ConfigError: it is out of range.
@@ -109,14 +118,14 @@ def with_run(
     accept: bool = False,
     alpha: float = 0.05,
 ) -> Added:
-    """Adds a run of main, and drops the oldest one above ``keep``.
+    """Adds a run of main to a baseline, whose mean then leaves out the oldest above ``keep``.
 
     The mean of several runs describes main only while they are of one system. So where the run is
     shown to be better than those before, by more than the gate tolerates as a loss, in a figure
     that the gate holds, and worse in none, it is noted. Where the next run shows it as well, later
     runs are compared with these two: one lucky run would be a baseline that unchanged ones do not
-    reach. Where the run is shown to be worse it is remembered, and the baseline stays: nothing
-    lowers its level but somebody who accepts it. What chance can explain is averaged.
+    reach. Where the run is shown to be worse it is remembered, and the baseline stays: only a user
+    who accepts the run lowers its level. Changes that chance can explain are averaged.
 
     Args:
         accept: later runs are compared with this run alone, whatever it lost.
@@ -136,12 +145,12 @@ def with_run(
     reason = _incomparable(baseline, run)
     changes: tuple[MainChange, ...] = ()
     if not reason:
-        changes = _changes(baseline, run, unchanged_ids, alpha)
+        changes = _shown_changes(baseline, run, unchanged_ids, alpha)
     gains = tuple(change.metric for change in changes if not change.is_loss)
     has_lost = len(gains) < len(changes)
 
     if accept or reason:
-        alone = _joined(baseline, run, 1, links)
+        alone = _with_run_joined(baseline, run, 1, links)
         return Added(
             baseline=replace(alone, drift=followed(None, run)),
             other=reason,
@@ -165,7 +174,7 @@ def with_run(
         drift = followed(baseline.drift, run, unchanged_ids, anew=gained_twice)
     else:
         drift = followed(baseline.drift, run, unchanged_ids)
-    joined = _joined(baseline, run, keep, links, gains)
+    joined = _with_run_joined(baseline, run, keep, links, gains)
     return Added(
         baseline=replace(joined, drift=drift),
         changes=changes,
@@ -175,7 +184,10 @@ def with_run(
 
 
 def _without_run_aside(baseline: Baseline, run: RunScores) -> Baseline:
-    """The baseline without a run, where it lay aside because it was worse."""
+    """The baseline without a run that lay aside because it was worse.
+
+    When a user accepts that run, it is added anew and must not be remembered twice.
+    """
     runs: list[MainRun] = []
     for earlier in baseline.runs:
         is_this = (earlier.date, earlier.commit) == (run.date, run.commit)
@@ -185,7 +197,10 @@ def _without_run_aside(baseline: Baseline, run: RunScores) -> Baseline:
 
 
 def _with_labels(baseline: Baseline, run: MainRun) -> Baseline:
-    """The baseline with what people say by now of a run that is in it."""
+    """The baseline with the labels of people that one of its runs has by now.
+
+    People label a run after it was added: the history of main then shows their figure.
+    """
     if not run.people:
         return baseline
     place = [earlier.date for earlier in baseline.runs].index(run.date)
@@ -195,10 +210,10 @@ def _with_labels(baseline: Baseline, run: MainRun) -> Baseline:
 
 
 def _distances(baseline: Baseline, run: RunScores, unchanged_ids: set[str]) -> dict[str, float]:
-    """By metric, how far a run lies from the newest one, on the cases of both.
+    """By metric, how far a run lies from main's newest one, on the cases that both have.
 
-    The history of main links its runs by them, across a change of the cases. Empty where the two
-    have the same cases: then their means tell.
+    The history of main links its runs by these distances across a change of the cases. Empty where
+    the cases are the same: then the means of the runs compare directly.
     """
     if baseline.runs[-1].cases == run.fingerprints.get("dataset"):
         return {}
@@ -221,7 +236,9 @@ def _distances(baseline: Baseline, run: RunScores, unchanged_ids: set[str]) -> d
 
 
 def _without_oldest(runs: Sequence[MainRun], kept: int) -> tuple[MainRun, ...]:
-    """The newest runs, and those that the scores of the cases are from, however old.
+    """The runs that a baseline remembers: the newest ones, and those of its mean, however old.
+
+    A file that keeps every run would grow with each merge for ever.
 
     Args:
         kept: of how many runs the baseline has the scores.
@@ -237,7 +254,13 @@ def _without_oldest(runs: Sequence[MainRun], kept: int) -> tuple[MainRun, ...]:
 
 
 def _check_names(baseline: Baseline, run: RunScores) -> None:
-    """Refuses a run of another dataset or system."""
+    """Refuses a run of another dataset or system than the baseline's.
+
+    Their mean would mean nothing.
+
+    Raises:
+        RunMismatchError: with the command that starts a baseline of the run's own.
+    """
     for kind, baseline_name, run_name in (
         ("dataset", baseline.dataset, run.dataset),
         ("system", baseline.rag, run.rag),
@@ -255,7 +278,7 @@ def _check_names(baseline: Baseline, run: RunScores) -> None:
 
 
 def _is_known(baseline: Baseline, run: RunScores) -> bool:
-    """Whether the baseline holds a run.
+    """Whether a baseline already holds a run, so that adding it again changes nothing.
 
     Date and commit alone do not tell: in older files two runs may share a date, to the second.
     """
@@ -275,7 +298,10 @@ def _is_known(baseline: Baseline, run: RunScores) -> bool:
 
 
 def _incomparable(baseline: Baseline, run: RunScores) -> str:
-    """What differs so that scores do not compare; empty where they do."""
+    """The reason why scores of a run and a baseline do not compare; empty where they do.
+
+    A run that does not compare begins the baseline anew: a mean over both would mean nothing.
+    """
     if scale_of(baseline.matching) != scale_of(run.matching):
         return f"relevant chunks are recognised by {run.matching}, before by {baseline.matching}"
     if baseline.fingerprints.get("judge") != run.fingerprints.get("judge"):
@@ -286,10 +312,10 @@ def _incomparable(baseline: Baseline, run: RunScores) -> str:
 
 
 def _difference_of_runs(oldest: RunScores, run: RunScores) -> str:
-    """What runs that are given as one system's do not share, though later runs of main need not.
+    """The reason why two runs do not show one system's noise; empty where they do.
 
-    Empty where they share it. How they differ is taken for the system's noise: other cases or other
-    formulas would be taken for noise, too.
+    Runs that a user gives as one system's must have the same cases and formulas: other cases would
+    be taken for noise. Later runs of main need not.
     """
     has_same_cases = len(oldest.cases) == len(run.cases) == len(unchanged(oldest, run))
     if not has_same_cases:
@@ -301,14 +327,18 @@ def _difference_of_runs(oldest: RunScores, run: RunScores) -> str:
 
 
 def _formulas(run: RunScores) -> set[str]:
-    """The metrics of a run, each with how it is computed."""
+    """The formulas of a run's metrics, each as name and version.
+
+    Metrics without values of cases have none that could differ.
+    """
     return {column.identity for column in run.metrics if column.has_cells}
 
 
 def _main_run(run: RunScores) -> MainRun:
-    """A run as the history of main remembers it: when, of what, and its means, without its cases.
+    """The entry of a run in the history of main: date, system, means and times, without its cases.
 
-    What people say of it, by labels, is remembered with its interval and number of labels.
+    People's figures are kept with their interval and number of labels. The entry is stored in
+    baseline files: its fields are those of `MainRun`.
     """
     repeats = 1
     for cells in run.table.cells.values():
@@ -347,9 +377,9 @@ def _main_run(run: RunScores) -> MainRun:
 
 
 def _without_old_formulas(baseline: Baseline, run: RunScores) -> list[MainRun]:
-    """The runs so far, less the figures of metrics that are computed in another way now.
+    """A baseline's earlier runs without the figures of metrics whose formula has changed since.
 
-    Else a new formula would look like a change of main.
+    The history of main would else show a new formula as a change of the system.
     """
     changed_metrics = {column.name for column in run.metrics if not baseline.measures(column)}
     runs: list[MainRun] = []
@@ -361,18 +391,21 @@ def _without_old_formulas(baseline: Baseline, run: RunScores) -> list[MainRun]:
     return runs
 
 
-def _joined(
+def _with_run_joined(
     baseline: Baseline | None,
     run: RunScores,
     keep: int,
     links: Mapping[str, float] | None = None,
     better: tuple[str, ...] = (),
 ) -> Baseline:
-    """A run after those of a baseline, of which the oldest above ``keep`` are dropped.
+    """The baseline with one more run of main; above ``keep`` runs, the oldest leave its mean.
+
+    Cases that the run changed begin with it: their earlier scores are of another question.
 
     Args:
+        baseline: None for a baseline of this run alone.
         links: how far the run lies from the one before, by metric.
-        better: metrics in which it is shown to be better.
+        better: metrics in which the run is shown to be better.
     """
     if run.made_of:
         raise ConfigError(f"{run.source} is a baseline file: give the folder of a run")
@@ -429,7 +462,10 @@ def _joined(
 
 
 def _unchanged_places(baseline: Baseline, run: RunScores) -> list[int]:
-    """Where a baseline has each case of a later run; -1 where it does not have it unchanged."""
+    """The position in a baseline of each case of a later run; -1 where it is missing or changed.
+
+    Their scores are put before the run's, to be averaged with them.
+    """
     unchanged_ids = unchanged(run, baseline)
     ids = run.table.ids
     places: list[int] = baseline.table.places(ids).tolist()
@@ -440,9 +476,11 @@ def _unchanged_places(baseline: Baseline, run: RunScores) -> list[int]:
 
 
 def _newest_cells(cells: Cells, places: Iterable[int], times: int) -> list[tuple[Cell | None, ...]]:
-    """What a metric gave the last times; as often None of cases that were asked less often.
+    """The newest cells of each case by a metric, padded with None to the same number.
 
     Every case has as many cells, so that those of several runs can be put one after the other.
+
+    A cell is a metric's result for a case.
 
     Args:
         places: of the cases; -1 for one that is not there.
@@ -459,7 +497,10 @@ def _newest_cells(cells: Cells, places: Iterable[int], times: int) -> list[tuple
 
 
 def _without_newest(before: RunScores, metric: str, times: int) -> RunScores:
-    """A baseline with a metric's scores less those of its newest run.
+    """A baseline whose scores of one metric lack those of its newest run.
+
+    A second better run is compared with the level before the first one: against a mean that holds
+    the first, its gain would look smaller.
 
     Args:
         times: how often the newest run asked each case.
@@ -473,7 +514,10 @@ def _without_newest(before: RunScores, metric: str, times: int) -> RunScores:
 
 
 def _averaged(column: MetricColumn, runs: Sequence[MainRun]) -> MetricColumn:
-    """A metric with the mean of what the runs scored."""
+    """A metric whose figure is the mean of its figures in several runs.
+
+    Reports then show one figure for the baseline, as for a run.
+    """
     scores = [run.scores[column.name] for run in runs if column.name in run.scores]
     if not scores:
         return column
@@ -482,14 +526,15 @@ def _averaged(column: MetricColumn, runs: Sequence[MainRun]) -> MetricColumn:
     return replace(column, score=math.fsum(scores) / len(scores))
 
 
-def _changes(
+def _shown_changes(
     baseline: Baseline, run: RunScores, unchanged_ids: set[str], alpha: float
 ) -> tuple[MainChange, ...]:
-    """What a run is shown to have lost or gained, in the figures that a gate holds.
+    """The metrics that a run is shown to have lost or gained in, of those that a gate holds.
 
-    Both directions are tested as one family, so that a chance find is as rare as in a gate (see
-    `ragbench.stats.decide`). A gain is looked for against the runs before the newest one where
-    that was better already.
+    By these a baseline decides whether a run is averaged, held aside, or begins a new level. Both
+    directions are tested as one family, so that a chance find is as rare as in a gate (see
+    `ragbench.stats.decide`). A gain is looked for against the runs before the newest one where that
+    was better already.
     """
     now = run.on(unchanged_ids)
     now, before = with_both_figures(now, baseline.beside(now))

@@ -31,11 +31,20 @@ Marked = tuple[str, RunScores]
 def metric_comparisons(
     runs: Sequence[Marked], columns: Sequence[MetricColumn], *, restricted: bool
 ) -> tuple[tuple[MetricComparison, ...], int]:
-    """Compares runs of the same cases, metric by metric.
+    """Compares runs of the same cases, metric by metric, and tests each difference.
 
     Each pair of runs is tested by flipping signs of whole clusters, two-sided, in all metrics
     jointly (`ragbench.stats.family`); p-values are multiplied by the number of pairs. Metrics on so
     few independent cases that they could never be significant are left out of the correction.
+
+    Without the correction, some of many metrics would seem to differ by chance.
+
+    Args:
+        runs: each under its letter.
+        restricted: whether cases were left out, so that a run's own figure is of more cases.
+
+    Returns:
+        The comparisons, and how many tests they are corrected for.
     """
     untested = {column.name: _why_untested(column, runs) for column in columns}
     tested = [column for column in columns if untested[column.name] is None]
@@ -44,7 +53,7 @@ def metric_comparisons(
     comparisons: list[MetricComparison] = []
     for column in columns:
         metric_differences = differences.get(column.name, [])
-        figures = [_figure(mark, run, column.name, restricted) for mark, run in runs]
+        figures = [_figure_of_run(mark, run, column.name, restricted) for mark, run in runs]
         comparisons.append(
             MetricComparison(
                 name=column.name,
@@ -65,7 +74,10 @@ OTHER_CODE = "the code that computes it has changed between the runs"
 
 
 def _why_untested(column: MetricColumn, runs: Sequence[Marked]) -> str | None:
-    """Why no difference of a metric is tested; None where it is."""
+    """The reason why no difference of a metric is tested; None where it is.
+
+    A comparison shows the reason in place of a difference, so that no reader takes it for none.
+    """
     if column.no_mean:
         return column.no_mean
     runs_with_metric = 0
@@ -89,7 +101,7 @@ def _why_untested(column: MetricColumn, runs: Sequence[Marked]) -> str | None:
 def _differences(
     runs: Sequence[Marked], columns: Sequence[MetricColumn]
 ) -> tuple[Mapping[str, list[Difference]], int]:
-    """By metric, with the size of the family.
+    """By metric, the differences of each pair of runs; and how many tests they are corrected for.
 
     Metrics of one pair of runs are tested jointly; several pairs are corrected by their number.
     Signs may be flipped in all metrics of two runs that can be swapped. Of three runs that can be,
@@ -124,7 +136,7 @@ def _differences(
         joint = family_test(samples, alpha=ALPHA / len(pairs))
         family += joint.size
         for place, column in enumerate(shared_columns):
-            difference = _difference(
+            difference = _difference_of_pair(
                 (first_mark, second_mark),
                 column,
                 samples[place],
@@ -136,7 +148,7 @@ def _differences(
     return differences, family
 
 
-def _difference(
+def _difference_of_pair(
     marks: tuple[str, str],
     column: MetricColumn,
     sample: PairedSample,
@@ -145,11 +157,14 @@ def _difference(
     p_corrected: float,
     resolution: float,
 ) -> Difference:
-    """How a metric differs between two runs, and whether that may be chance.
+    """How a metric differs between two runs, with its interval, and whether that may be chance.
+
+    Tables mark a difference as significant by this record; they test nothing.
 
     Args:
+        marks: the letters of the two runs.
         p_corrected: the p-value corrected for all metrics and pairs.
-        resolution: the smallest that it can be on so few cases.
+        resolution: the smallest p-value that is possible on so few cases.
     """
     first_mark, second_mark = marks
     interval = mean_interval(sample.totals(), confidence=CONFIDENCE, bounds=column.reach)
@@ -180,11 +195,15 @@ def _difference(
     )
 
 
-def _figure(mark: str, run: RunScores, metric: str, restricted: bool) -> RunFigure:
-    """A metric over one run.
+def _figure_of_run(mark: str, run: RunScores, metric: str, restricted: bool) -> RunFigure:
+    """A metric's figure in one run, with its interval and how many cases were measured or not.
+
+    The counts show a reader which figures rest on few cases, or on others than the next run's.
 
     Args:
-        restricted: cases were left out, so that the run's own figure is of others.
+        mark: the run's letter.
+        restricted: whether cases were left out, so that the run's own figure is of more cases: then
+            the mean over the remaining cases is shown.
     """
     cells = run.cells(metric)
     column = run.column(metric)
@@ -211,7 +230,10 @@ def _figure(mark: str, run: RunScores, metric: str, restricted: bool) -> RunFigu
 def _with_beaten_runs(
     figures: Sequence[RunFigure], differences: Sequence[Difference], direction: Direction
 ) -> tuple[RunFigure, ...]:
-    """The figures, each with the runs that it is better than."""
+    """The figures of a metric, each with the letters of the runs that it significantly beats.
+
+    Tables print these letters behind a figure.
+    """
     beaten_runs: dict[str, list[str]] = {figure.run: [] for figure in figures}
     is_higher_better = direction is not Direction.LOWER
     for difference in differences:
@@ -254,13 +276,14 @@ def variant_effects(
     *,
     confidence: float,
 ) -> tuple[list[tuple[VariantEffect, ...]], int]:
-    """What each variant came to, and how it differs from the first one.
+    """The score of each variant of a system, and how it differs from the first variant.
 
-    All comparisons of variants that acted form one family. Their p-values are those of two-sided
-    sign flips of whole clusters, corrected for the family by its largest statistic; see
-    `ragbench.stats.family`. The intervals are Student-t's over paired differences with
-    cluster-robust errors, at the level that the family leaves to a single test. A variant that did
-    not act has no difference that chance could explain, and is not tested.
+    A variant is the same system with one part changed. All comparisons of variants that acted form
+    one family. Their p-values are those of two-sided sign flips of whole clusters, corrected for
+    the family by its largest statistic; see `ragbench.stats.family`. The intervals are Student-t's
+    over paired differences with cluster-robust errors, at the level that the family leaves to a
+    single test. A variant that did not act has no difference that chance could explain, and is not
+    tested.
 
     Args:
         confidence: of the whole family, between 0 and 1.
@@ -290,7 +313,7 @@ def variant_effects(
             if place > 0:
                 sample = samples[place, position]
                 effect = _with_difference(effect, sample, confidence, 1 - joint.level)
-                losses = _losses(sample, metric, original.values[position], values)
+                losses = _losses_of_variant(sample, metric, original.values[position], values)
                 effect = replace(effect, losses=tuple(losses))
             if (place, position) in p_values:
                 p_value, corrected = p_values[place, position]
@@ -306,7 +329,10 @@ def variant_effects(
 
 
 def _effect_of_variant(metric: Metric, values: Values) -> VariantEffect:
-    """What a variant scored, before it is compared."""
+    """The mean of a metric over the cases that a variant measured, before any comparison.
+
+    The first variant has nothing to be compared with, and stays so.
+    """
     measured_values = [value for value in values.values() if value is not None]
     score = None
     if measured_values:
@@ -317,9 +343,14 @@ def _effect_of_variant(metric: Metric, values: Values) -> VariantEffect:
 def _with_difference(
     effect: VariantEffect, sample: PairedSample, confidence: float, together: float
 ) -> VariantEffect:
-    """An effect with its difference from the first variant.
+    """A variant's effect with its difference from the first variant and two intervals.
+
+    One interval holds together with those of all variants, and one by itself.
+
+    The first allows statements on all variants together, the second on this one alone.
 
     Args:
+        confidence: of the interval by itself.
         together: confidence of each interval with which the intervals of all hold together.
     """
     totals = sample.totals()
@@ -344,16 +375,22 @@ def _with_difference(
 
 
 def _sign_of_gain(metric: Metric) -> int:
-    """1 where a higher value is better, else -1: a difference times it is a gain."""
+    """1 where a higher value of the metric is better, else -1.
+
+    A difference times this sign is a gain where it is positive.
+    """
     if metric.definition.direction is Direction.LOWER:
         return -1
     return 1
 
 
-def _losses(
+def _losses_of_variant(
     sample: PairedSample, metric: Metric, before: Values, after: Values
 ) -> Iterator[CaseLoss]:
-    """The cases that got worse, the largest loss first."""
+    """The cases that a variant made worse by a metric, the largest loss first.
+
+    At most `_MAX_LOSSES`: a report of millions of cases must stay readable.
+    """
     sign = _sign_of_gain(metric)
     losses: list[tuple[float, str]] = []
     for difference, case in zip(sample.differences.tolist(), sample.case_ids, strict=True):
@@ -366,10 +403,12 @@ def _losses(
 
 
 def what_to_keep(variants: Sequence[Measured], effects: Sequence[Sequence[VariantEffect]]) -> str:
-    """What the first metric shows of the variants, in a sentence.
+    """A sentence that says which variant to keep, by the first metric.
 
-    Kept is the variant with the best score among those that are better than the first one beyond
-    chance; the first one where there is none.
+    It is the variant with the best score among those that are better than the first one beyond
+    chance; the first variant where there is none.
+
+    A user who tried variants wants this answer first.
     """
     original = variants[0].name
     metric = effects[0][0].metric

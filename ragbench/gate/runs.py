@@ -9,9 +9,9 @@ import json
 import math
 import sqlite3
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -108,6 +108,8 @@ class _Figures(msgspec.Struct):
 def read_run(path: str | Path) -> RunScores:
     """Reads a run from its journal, or the mean of the runs that a baseline file holds.
 
+    Gates and comparisons take either for a run: both have the same form.
+
     Args:
         path: a run folder or a file in it, or a baseline file.
 
@@ -127,7 +129,10 @@ def read_run(path: str | Path) -> RunScores:
 
 
 def is_finished(path: Path) -> bool:
-    """Whether a folder holds a run of this version that got to its end."""
+    """Whether a folder holds a run that got to its end, written by this version of ragbench.
+
+    Only such a run can be a baseline: an interrupted one lacks the scores of some cases.
+    """
     try:
         with read_only(RunFolder(path=path).journal) as db:
             return db.execute(_REPORT_QUERY).fetchone() is not None
@@ -136,13 +141,21 @@ def is_finished(path: Path) -> bool:
 
 
 def _from_journal(path: Path, source: str) -> RunScores:
-    """A run that got to its end, read from its folder."""
+    """The scores of a run that got to its end, read from its folder.
+
+    Its journal and its manifest hold all of it; ``report.json`` is never read.
+
+    Gates and comparisons of stored runs begin with it.
+
+    Args:
+        source: the path as the user named it, which messages and results show.
+    """
     folder = RunFolder(path=path)
     journal = folder.kept_journal
     manifest = read_manifest(folder.manifest)
     metrics = metrics_of(manifest)
     with read_only(journal) as db:
-        figures = _figures(db, path)
+        figures = _stored_figures(db, path)
         cases = _case_table(db, path, manifest, metrics)
         (started,) = db.execute(_STARTED_QUERY).fetchone()
         origins: list[Origin] = []
@@ -177,7 +190,10 @@ def _from_journal(path: Path, source: str) -> RunScores:
 
 
 def _judge_cost(judging: _Judging) -> float | None:
-    """What the judge's answers cost; None where the price of any is not known."""
+    """The cost of all answers of the judge; None where the price of any is not known.
+
+    A sum without some of them would look like a cheap run.
+    """
     costs: list[Decimal] = []
     for line in judging.lines:
         if line.cost is None:
@@ -187,7 +203,10 @@ def _judge_cost(judging: _Judging) -> float | None:
 
 
 def _judge_models(manifest: Manifest) -> Iterable[str]:
-    """The models that judged, each once: a comparison says so where two runs have others."""
+    """The names of the models that judged a run, each once.
+
+    A comparison of two runs names them where their judges differ.
+    """
     judge = manifest.judge or {}
     endpoints = (judge.get("chat"), judge.get("embeddings"), *judge.get("panel", ()))
     models: dict[str, None] = {}
@@ -198,8 +217,14 @@ def _judge_models(manifest: Manifest) -> Iterable[str]:
     return models
 
 
-def _figures(db: sqlite3.Connection, path: Path) -> _Figures:
-    """What the loop counted of the run; refused where it did not get to its end."""
+def _stored_figures(db: sqlite3.Connection, path: Path) -> _Figures:
+    """The figures that an eval counted and stored at the end of a run: means, times, causes.
+
+    They are read in place of counting all outcomes of the run again.
+
+    Raises:
+        RunMismatchError: the run did not get to its end, so that there are none.
+    """
     row = db.execute(_REPORT_QUERY).fetchone()
     if row is None:
         raise RunMismatchError(
@@ -212,7 +237,12 @@ def _figures(db: sqlite3.Connection, path: Path) -> _Figures:
 def _metric_columns(
     metrics: Sequence[Metric], figures: _Figures, cases: CaseTable
 ) -> Iterator[MetricColumn]:
-    """The metrics, those last whose values no two runs share, such as measured times."""
+    """The metrics of a run with their means, those last whose values no two runs share.
+
+    Such values, like measured times, are no part of a comparison case by case.
+
+    A metric's mean and formula are compared between runs by its column.
+    """
     summaries = list(zip(metrics, figures.summaries, strict=True))
     summaries.sort(key=lambda pair: not pair[0].definition.deterministic)
     for metric, summary in summaries:
@@ -232,9 +262,12 @@ _ROUNDING = 1e-6
 
 
 def _check_range(metric: Metric, values: Floats) -> None:
-    """Raises ValueError for a value that the metric cannot have given: the journal is damaged.
+    """Refuses values that a metric cannot have given, since the journal is damaged then.
 
     SQLite keeps whatever a damaged cell holds, and a gate would judge by it.
+
+    Raises:
+        ValueError: a value is outside of the metric's range.
     """
     low = metric.definition.low
     high = metric.definition.high
@@ -248,7 +281,10 @@ def _check_range(metric: Metric, values: Floats) -> None:
 def _case_table(
     db: sqlite3.Connection, path: Path, manifest: Manifest, metrics: Sequence[Metric]
 ) -> CaseTable:
-    """The cases of a run, with what they were scored each time that they were asked."""
+    """The cases of a run as a table, with each case's cells: its scores each time it was asked.
+
+    Columns in place of objects: a run may have a million cases.
+    """
     endings_of = _stage_endings(manifest)
     folders = repeat_folders(path)
     reader = _CellReader(db, metrics)
@@ -313,7 +349,10 @@ def _case_table(
 
 
 def _context_stage(manifest: Manifest) -> str:
-    """The stage that gives what answering reads."""
+    """The stage of a run that gives the contexts which the answer is made from.
+
+    It is ``post_retrieve`` where the system filters or reranks, else ``retrieve``.
+    """
     if "post_retrieve" in manifest.rag.stages or "post_retrieve" in manifest.absent:
         return "post_retrieve"
     return "retrieve"
@@ -329,7 +368,10 @@ class _JournalTexts(Record, kw_only=False):
     """Of the cases in the journal, by their places in the table."""
 
     def of(self, places: Iterable[int]) -> Iterator[CaseTexts]:
-        """The texts of the cases at some places."""
+        """The questions, answers and retrieved ids of the cases at some positions, read one by one.
+
+        A table of a million cases would not hold its texts in memory.
+        """
         query = self._filled(_TEXTS_QUERY)
         journal = RunFolder(path=self.path).journal
         with reading_journal(journal), read_only(journal) as db:
@@ -345,9 +387,10 @@ class _JournalTexts(Record, kw_only=False):
                 )
 
     def marks(self) -> Integers:
-        """A row a case: the hashes of its retrieved ids and of its answer.
+        """The hashes of each case's retrieved ids and answer, in two columns.
 
-        By these a comparison counts what changed, without the texts of all cases in memory.
+        By these a comparison counts what changed, without the texts of all cases in memory. Hashes
+        of texts hold within one process alone.
         """
         numbers = array("q")
         hashes = array("q")
@@ -361,14 +404,23 @@ class _JournalTexts(Record, kw_only=False):
         return hashes_in_journal[rows]
 
     def at(self, places: Sequence[int]) -> _JournalTexts:
-        """The texts of a table that has the cases at these places alone."""
+        """The texts of a smaller table, which has only the cases at some positions of this one.
+
+        Nothing is read: only the cases' numbers in the journal are taken along.
+        """
         numbers = array("q")
         for place in places:
             numbers.append(self.numbers[place])
         return replace(self, numbers=numbers)
 
     def _filled(self, query: str) -> str:
-        """A query with the parts that give a case's retrieved ids, as JSON, and its answer."""
+        """A query with the expressions for a case's retrieved ids, as JSON, and its answer put in.
+
+        Both are parts of stages' outcomes, which the journal stores as JSON.
+
+        Args:
+            query: with ``{ids}`` and ``{response}``.
+        """
         return query.format(
             ids=_VALUE_OF_STAGE.format(key="context_ids", stage=self.context),
             response=_VALUE_OF_STAGE.format(key="response", stage="generate"),
@@ -379,7 +431,12 @@ class _CellReader:
     """Reads the cells of a run's cases, batch by batch."""
 
     def __init__(self, db: sqlite3.Connection, metrics: Sequence[Metric]) -> None:
-        """Looks where the journal has the metrics: it may have more, of an earlier command."""
+        """Finds the journal's columns of some metrics; it may have more, of an earlier command.
+
+        Cells of other metrics are not read: a run of a million cases has many.
+
+        A cell is a metric's result for a case.
+        """
         number_of_metric = dict(db.execute(_METRICS_QUERY))
         self._db = db
         self._numbers = {metric.name: number_of_metric[metric.name] for metric in metrics}
@@ -395,9 +452,11 @@ class _CellReader:
     def batches(self) -> Iterator[list[tuple[Any, ...]]]:
         """The rows of the cases, batch by batch; their cells are collected for `cells`.
 
-        A row has number, id, digest, body and cause of a case, how its stages ended, its cells'
-        statuses as letters, the digest of the notes on them, and their values from the ninth column
-        on.
+        Reading in batches keeps memory small in runs of a million cases. A row has number, id,
+        digest, body and cause of a case, how its stages ended, its cells' statuses as letters, the
+        digest of the notes on them, and their values from the ninth column on.
+
+        A cell is a metric's result for a case.
         """
         numbers = [*self._numbers.values()]
         width = max(numbers, default=0) + 1
@@ -424,7 +483,12 @@ class _CellReader:
             yield batch
 
     def cells(self) -> dict[str, Cells]:
-        """The cells by metric, once all batches are read."""
+        """The cells of all cases by metric: values, statuses and reasons.
+
+        Complete only once all `batches` are read.
+
+        A cell is a metric's result for a case.
+        """
         if not self._notes_of_cases:
             return {name: Cells.of([], {}) for name in self._numbers}
         columns = [Cells.joined(parts) for parts in self._parts]
@@ -438,7 +502,10 @@ class _CellReader:
     def _reasons(
         self, states: Sequence[NDArray[np.uint8]]
     ) -> tuple[list[str], dict[int, NDArray[np.signedinteger[Any]]]]:
-        """Why cells have no value.
+        """The reasons why cells have no value, such as the error of a failed metric.
+
+        A comparison shows beside a lost case why it was not measured. Cases share reasons, so each
+        is kept once.
 
         Args:
             states: of each metric the cells' states, a letter each.
@@ -497,9 +564,12 @@ class _Repeat(NamedTuple):
 
 
 def _read_repeat(folder: Path, metrics: Sequence[Metric]) -> _Repeat:
-    """Reads the folder of one more time that the cases of a run were asked.
+    """The scores of one repeat: a further time that the cases of a run were asked.
 
-    Only what the run itself is scored by can be averaged with it.
+    A run that asked each case several times is the mean of its repeats.
+
+    Raises:
+        RunMismatchError: it was scored by other metrics, so it cannot be averaged with the run.
     """
     run_folder = RunFolder(path=folder)
     repeat_metrics = metrics_of(read_manifest(run_folder.manifest))
@@ -520,7 +590,11 @@ def _repeated_cells(
     repeats: Sequence[_Repeat],
     metric: str,
 ) -> Cells:
-    """What a metric gave each time that the cases were asked.
+    """A metric's cells of each case, one for each time that the case was asked.
+
+    The scatter between times is noise that a test must reckon with.
+
+    A cell is a metric's result for a case.
 
     Args:
         cells: of the first time, by metric.
@@ -541,9 +615,11 @@ def _repeated_cells(
 
 
 def _stage_endings(manifest: Manifest) -> Callable[[str | None], dict[str, Status]]:
-    """A function from what the journal has of a case's stages to how each of them ended.
+    """A function that reads from the journal how the stages of one case of the run ended.
 
-    The journal has ``stage=status`` of each stage that was asked, joined by commas.
+    It takes the stored text, ``stage=status`` of each stage that was asked, joined by commas, and
+    gives the status of every stage of the run. Equal texts give the same dictionary: leave it
+    unchanged.
     """
     # A run always has retrieval and generation.
     present_stages = {"retrieve", "generate", *manifest.rag.stages, *manifest.absent}
@@ -551,22 +627,34 @@ def _stage_endings(manifest: Manifest) -> Callable[[str | None], dict[str, Statu
     asked_stages = {*manifest.rag.stages} - {*manifest.absent}
     context = _context_stage(manifest)
 
-    @cache  # the cases of a run end in few ways
-    def endings_of(stored: str | None) -> dict[str, Status]:
-        """How each stage of a case ended, in the order of the stages."""
-        statuses: dict[str, Status] = {}
-        for entry in (stored or "").split(","):
-            if entry:
-                stage, _, status = entry.partition("=")
-                statuses[stage] = Status(status)
-        endings: dict[str, Status] = {}
-        for stage in stages:
-            endings[stage] = statuses.get(stage, Status.SKIPPED)
-            if stage not in statuses and stage in asked_stages and stage != "retrieve":
-                # It was not asked, because the stage before it gave nothing.
-                stage_before = context if stage in ("validate", "generate") else "retrieve"
-                if endings[stage_before] is not Status.MEASURED:
-                    endings[stage] = endings[stage_before]
-        return endings
+    # The cases of a run end in few ways.
+    return cache(partial(_endings_of_case, stages, asked_stages, context))
 
-    return endings_of
+
+def _endings_of_case(
+    stages: Sequence[str], asked_stages: Collection[str], context: str, stored: str | None
+) -> dict[str, Status]:
+    """How each stage of a case ended, in the order of the stages.
+
+    A stage that was not asked, because the stage before it gave nothing, ended as that one did: a
+    failed retrieval fails generation, too.
+
+    Args:
+        stages: of the run.
+        asked_stages: those of the run that its system has, so that they were to be asked.
+        context: the stage that gives the contexts which the answer is made from.
+        stored: ``stage=status`` of each stage that was asked, joined by commas, as in the journal.
+    """
+    statuses: dict[str, Status] = {}
+    for entry in (stored or "").split(","):
+        if entry:
+            stage, _, status = entry.partition("=")
+            statuses[stage] = Status(status)
+    endings: dict[str, Status] = {}
+    for stage in stages:
+        endings[stage] = statuses.get(stage, Status.SKIPPED)
+        if stage not in statuses and stage in asked_stages and stage != "retrieve":
+            stage_before = context if stage in ("validate", "generate") else "retrieve"
+            if endings[stage_before] is not Status.MEASURED:
+                endings[stage] = endings[stage_before]
+    return endings

@@ -25,9 +25,10 @@ _LIMITS: dict[str, Any] = {
 
 
 def gate_schema() -> dict[str, Any]:
-    """The schema of what `ragbench.gate.config.read_gate_config` reads.
+    """The JSON schema of the section that `ragbench.gate.config.read_gate_config` reads.
 
-    It knows keys, types and ranges; whether a metric exists, only reading checks.
+    Editors complete and check ``ragbench.yaml`` by it. It knows keys, types and ranges; whether a
+    metric exists, only reading checks.
     """
     descriptions = field_docs(GateConfig)
     properties: dict[str, Any] = {}
@@ -51,10 +52,10 @@ def gate_schema() -> dict[str, Any]:
 
 
 def _schema_of(kind: Any) -> dict[str, Any]:
-    """The schema of a type; that of an enumeration without a reference.
+    """The JSON schema of a type, without references to definitions.
 
-    A reference would lead to the definitions of a schema of its own, and this one is a part of
-    another.
+    A reference of an enumeration would lead to the definitions of a whole schema, and this schema
+    is put into another one, which lacks them.
     """
     schema: dict[str, Any] = msgspec.json.schema(kind)
     definitions: dict[str, Any] = schema.pop("$defs", {})
@@ -64,7 +65,10 @@ def _schema_of(kind: Any) -> dict[str, Any]:
 
 
 def _budget(names: Iterable[str]) -> dict[str, Any]:
-    """The schema of limits by what they are for, such as ``case`` or ``p95``."""
+    """The schema of a budget: limits above 0 by what each limits, such as ``case`` or ``p95``.
+
+    A budget limits time, cost or tokens; an editor then offers the possible names.
+    """
     limits: dict[str, Any] = {}
     for name in names:
         limits[name] = {**_NUMBER, "exclusiveMinimum": 0}
@@ -72,5 +76,5 @@ def _budget(names: Iterable[str]) -> dict[str, Any]:
 
 
 def _mapping(properties: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a mapping with these keys and no others."""
+    """The schema of a mapping with the given keys and no others: editors mark typing errors."""
     return {"type": "object", "additionalProperties": False, "properties": properties}

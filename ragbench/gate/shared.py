@@ -20,7 +20,7 @@ because some cases are always lost by chance."""
 def shared_loss(
     checks: Sequence[GateCheck], run: RunScores, baseline: RunScores
 ) -> SharedLoss | None:
-    """The checks against the run that lost hardly a case that one of them did not lose.
+    """The checks that lost hardly a case that one of them did not lose; None without such checks.
 
     A system that declines more loses right answers, answers and measured cases at once: three
     checks fail, and there is one thing to mend. None where each has cases of its own.
@@ -58,9 +58,9 @@ def shared_loss(
 
 
 def still_shared(shared: SharedLoss | None, checks: Iterable[GateCheck]) -> SharedLoss | None:
-    """What checks share once some of them were decided otherwise, by people or by asking again.
+    """The shared loss of checks after some were decided otherwise, by people or by asking again.
 
-    None where fewer than two of them are left.
+    None where fewer than two of its checks are left: then there is nothing to share.
     """
     if shared is None:
         return None
@@ -72,10 +72,10 @@ def still_shared(shared: SharedLoss | None, checks: Iterable[GateCheck]) -> Shar
 
 
 def _is_against(check: GateCheck) -> bool:
-    """Whether a check of all cases failed, or saw a loss that it does not tolerate.
+    """Whether a check over all cases failed, or saw a loss that it does not tolerate.
 
-    One that is open counts: its loss may be a part of one that is shown. Slices are left out, since
-    they share their cases with the whole.
+    A check that is open counts: its loss may be a part of a loss that another check shows. Slices
+    are left out, since they share their cases with the whole.
     """
     if check.kind not in (CheckKind.FLOOR, CheckKind.DROP, CheckKind.COVERAGE):
         return False
@@ -87,12 +87,21 @@ def _is_against(check: GateCheck) -> bool:
 
 
 def _is_alarm(check: GateCheck) -> bool:
-    """Whether a check is one that a reader has to look into."""
+    """Whether a check failed or warns, so that a reader has to look into it.
+
+    Without an alarm there is no need to look for one common cause.
+    """
     return check.outcome is GateOutcome.FAILED or check.is_warning
 
 
 def _lost_places(check: GateCheck, run: RunScores, baseline: RunScores) -> set[int]:
-    """The places of the cases that a check's figure lost since the baseline."""
+    """The positions of the cases that a check's figure lost since the baseline.
+
+    Two checks that lost the same cases have one cause; see `shared_loss`.
+
+    Args:
+        baseline: with the same cases in the same order.
+    """
     if check.subject == ERROR_RATE:
         return _newly_failed(run, baseline)
     name = check.subject.removeprefix(MEASURED)
@@ -113,7 +122,10 @@ def _lost_places(check: GateCheck, run: RunScores, baseline: RunScores) -> set[i
 
 
 def _newly_failed(run: RunScores, baseline: RunScores) -> set[int]:
-    """The places of the cases of which a stage failed now, and none before."""
+    """The positions of the cases of which a stage failed in this run, and none in the baseline.
+
+    They are the lost cases of the check of the error rate.
+    """
     stages_now: Sequence[dict[str, Status]] = run.table.fact("stages")
     stages_before: Sequence[dict[str, Status]] = baseline.table.fact("stages")
     newly_failed: set[int] = set()
@@ -127,7 +139,13 @@ def _newly_failed(run: RunScores, baseline: RunScores) -> set[int]:
 
 
 def _main_cause(run: RunScores, places: Iterable[int]) -> tuple[Cause | None, int]:
-    """What became of most of some cases, and of how many; None where it is unknown."""
+    """The most frequent cause of some cases, and how many have it; None where no cause is known.
+
+    A cause is why a case went wrong, such as that generation declined: it says what to mend.
+
+    Args:
+        places: positions of the cases in the run.
+    """
     causes: Sequence[Cause | None] = run.table.fact("cause")
     if not causes:
         return None, 0

@@ -31,7 +31,7 @@ UNDECIDED_NOTE = "Inconclusive checks pass; --strict blocks them."
 
 
 def worded(check: GateCheck, *, least: int = 1) -> GateCheck:
-    """The check with its summary and its reason.
+    """The check with its summary and its reason in words.
 
     Every check passes through here, last of all, so that its sentences and its numbers agree. A
     headline has room for the summary alone; the reason adds what the numbers show, whose they are
@@ -52,7 +52,12 @@ def worded(check: GateCheck, *, least: int = 1) -> GateCheck:
 
 
 def figure(value: float, unit: str = "") -> str:
-    """A figure, to three places or three digits."""
+    """A figure in words of a result, to three places or three digits, with its unit.
+
+    A ``"share"`` is written in percent.
+
+    All sentences of a verdict round in this way, so that equal figures read alike.
+    """
     if unit == "share":
         return f"{value:.1%}"
     size = abs(value)
@@ -74,7 +79,7 @@ _MOST_PLACES = 6
 
 
 def _moved_text(before: float, now: float, unit: str) -> str:
-    """From which figure to which one a metric went; the three numbers add up as printed.
+    """The move of a metric in words, from one figure to another; the numbers add up as printed.
 
     Each rounded by itself, .814 and .806 would be printed as .81 and .81 with a change of .01.
     Empty where the two are the same to the last place.
@@ -87,7 +92,7 @@ def _moved_text(before: float, now: float, unit: str) -> str:
     elif unit:
         ending = f" {unit}"
     size = max(abs(before), abs(now))
-    moved = movement(before, now, _places(size, unit), most_places=_MOST_PLACES)
+    moved = movement(before, now, _decimal_places(size, unit), most_places=_MOST_PLACES)
     if not moved.change:
         return ""
     direction = "up" if moved.change > 0 else "down"
@@ -97,7 +102,7 @@ def _moved_text(before: float, now: float, unit: str) -> str:
     return f"{direction} {change} from {old} to {new}"
 
 
-def _places(size: float, unit: str) -> int:
+def _decimal_places(size: float, unit: str) -> int:
     """How many decimal places a figure of a size is printed with.
 
     The rule of `figure`, so that a movement and the figure beside it are equally exact: one place
@@ -114,14 +119,18 @@ def _places(size: float, unit: str) -> int:
 
 
 def cases(count: int) -> str:
-    """A number of cases, as ``1 case`` or ``1,200 cases``."""
+    """A number of cases in words, as ``1 case`` or ``1,200 cases``.
+
+    Sentences of a verdict count cases everywhere in this one way.
+    """
     return counted(count, "case")
 
 
 def independent(drop: Drop) -> str:
-    """How many independent observations a drop rests on: cases of one cluster count once.
+    """The independent observations of a drop in words: cases of one cluster count once.
 
-    Cases of a cluster, such as those about one passage, tend to be right or wrong together.
+    Cases of a cluster, such as those about one passage, tend to be right or wrong together, so that
+    many of them show no more than a few.
     """
     if drop.clusters == drop.cases:
         return counted(drop.clusters, "independent case")
@@ -130,7 +139,13 @@ def independent(drop: Drop) -> str:
 
 
 def _interval_text(drop: Drop, unit: str) -> str:
-    """The interval of a difference, in brackets; empty where nothing moved."""
+    """The confidence interval of a drop, in brackets; empty where nothing moved.
+
+    It shows how large the drop may truly be, beside the figure that was seen.
+
+    Args:
+        unit: of the metric; empty without one.
+    """
     if drop.difference == 0 or drop.low is None or drop.high is None:
         return ""
     # A unit is written once, behind the upper end; the percent sign belongs to each number.
@@ -141,7 +156,7 @@ def _interval_text(drop: Drop, unit: str) -> str:
 
 
 def _p_value_text(value: float, resolution: float = 0.0) -> str:
-    """A p-value, never finer than its test can give.
+    """A p-value in words, never finer than its test can give.
 
     A test that draws some of all arrangements gives no p-value below its resolution: a smaller
     number would claim more than was shown.
@@ -166,6 +181,8 @@ def headline(
     settle_command: str | None,
 ) -> str:
     """The decision with its main ground: the one line of a result that everybody reads.
+
+    In a continuous-integration log it is often all that is seen, so it names the main reason.
 
     Args:
         settle_command: asks both systems again about what is open; None where they cannot be asked.
@@ -202,16 +219,19 @@ def headline(
 
 
 def _is_about_cases(check: GateCheck) -> bool:
-    """Whether it is about cases that failed or are gone.
+    """Whether a check is about cases that failed or are gone.
 
-    A headline begins with these checks, because lost cases explain what the metrics lost.
+    A headline begins with such checks, because lost cases explain what the metrics lost.
     """
     is_of_cases = check.kind in (CheckKind.COVERAGE, CheckKind.MUST_PASS)
     return is_of_cases and check.drop is None
 
 
 def _further_count(checks: Sequence[GateCheck]) -> str:
-    """How many checks a headline has no room for; empty where it shows them all."""
+    """How many checks a headline has no room for; empty where it shows them all.
+
+    A headline names the first few checks, and must not hide that there are others.
+    """
     count = len(checks) - _MAX_GROUNDS
     if count <= 0:
         return ""
@@ -219,9 +239,9 @@ def _further_count(checks: Sequence[GateCheck]) -> str:
 
 
 def _settle_with(command: str | None, checks: Sequence[GateCheck]) -> str:
-    """The command that asks both systems again, behind a headline.
+    """The end of a headline with the command that asks both systems again; empty without one.
 
-    Empty where they cannot be asked, or where more questions would settle none of the checks.
+    Also empty where more questions would settle none of the checks.
     """
     if command is None:
         return ""
@@ -231,7 +251,10 @@ def _settle_with(command: str | None, checks: Sequence[GateCheck]) -> str:
 
 
 def labels_way(checks: Sequence[GateCheck]) -> str:
-    """The command that asks people for the labels that are lacking; empty where none are."""
+    """The end of a headline with the command that asks people for lacking labels; else empty.
+
+    Where a judge cannot settle a drop, labels can.
+    """
     for check in checks:
         if check.is_open_drop and check.plan is not None:
             return f". Ask people: {check.plan.command}"
@@ -239,7 +262,7 @@ def labels_way(checks: Sequence[GateCheck]) -> str:
 
 
 def _passed_headline(checks: Sequence[GateCheck], settle_command: str | None) -> str:
-    """The headline of a gate that passed.
+    """The headline of a gate that passed: its warnings, or how many checks passed.
 
     What was lost and may be chance comes first; then how many checks passed, and what is open.
     """
@@ -256,13 +279,19 @@ def _passed_headline(checks: Sequence[GateCheck], settle_command: str | None) ->
 
 
 def _open_drops_text(checks: Sequence[GateCheck]) -> str:
-    """The first of some undecided checks, and how many more there are."""
+    """The first undecided checks of a headline in words, and how many more there are.
+
+    A headline has room for two of them.
+    """
     texts = [_open_drop_text(check) for check in checks[:_MAX_GROUNDS]]
     return "; ".join(texts) + _further_count(checks)
 
 
 def _open_drop_text(check: GateCheck) -> str:
-    """How an undecided check moved, and what its cases could have shown."""
+    """An undecided check in words: how its metric moved, and which drop its cases could show.
+
+    A reader needs both to judge whether the open loss matters.
+    """
     if check.is_near_limit:
         return f"{check.label} {check.reason}"
     text = f"{check.label} {check.summary}"
@@ -284,7 +313,7 @@ def _open_drop_text(check: GateCheck) -> str:
 
 
 def _detectable_losses(checks: Sequence[GateCheck]) -> str:
-    """Which losses the cases would have shown, where no check is open.
+    """The losses that the cases of a gate would have shown, at the end of a headline that passed.
 
     That no loss was seen says little of a set that could not have shown one.
     """
@@ -304,7 +333,7 @@ def _detectable_losses(checks: Sequence[GateCheck]) -> str:
 
 
 def _summary_text(check: GateCheck, least: int) -> str:
-    """What was seen, without what it shows: such as ``down .02 from .81 to .79``.
+    """The summary of a check, without what its numbers show: such as ``down .02 from .81 to .79``.
 
     That nothing was measured is said first, because such a check has no figure to word.
     """
@@ -321,7 +350,7 @@ def _summary_text(check: GateCheck, least: int) -> str:
         in_runs = " in both runs" if check.bound == "max_drop" else ""
         return f"no case was measured{in_runs}"
     if check.drop is not None:
-        return _movement(check, check.drop)
+        return _movement_text(check, check.drop)
     if check.kind is CheckKind.MUST_PASS:
         return _lost_cases_text(check)
     if check.trend is not None:
@@ -337,7 +366,10 @@ def _summary_text(check: GateCheck, least: int) -> str:
 
 
 def _side_of_limit(check: GateCheck, *, below: str, above: str) -> str:
-    """On which side of its limit a figure lies.
+    """The words for the side of its limit on which a check's figure lies.
+
+    A figure that keeps its limit reads the same everywhere; the wording of a broken one depends on
+    what is counted.
 
     Args:
         below: wording of a figure that should reach a lower limit and does not.
@@ -349,10 +381,10 @@ def _side_of_limit(check: GateCheck, *, below: str, above: str) -> str:
 
 
 def _coverage_text(check: GateCheck, share: float) -> str:
-    """How many cases were measured, or may go unmeasured, beside the limit for that share.
+    """How many cases were measured, or may go unmeasured, beside the limit of that share.
 
-    A share alone hides how few cases it may be of, and the check holds no count: it is the share
-    of all cases, which rounds to a whole number.
+    A share alone hides how few cases it may be of, and the check holds no count: it is the share of
+    all cases, which rounds to a whole number.
     """
     count = round(share * check.cases)
     side = _side_of_limit(check, below="less than", above="more than")
@@ -360,8 +392,11 @@ def _coverage_text(check: GateCheck, share: float) -> str:
     return f"{counts} ({share:.1%}), {side} {check.limit:.1%}"
 
 
-def _movement(check: GateCheck, drop: Drop) -> str:
-    """From which figure to which a metric, or how much of it was measured, went."""
+def _movement_text(check: GateCheck, drop: Drop) -> str:
+    """The change of a check's metric in words, or of how many cases it measured.
+
+    Figures that are equal are worded as such, not as a change of zero.
+    """
     if check.ground is Ground.HALVED and check.kind is CheckKind.COVERAGE:
         # What was measured fell to less than half: the two counts say that better than shares.
         measured_before = round(drop.before * drop.cases)
@@ -375,7 +410,10 @@ def _movement(check: GateCheck, drop: Drop) -> str:
 
 
 def _trend_text(trend: MainTrend) -> str:
-    """From which level to which the runs of the main branch went, taken together."""
+    """The levels between which main's runs went, in words, with their number and first date.
+
+    It is the summary of a check of main's drift.
+    """
     runs = counted(trend.runs, "run")
     start = figure(trend.start)
     end = figure(trend.end)
@@ -387,7 +425,10 @@ def _trend_text(trend: MainTrend) -> str:
 
 
 def _lost_cases_text(check: GateCheck) -> str:
-    """How many of the cases that must pass were lost, and which."""
+    """How many of the cases that must pass were lost, and which: the summary of that check.
+
+    It names the first lost cases, so that a reader can look at them.
+    """
     text = f"{len(check.lost):,} of {cases(check.cases)} lost"
     if check.lost:
         lost_cases = [_lost_case(change) for change in check.lost]
@@ -400,7 +441,10 @@ def _lost_cases_text(check: GateCheck) -> str:
 
 
 def _lost_case(change: CaseChange) -> str:
-    """A case that must pass, with how it ended now, and before where that is known."""
+    """A lost case that must pass, in words: its id, and its metric's value now and before.
+
+    A case that is missing from the run has no value: it says so.
+    """
     if not change.metric:
         return f"{change.id} (not in this run)"
     now = change.status  # a case without a figure was declined, or failed
@@ -416,7 +460,10 @@ def _lost_case(change: CaseChange) -> str:
 
 
 def _evidence_text(check: GateCheck) -> str:
-    """What the numbers of the summary show, and how surely."""
+    """The part of a check's reason that says what its numbers show, and how surely.
+
+    A summary says only that a figure moved; whether chance explains it is added here.
+    """
     drop = check.drop
     ground = check.ground
     if ground in (Ground.TOO_FEW_CASES, Ground.NOTHING_MEASURED, Ground.NOT_STORED):
@@ -440,9 +487,9 @@ def _evidence_text(check: GateCheck) -> str:
 
 
 def _pairing_text(drop: Drop) -> str:
-    """On how many cases the two means are, where one of the runs measured others as well.
+    """The number of cases that a drop's two means are of, where a run measured others as well.
 
-    Else a reader would look for these means in the reports, which have those of all cases.
+    Without it a reader would look for these means in the reports, which have those of all cases.
     """
     unpaired: list[str] = []
     if drop.cases_only_before:
@@ -455,7 +502,10 @@ def _pairing_text(drop: Drop) -> str:
 
 
 def _near_limit_text(check: GateCheck) -> str:
-    """That a figure lies too near to its limit to say on which side it belongs."""
+    """The words for a figure too near to its limit to say on which side it belongs; else empty.
+
+    Without them a reader would wonder why a figure beyond its limit does not fail.
+    """
     interval = check.interval
     if interval is None:
         return ""
@@ -467,7 +517,10 @@ def _near_limit_text(check: GateCheck) -> str:
 
 
 def _drop_ground_text(check: GateCheck, drop: Drop) -> str:
-    """Why a drop has its outcome, one sentence for each ground that a drop may have."""
+    """The reason for the outcome of a drop in words: one sentence for each ground that it may have.
+
+    A `Ground` that a drop can newly have needs an entry here.
+    """
     tolerance = figure(drop.tolerance, check.unit)
     loss = f"a loss of more than the tolerated {tolerance}"
     p_worse = _p_value_text(drop.p_worse, drop.resolution)
@@ -513,7 +566,10 @@ def _drop_ground_text(check: GateCheck, drop: Drop) -> str:
 
 
 def _drift_text(check: GateCheck, trend: MainTrend) -> str:
-    """Whether main's runs, taken together, show a loss, and what to do about it."""
+    """The words on whether main's runs, taken together, show a loss, and what to do about it.
+
+    If the lower level is wanted, the command that accepts it ends the alarm.
+    """
     loss = f"a loss of more than the tolerated {figure(check.limit)}"
     # The test of a trend is made for repeated looks: each run of main adds one.
     certainty = f"({_p_value_text(trend.p_value)}, however often one looks)"
@@ -527,7 +583,10 @@ def _drift_text(check: GateCheck, trend: MainTrend) -> str:
 
 
 def again_text(check: GateCheck) -> str:
-    """What asking both systems again brought; empty where they were not asked."""
+    """The outcome of asking both systems again, in words; empty where they were not asked.
+
+    It gives the size and the p-value of the second asking, which decided the check.
+    """
     settled = check.settled
     if settled is None or settled.drop is None:
         return ""
@@ -545,7 +604,10 @@ def again_text(check: GateCheck) -> str:
 
 
 def _source_of_figure(check: GateCheck) -> str:
-    """Whose figure it is, where it is no fact: people's, or a judge's alone."""
+    """The words for whose figure a check shows, if it is no fact: people's, or a judge's.
+
+    A figure that people corrected differs from the one in reports, which is named beside it.
+    """
     correction = check.corrected
     if check.is_opinion and check.observed is not None:
         return "; judge's opinion, unproved"
@@ -562,7 +624,10 @@ def _source_of_figure(check: GateCheck) -> str:
 
 
 def _label_plan_text(check: GateCheck) -> str:
-    """How many labels of people would settle a check on a judge's word, and how likely."""
+    """How many labels of people would settle a check that rests on a judge, and how likely.
+
+    A reader decides by it whether labelling is worth the time.
+    """
     plan = check.plan
     if plan is None:
         return ""

@@ -36,7 +36,11 @@ _DIGITS = 6
 
 
 def validation_object(verdict: Verdict) -> dict[str, Any]:
-    """A verdict as it is published: the same verdict gives the same object."""
+    """A verdict of a validator as files and reports publish it: plain values for JSON.
+
+    Probabilities are rounded, so that the same verdict gives the same object on every machine. Its
+    keys are documented: programs of users read them.
+    """
     published: dict[str, Any] = msgspec.to_builtins(verdict)
     del published["inspection"]
     del published["details"]
@@ -51,7 +55,8 @@ def failed_verdict_object(
 ) -> dict[str, Any]:
     """The object that is published in place of a verdict where the validator failed.
 
-    It has the fields of a verdict, so that programs that read verdicts need no branch for it.
+    It has the fields of a verdict, so that programs that read verdicts need no branch for it: a
+    field that `validation_object` gets is needed here, too.
     """
     return {
         "query_id": query_id,
@@ -84,9 +89,10 @@ _STORED = (*_CASE, "metadata", "history", "expectations")
 
 
 def encode_case(case: Case) -> bytes:
-    """A case without its id; history and expectations come last, and only where there are some.
+    """A case without its id in stored form: a JSON list of its values.
 
-    Fingerprints of datasets are made of it: the form stays.
+    History and expectations come last, and only where there are some. Fingerprints of datasets are
+    made of these bytes: any change of them makes stored runs and baselines those of other cases.
     """
     values = list(_case_values(case))
     if case.evidence:
@@ -107,7 +113,7 @@ def encode_case(case: Case) -> bytes:
 
 
 def _ids(case: Case) -> Iterator[str]:
-    """The ids and labels of a case, which are stored as they are even where they look like secrets.
+    """The ids and labels of a case, which are stored unmasked even where they look like secrets.
 
     By them a case is joined with rows of other files, and grouped in reports.
     """
@@ -123,17 +129,25 @@ def _ids(case: Case) -> Iterator[str]:
 
 
 def _values_of(record: Record, names: Sequence[str]) -> list[object]:
-    """A nested record as a list of values, by position: each would repeat the names."""
+    """The values of a nested record by position, such as a turn's.
+
+    With names, each stored record would repeat them.
+    """
     return [getattr(record, name) for name in names]
 
 
 def decode_case(case_id: str, body: bytes) -> Case:
-    """A case as the journal stores it: nested records are lists of values, by position."""
+    """A case from its stored form, as `encode_case` made it.
+
+    The id is stored apart, in a column of its own.
+    """
     return _case_of(case_id, dict(zip(_STORED, orjson.loads(body), strict=False)))
 
 
 def _case_of(case_id: str, stored: Mapping[str, Any]) -> Case:
-    """A case of its stored values; those of nested records get their names again.
+    """A case from its stored values, with the field names of nested records put back.
+
+    Stored lists have no names, which records are made by.
 
     Args:
         stored: by field of a case; history and expectations may be missing.
@@ -158,11 +172,14 @@ TAGS = f"$[{_CASE.index('tags')}]"
 
 
 def case_facts(body: bytes) -> tuple[str, Case]:
-    """What two runs' cases are paired by, and a case by itself, without its id.
+    """A case's fingerprint, by which cases of two runs are paired, and the case without its id.
 
-    The former is a fingerprint of what is asked and of the right answer: all that a score can rest
-    on. The id and the labels are left out (tags, language, cluster): a case under another one is
-    the same.
+    The fingerprint is of the question and the right answer: all that a score can rest on. Id and
+    labels (tags, language, cluster) are left out, so that a renamed case is the same. Baseline
+    files hold these fingerprints: another form would make all their cases new ones.
+
+    Args:
+        body: the case in stored form.
     """
     raw = dict(zip(_STORED, orjson.loads(body), strict=False))
     without_labels = {**raw, "cluster": None, "tags": (), "language": None}
@@ -171,7 +188,10 @@ def case_facts(body: bytes) -> tuple[str, Case]:
 
 
 def right_answer(body: bytes) -> str:
-    """A digest of what is known of the right answer alone."""
+    """A digest of the right answer of a stored case: reference, relevant chunks, expectations.
+
+    A comparison sees by it where two runs were scored against different right answers.
+    """
     raw = dict(zip(_STORED, orjson.loads(body), strict=False))
     right = [raw[name] for name in _RIGHT]
     if raw.get("expectations"):
@@ -180,7 +200,13 @@ def right_answer(body: bytes) -> str:
 
 
 def check_text(text: str) -> None:
-    """Refuses a text that cannot be written down, with the place in it that is broken."""
+    """Refuses a text that cannot be written as UTF-8, and shows the broken place in it.
+
+    Half of a surrogate pair comes from faulty decoding: no file or database takes it.
+
+    Raises:
+        ValueError: the text holds one.
+    """
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -192,9 +218,9 @@ def check_text(text: str) -> None:
 
 
 def _check_texts(values: Iterable[object]) -> None:
-    """Refuses a text that no database can store, however deep it lies in a value.
+    """Refuses a text that no database can store, however deep it lies in nested values.
 
-    Called once a record could not be written: its error says which text it is.
+    Called once a record could not be written: the error of `check_text` shows which text it is.
     """
     for value in values:
         if isinstance(value, str):
@@ -204,7 +230,10 @@ def _check_texts(values: Iterable[object]) -> None:
 
 
 def _of_numpy(value: Any) -> object:
-    """A number or an array of a user's validator; anything else that is no JSON is refused."""
+    """A number or an array of NumPy as plain values, for the JSON encoder.
+
+    Validators of users return such numbers. Anything else that JSON cannot hold is refused.
+    """
     if type(value).__module__ != "numpy":
         raise TypeError(f"{type(value).__name__} has no form in JSON")
     return value.tolist()
@@ -214,29 +243,44 @@ _ENCODER = msgspec.json.Encoder(enc_hook=_of_numpy)
 
 
 def encoded(record: object) -> bytes:
-    """A record as JSON, without secrets in its texts; its mappings keep their order."""
+    """A record as JSON in stored form, with secrets in its texts masked.
+
+    Mappings keep their order.
+
+    Users' texts may hold an API key, which must not be stored.
+    """
     return hidden_bytes(_ENCODER.encode(record))
 
 
 def decoded(kind: type[_Record], body: bytes) -> _Record:
-    """The record of a kind that `encoded` wrote as JSON."""
+    """A record from its stored form, as `encoded` wrote it, checked against its type.
+
+    A damaged journal gives an error here, and not a wrong value later.
+    """
     return cast("_Record", _decoder(cast("Any", kind)).decode(body))
 
 
 @cache
 def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    """The decoder of a kind of record, made when it is needed: to make one takes a millisecond."""
+    """The JSON decoder of a kind of record, kept once made: making one takes a millisecond."""
     return msgspec.json.Decoder(kind)
 
 
 def encode_judgements(judgements: Sequence[Judgement]) -> bytes:
-    """Judgements as JSON; what a user's metric put in that JSON cannot hold is replaced."""
+    """Judgements, the answers of a judge to one cell, as JSON in stored form.
+
+    A user's metric may put anything into them: values that JSON cannot hold are replaced, not
+    refused.
+    """
     plain = msgspec.to_builtins(judgements, enc_hook=readable)
     return hidden_bytes(always_jsonable(plain))
 
 
 def judgement_object(judgement: Judgement) -> dict[str, Any]:
-    """A judgement as it is published: how it ended, and each answer of the judge."""
+    """A judgement as files and pages publish it: how it ended, and each answer of the judge.
+
+    Its keys are documented: programs of users read them.
+    """
     cell = judgement.cell
     reason = cell.reason
     if cell.failure is not None:
@@ -296,9 +340,11 @@ class Encoded(NamedTuple):
 
 
 def encode_outcome(stage: str, outcome: Outcome[Any]) -> Encoded:
-    """An outcome as the journal stores it.
+    """An outcome, the result of one stage for one case, in the parts that the journal stores.
 
-    What ragbench reads must be exact; in metadata, what JSON cannot hold is replaced.
+    Values that ragbench reads must be exact; in metadata, values that JSON cannot hold are
+    replaced. The bytes are a stored form, and digests are made of them: a change makes old runs
+    unreadable.
 
     Raises:
         TypeError: what ragbench reads has no form in JSON.
@@ -324,7 +370,14 @@ def encode_outcome(stage: str, outcome: Outcome[Any]) -> Encoded:
 
 
 def _encoded_fields(value: object, names: Iterable[str]) -> bytes:
-    """Fields of a result as JSON; in those that are the user's own, what JSON cannot hold goes."""
+    """Fields of a stage's result as JSON, in stored form.
+
+    In the fields that are the user's own (`_FREE`), values that JSON cannot hold are replaced. In
+    others a broken text is refused by name.
+
+    Args:
+        names: of the fields.
+    """
     fields = {name: getattr(value, name) for name in names}
     try:
         return hidden_bytes(jsonable(fields))
@@ -338,7 +391,9 @@ def _encoded_fields(value: object, names: Iterable[str]) -> bytes:
 def decode_outcome(
     stage: str, status: Status, texts: list[str], body: bytes, **facts: Any
 ) -> Outcome[Any]:
-    """The outcome that `encode_outcome` gave the parts of.
+    """An outcome from the parts that `encode_outcome` stored.
+
+    The status says which of the three forms the body has: a failure, a reason, or a value.
 
     Args:
         texts: its context texts.

@@ -91,7 +91,11 @@ for several times in a command."""
 
 
 def stamp_of(path: str | Path) -> str:
-    """Size, dates and inode of a file: unchanged, the file is; `ABSENT` where there is none."""
+    """The stamp of a file: size, dates and inode, equal while the file is unchanged.
+
+    To compare stamps takes no reading of files. `ABSENT` where there is no file. Stored with
+    outcomes: its form, numbers joined by colons, is read elsewhere.
+    """
     try:
         status = os.stat(path)  # noqa: PTH116  # called for each file that is opened
     except (OSError, ValueError):
@@ -100,11 +104,13 @@ def stamp_of(path: str | Path) -> str:
 
 
 def file_content(path: Path, *, before: Content | None = None) -> Content:
-    """What a file holds; SQLite's log beside it belongs to it.
+    """The content of a file as a digest, together with SQLite's log beside it.
+
+    Outcomes of a system are reused only while the files that it reads have the same content.
 
     Args:
-        before: what an earlier command found in it: a large file that has the same stamp still is
-            not read again.
+        before: the content in an earlier command: a large file that has the same stamp still is not
+            read again.
     """
     stamp = stamp_of(path)
     if stamp == ABSENT or not path.is_file():
@@ -116,7 +122,7 @@ def file_content(path: Path, *, before: Content | None = None) -> Content:
     content = _read_before.get(key)
     if content is None:
         try:
-            content = _read(path, stamp)
+            content = _read_content(path, stamp)
         except OSError:
             return Content(ABSENT)
         if _is_settled(stamp) and (log == ABSENT or _is_settled(log)):
@@ -125,33 +131,38 @@ def file_content(path: Path, *, before: Content | None = None) -> Content:
 
 
 def _is_settled(stamp: str) -> bool:
-    """Whether a change from now on gives the file another date than it has.
+    """Whether any later change of a file gives it another date than its stamp has.
 
     Dates have steps: two changes within one step leave the same stamp, and the second would pass
     unseen.
+
+    A stamp is a file's size, dates and inode.
     """
     _, modified, changed, _ = map(int, stamp.split(":"))
     return time.time_ns() - max(modified, changed) > _SETTLED
 
 
-def _read(path: Path, stamp: str) -> Content:
-    """The content of a file; of a very large one its size and date stand for it."""
+def _read_content(path: Path, stamp: str) -> Content:
+    """The content of a file, read now; of a very large file its size and date serve as content.
+
+    A text's line ends are made alike, since checkouts of one commit differ in them.
+    """
     size_text, modified, _, _ = stamp.split(":")
     size = int(size_text)
     if path.name == _CHROMA:
         state = _chroma_state(path)
         if state:
-            return Content(_digest(state), size)
+            return Content(_digest_of_content(state), size)
     if size > _BY_DATE:
         return Content(f"dated:{size}:{modified}", size)
     if size <= _LARGEST_TEXT:
         data = path.read_bytes()
         if is_text(path.name):
             data = data.replace(b"\r\n", b"\n")  # they differ between checkouts of a commit
-        return Content(_digest(data + _log(path)), size)
+        return Content(_digest_of_content(data + _sqlite_log(path)), size)
     with path.open("rb") as file:
         file_hash = hashlib.file_digest(file, "sha256")
-    log = _log(path)
+    log = _sqlite_log(path)
     file_hash.update(log)
     detail = ""
     if _is_settled(stamp) and not log:
@@ -160,14 +171,20 @@ def _read(path: Path, stamp: str) -> Content:
 
 
 def is_text(name: str) -> bool:
-    """Whether a file is a text by the end of its name, or settings of a shell."""
+    """Whether a file is a text or settings of a shell, judged by its name.
+
+    Line ends of texts differ between checkouts, and people edit texts: both matter to callers.
+    """
     return _TEXT.search(name) is not None or os.path.basename(name).startswith(".env")  # noqa: PTH119
 
 
 def _chroma_state(path: Path) -> bytes:
-    """What Chroma numbers its records by: the file itself is written to whenever it is opened.
+    """The numbers that Chroma gave its records, which change with its data alone.
 
-    Empty where the file is not as Chroma lays it out.
+    Chroma writes to its file whenever it opens it, so that the file's bytes would seem to change in
+    every run. Empty where the file is not as Chroma lays it out.
+
+    The digest of this text is stored with outcomes: other queries make them unusable.
     """
     import sqlite3  # most commands never come here
 
@@ -179,13 +196,19 @@ def _chroma_state(path: Path) -> bytes:
     return repr(state).encode()
 
 
-def _digest(data: bytes) -> str:
-    """Half of a SHA-256, as hexadecimal digits: enough to tell any two contents apart."""
+def _digest_of_content(data: bytes) -> str:
+    """A short digest of a content, half of a SHA-256: enough to tell any two contents apart.
+
+    It is stored with outcomes: another digest would make all stored outcomes unusable.
+    """
     return hashlib.sha256(data).hexdigest()[:32]
 
 
-def _log(path: Path) -> bytes:
-    """SQLite's log of what it has not yet written into a database; empty where there is none."""
+def _sqlite_log(path: Path) -> bytes:
+    """The log of a SQLite database with changes that are not in its file yet; empty without one.
+
+    Without it a changed database would look unchanged.
+    """
     try:
         return Path(f"{path}-wal").read_bytes()
     except OSError:
@@ -193,7 +216,7 @@ def _log(path: Path) -> bytes:
 
 
 def path_content(path: Path) -> Content:
-    """What a file holds, or a folder with all that `files_below` finds in it.
+    """The content of a file, or of a folder with all files that `files_below` yields, as a digest.
 
     By it a run sees whether its inputs changed since their outcomes were stored. The digests are
     stored with the outcomes, and so must keep their form.
@@ -210,11 +233,18 @@ def path_content(path: Path) -> Content:
             return Content("too large", _MOST_FILES)
         digests[file.relative_to(path).as_posix()] = file_content(file).digest
     text = json.dumps(digests, sort_keys=True)
-    return Content(f"files:{_digest(text.encode())}", len(digests))
+    return Content(f"files:{_digest_of_content(text.encode())}", len(digests))
 
 
 def project_folder(file: str | Path = "") -> Path:
-    """The folder that a file's project is in: the nearest one with a sign of it, else its own."""
+    """The folder of the project that a file is in: the nearest one with a sign of a project.
+
+    A sign is ``.git`` or a Python project file; without one, it is the file's own folder. Every
+    file of a project counts as an input of the system that is defined in it.
+
+    Args:
+        file: empty for the project of the working directory.
+    """
     here = Path.cwd()
     if file:
         here = Path(file).resolve().parent
@@ -227,10 +257,14 @@ def project_folder(file: str | Path = "") -> Path:
 def files_below(
     folder: Path, without: Collection[str] = (), ignored: Sequence[str] = ()
 ) -> Iterator[Path]:
-    """The files in a folder and below it, in a fixed order.
+    """The files in a folder and below it that may be data or code of a project, in a fixed order.
 
-    Locks, logs, caches, virtual environments and ragbench's own run folders are left out, and so
-    are absolute paths in ``without`` and patterns of ``ignored``, relative to the folder.
+    Locks, logs, caches, virtual environments and ragbench's own run folders are left out: they
+    change without another answer of the system.
+
+    Args:
+        without: absolute paths that are left out.
+        ignored: patterns of a shell, relative to the folder, that are left out.
     """
     is_chroma = (folder / _CHROMA).exists()
     matches = _matcher(ignored)
@@ -263,9 +297,9 @@ def files_below(
 
 
 def is_below(folder: Path, path: Path) -> bool:
-    """Whether a path is in a project's folder, and is none of those that `files_below` leaves out.
+    """Whether a path is one that `files_below` would yield for a project's folder.
 
-    A path that is not there yet is judged by its name.
+    A path that does not exist yet is judged by its name.
     """
     try:
         names = path.relative_to(folder).parts
@@ -283,9 +317,10 @@ def is_below(folder: Path, path: Path) -> bool:
 
 
 def _matcher(patterns: Sequence[str]) -> Callable[[str], object]:
-    """A test whether a name, or a path relative to a project, matches one of its patterns.
+    """A test for whether a name, or a path relative to a project, matches one of some patterns.
 
-    Patterns are those of a shell, as in a ``.gitignore``: ``data/*.csv``.
+    Patterns are those of a shell, as in a ``.gitignore``: ``data/*.csv``. Without patterns nothing
+    matches.
     """
     if not patterns:
         return lambda _: None
@@ -295,14 +330,19 @@ def _matcher(patterns: Sequence[str]) -> Callable[[str], object]:
 
 
 def _holds_data(folder: Path) -> bool:
-    """Whether a folder may be part of a project, and is no tool's, no environment and no run's."""
+    """Whether a folder may hold data of a project: it is no tool's, environment's or run's.
+
+    Files that tools and runs write would make an unchanged system look changed.
+    """
     if folder.name in _NOT_DATA or folder.name.endswith(".egg-info"):
         return False
     return not any((folder / sign).exists() for sign in _SIGNS_OF_OTHERS)
 
 
 def tool_settings(folder: Path, name: str) -> Sequence[str]:
-    """A list of ``[tool.ragbench]`` in a project's pyproject.toml; empty where there is none.
+    """A list from ``[tool.ragbench]`` of a project's pyproject.toml; empty where there is none.
+
+    Users name files there that are inputs of their system, or that are to be ignored.
 
     Args:
         name: of the list, such as ``ignore``.
@@ -324,9 +364,11 @@ def tool_settings(folder: Path, name: str) -> Sequence[str]:
 
 
 def distributions() -> Iterator[tuple[str, str, Path]]:
-    """Each installed distribution: name, version, and the folder with what is known of it.
+    """Each installed Python package, as name, version, and its ``.dist-info`` folder.
 
-    By the names of these folders: to parse what is in them takes longer than to start a command.
+    Read from the names of these folders: to parse their files takes longer than to start a command.
+
+    Answers depend on packages, which are compared between runs by name and version.
     """
     met: set[str] = set()
     for place in sys.path:
@@ -345,9 +387,14 @@ def distributions() -> Iterator[tuple[str, str, Path]]:
 
 @cache
 def _recorded(record: Path, written: int) -> str:
-    """Digest of the lines of a RECORD that do not depend on who installed it, and where to.
+    """A digest of the files of an installed package, by its RECORD, equal on every machine.
+
+    Lines that depend on the installation, such as those of scripts, are left out.
+
+    The digest is stored with outcomes: another choice of lines makes them unusable.
 
     Args:
+        record: the package's file RECORD, which lists its files with their digests.
         written: when the file last changed: a part of the cache's key.
     """
     lines: list[bytes] = []
@@ -360,7 +407,11 @@ def _recorded(record: Path, written: int) -> str:
 
 
 def packages(before: Mapping[str, OriginPart] | None = None) -> Iterator[OriginPart]:
-    """Python and each installed distribution, by the files that it was installed with.
+    """Python and each installed package as parts of an origin: answers depend on their versions.
+
+    A package with other files under the same version counts as changed.
+
+    An origin lists all that the outcomes of a user's system depend on.
 
     Args:
         before: parts of an earlier run, by name: a RECORD that was not written since is not read.
@@ -385,7 +436,10 @@ def packages(before: Mapping[str, OriginPart] | None = None) -> Iterator[OriginP
 
 
 def _editable_source(folder: Path) -> Path | None:
-    """Where a package lies that is installed editable; None for all others."""
+    """The source folder of a package that is installed editable; None for any other package.
+
+    Such a package keeps its version while its developer changes its code.
+    """
     origin = folder / "direct_url.json"
     if not origin.is_file():
         return None
@@ -396,7 +450,12 @@ def _editable_source(folder: Path) -> Path | None:
 
 
 def _source_digest(source: Path, version: str) -> str:
-    """The digest of a package that is installed editable: of its files, which somebody edits."""
+    """A digest of all source files of a package that is installed editable.
+
+    Its developer edits these without a new version, and answers may change with each edit.
+
+    The digest is stored with outcomes: another form makes them unusable.
+    """
     package_hash = hashlib.sha256(version.encode())
     for path in files_below(source, (), tool_settings(source, "ignore")):
         line = f"{path.relative_to(source)} {file_content(path).digest}\n"

@@ -24,30 +24,48 @@ NOTHING = bytes(SIZE)
 
 
 def digest(parts: Iterable[bytes]) -> bytes:
-    """Digest of several byte strings; where one ends and the next begins matters."""
+    """A digest of several byte strings, in which it matters where one ends and the next begins.
+
+    Without their sizes, ``ab, c`` and ``a, bc`` would be equal. Stored in journals: the form stays.
+    """
     contents = tuple(parts)
     sizes = [len(part).to_bytes(8, "big") for part in contents]
     return blake2b(b"".join([*sizes, *contents]), digest_size=SIZE).digest()
 
 
 def fixed_digest(*parts: bytes) -> bytes:
-    """Digest of parts whose ends are known: those of fixed size, and the last."""
+    """A digest of byte strings of which all but the last have a fixed size.
+
+    It is faster than `digest`, which takes up their sizes. Stored in journals: the form stays.
+    """
     return blake2b(b"".join(parts), digest_size=SIZE).digest()
 
 
 @lru_cache(maxsize=8192)  # many texts are retrieved again and again
 def text_digest(text: str) -> bytes:
-    """Digest of a text, under which a journal stores it once."""
+    """The digest of a text, under which a journal stores the text once.
+
+    A text is retrieved by many cases, and digested anew for each without the cache.
+    """
     return blake2b(text.encode(), digest_size=SIZE).digest()
 
 
 def fingerprint(value: object) -> str:
-    """Hexadecimal fingerprint of anything that JSON can hold, whatever its key order."""
+    """A hexadecimal fingerprint of any value, whatever the order of its keys.
+
+    Manifests hold such fingerprints: two runs compare only where they are equal, so that the form
+    stays.
+    """
     return blake2b(always_jsonable(value), digest_size=SIZE).hexdigest()
 
 
 def always_jsonable(value: object) -> bytes:
-    """A value as JSON with sorted keys, whatever is in it: see `jsonable` and `readable`."""
+    """A value as JSON with sorted keys, where values that JSON cannot hold are replaced.
+
+    See `jsonable` for the form and `readable` for the replacements.
+
+    A user's settings may hold anything, and a fingerprint must not fail for it.
+    """
     try:
         return jsonable(value)
     except TypeError:
@@ -55,11 +73,7 @@ def always_jsonable(value: object) -> bytes:
 
 
 def readable(value: object, depth: int = 32) -> object:
-    """The value with everything replaced that `jsonable` refuses.
-
-    Lone surrogates are escaped, integers beyond 64 bits and keys become texts, and what lies
-    deeper than ``depth`` levels is left out.
-    """
+    """A value with everything replaced that `jsonable` refuses, so that it can be stored."""
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, int):
@@ -85,7 +99,10 @@ def readable(value: object, depth: int = 32) -> object:
 
 
 def _listed(values: Iterable[object]) -> list[object]:
-    """Elements in an order that is the same in every process, which that of a set is not."""
+    """The elements of a collection as a list, those of a set sorted.
+
+    The order of a set differs from process to process, and with it a digest would differ.
+    """
     if isinstance(values, (set, frozenset)):
         return sorted(
             cast("frozenset[object]", values), key=lambda entry: jsonable(readable(entry))
@@ -94,9 +111,10 @@ def _listed(values: Iterable[object]) -> list[object]:
 
 
 def _default(value: Any) -> object:
-    """A value that orjson does not know, as one that it knows.
+    """A value that orjson does not know, converted to one that it knows.
 
-    Subclasses of built-in types come here as well: they are written as what they are made of.
+    orjson calls this for subclasses of built-in types as well. Digests are made of the result:
+    another conversion makes stored fingerprints unequal.
     """
     for types, convert in _CONVERSIONS:
         if isinstance(value, types):
@@ -114,7 +132,10 @@ def _default(value: Any) -> object:
 
 
 def _class_name(value: object) -> str:
-    """The class of a value as it stands in a digest, in place of a value that has no JSON."""
+    """The name of a value's class, which takes the place of a value that has no JSON form.
+
+    A value's own text may hold an address in memory, which would differ in every run.
+    """
     cls = type(value)
     module = cls.__module__
     if module.partition(".")[0] == "ragbench":  # whose files move between versions
@@ -138,11 +159,12 @@ _CONVERSIONS: tuple[tuple[type | tuple[type, ...], Callable[[Any], object]], ...
 
 
 def jsonable(value: object) -> bytes:
-    """A value as JSON with sorted keys; what JSON does not know is written in a stable form.
+    """A value as JSON with sorted keys; values that JSON does not know get a stable form.
 
-    Sets become sorted lists, tuples lists, NumPy values numbers and lists, other numbers floats,
-    NaN and infinity null. Objects of other types become ``"<module.Class>"``: their text may hold
-    an address, which would differ from run to run.
+    Fingerprints and stored records are made of it: the same value must give the same bytes in every
+    process and version. Sets become sorted lists, tuples lists, NumPy values numbers and lists,
+    other numbers floats, NaN and infinity null. Objects of other types become ``"<module.Class>"``:
+    their text may hold an address, which would differ from run to run.
 
     Raises:
         TypeError: a text holds a lone surrogate, an integer more than 64 bits, or a key is neither

@@ -56,10 +56,12 @@ _WRITTEN = (
 
 
 def path_of(value: object) -> Path:
-    """A path, of a path or its text: users of the Python interface give either.
+    """A path from a path or a text: users of the Python interface give either.
+
+    A wrong value is refused here in plain words, before anything is made of it.
 
     Raises:
-        ConfigError: it is neither.
+        ConfigError: the value is neither, or empty.
     """
     if isinstance(value, (str, Path)) and str(value):
         return Path(value)
@@ -68,7 +70,7 @@ def path_of(value: object) -> Path:
 
 
 def run_around(path: Path) -> Path:
-    """A run's folder, for one of the files in it; any other path as it is.
+    """The folder of a run, for the path of one of its files; any other path unchanged.
 
     Users name ``run/report.json`` where a command takes a run.
     """
@@ -82,7 +84,10 @@ def run_around(path: Path) -> Path:
 
 
 def is_one_run(paths: Iterable[Path]) -> bool:
-    """Whether paths, however they are written, all name the same run or file."""
+    """Whether paths, however they are written, all name the same run or file.
+
+    A run compared with itself always passes: commands refuse that.
+    """
     return len({run_around(path).resolve() for path in paths}) == 1
 
 
@@ -90,6 +95,10 @@ class RunFolder:
     """Where a run keeps everything that belongs to it."""
 
     def __init__(self, *, path: Path) -> None:
+        """Names the files of a run's folder; nothing is read or made.
+
+        These names are a stored form: a changed one hides the files of existing runs.
+        """
         self.path = path
         self.journal = path / _JOURNAL
         self.in_flight = path / _IN_FLIGHT
@@ -102,12 +111,17 @@ class RunFolder:
 
     @property
     def exists(self) -> bool:
-        """Whether a run has begun here: it may have ended too early."""
+        """Whether a run has begun in this folder; it may have been interrupted.
+
+        Then a command continues it, or refuses to overwrite it.
+        """
         return self.journal.is_file()
 
     @property
     def kept_journal(self) -> Path:
-        """The journal of a run that is there.
+        """The journal of a run that was made before.
+
+        A user may have named another folder by mistake, which must not become a run.
 
         Raises:
             RunMismatchError: the folder has none.
@@ -118,12 +132,16 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Generator[bool]:
-        """Holds the folder for this process, creating it when it does not exist.
+        """Locks the run's folder for this process, and creates it when it does not exist.
 
-        Two processes in one folder would each overwrite what the other has stored.
+        Two processes in one folder would each overwrite the outcomes that the other has stored.
 
         Yields:
             Whether the folder is new.
+
+        Raises:
+            RunLockedError: another process has it.
+            RunMismatchError: the folder holds something else than a run.
         """
         try:
             is_new = not self.path.exists()
@@ -150,7 +168,11 @@ class RunFolder:
 
     @contextmanager
     def new_journal(self) -> Generator[Path]:
-        """Begins a new journal; when that goes well, it replaces all that a run left here."""
+        """Gives the path for a new journal, which afterwards replaces all files of the old run.
+
+        On an error the old run stays complete: nothing of it is removed before the new journal is
+        made.
+        """
         self._unlink(_NEW_JOURNAL_FILES)
         try:
             yield self.path / _NEW_JOURNAL
@@ -160,11 +182,20 @@ class RunFolder:
             self._unlink(_NEW_JOURNAL_FILES)
 
     def discard(self) -> None:
-        """Removes the folder of a first run that kept nothing: none is left behind."""
+        """Removes the folder of a first run that stored nothing.
+
+        An empty folder would look like a run that was lost.
+        """
         shutil.rmtree(self.path, ignore_errors=True)
 
     def _refuse_foreign(self) -> None:
-        """Refuses a folder that holds something else than a run: nothing of the user's is mixed."""
+        """Refuses a folder that holds something else than a run.
+
+        Files of a run are not mixed with the user's.
+
+        Raises:
+            RunMismatchError: with the option that names another folder.
+        """
         if not self.path.is_dir():
             raise RunMismatchError(f"{self.path} is a file. Choose a folder with --out")
         if self.exists:
@@ -175,12 +206,18 @@ class RunFolder:
             )
 
     def _unlink(self, names: Iterable[str]) -> None:
-        """Removes files that are there, in the order in which they are named."""
+        """Removes files of the folder that exist, in the order in which they are named.
+
+        The order matters for journals: a log that outlives its journal would corrupt the next one.
+        """
         for name in names:
             (self.path / name).unlink(missing_ok=True)
 
     def _holder(self) -> str:
-        """Which process uses the folder, for a message; empty where it is not known."""
+        """The process that has locked the folder, for a message; empty where it is not known.
+
+        The user can then find that process and end it.
+        """
         try:
             return f" (pid {int(self._pid.read_text(encoding='utf-8'))})"
         except (OSError, ValueError):
@@ -188,12 +225,21 @@ class RunFolder:
 
 
 def run_name(dataset: str, rag: str, identity: str) -> str:
-    """A readable folder name that the same command always arrives at."""
-    return f"{_in_a_path(dataset)}-{_in_a_path(rag)}-{identity[:8]}"
+    """The folder name of a run, readable, and the same whenever the same command runs.
+
+    Then the command finds its earlier run and continues it.
+
+    Args:
+        identity: a fingerprint of what is run; its first eight characters are used.
+    """
+    return f"{_safe_in_a_path(dataset)}-{_safe_in_a_path(rag)}-{identity[:8]}"
 
 
-def _in_a_path(name: str) -> str:
-    """A name in letters that any file system takes, at most 40 of them."""
+def _safe_in_a_path(name: str) -> str:
+    """A name reduced to characters that any file system takes, at most 40 of them.
+
+    Names of datasets and systems are free texts, and may hold slashes.
+    """
     plain = re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-.")
     return (plain or "run")[:40]
 
@@ -205,26 +251,40 @@ _COUNT = "count"
 
 
 def repeat_folder(run: Path, number: int) -> Path:
-    """The folder of a repeat; the first time, number 1, is the run itself."""
+    """The folder of a repeat, where a repeat is the same cases asked once more.
+
+    Number 1 is the run itself.
+
+    Each repeat has a journal of its own, so that its answers are reused by it alone.
+    """
     if number == 1:
         return run
     return run / REPEATS / str(number)
 
 
 def keep_repeats(run: Path, count: int) -> None:
-    """Says that a run was asked so many times, the first one included."""
+    """Stores how many times a run was asked, the first time included.
+
+    Reports and gates then average over so many repeats.
+    """
     write_atomic(run / REPEATS / _COUNT, f"{count}\n".encode())
 
 
 def forget_repeats(run: Path) -> None:
-    """Says that only the first time counts; what the others were answered stays to be reused."""
+    """Makes only the first time of a run count.
+
+    The answers of its repeats stay stored, to be reused when the user wants repeats again.
+    """
     path = run / REPEATS / _COUNT
     if path.is_file():  # whoever opens the run reports what is not a folder
         path.unlink()
 
 
 def repeat_folders(run: Path) -> tuple[Path, ...]:
-    """The folders of the times that a run was asked after the first."""
+    """The folders of the repeats of a run: the times that its cases were asked after the first.
+
+    A gate averages a case's scores over them.
+    """
     path = run / REPEATS / _COUNT
     if not path.is_file():
         return ()
@@ -276,7 +336,10 @@ class MetricInfo(Record):
 
     @classmethod
     def of(cls, metric: Metric) -> MetricInfo:
-        """All of a metric but its formula: a reader of the run may not have a user's code."""
+        """The stored description of a metric: all of it but its code.
+
+        A later reader of the run may not have the code of a user's metric.
+        """
         definition: dict[str, Any] = {
             name: msgspec.to_builtins(getattr(metric.definition, name)) for name in STORED_FACTS
         }
@@ -311,14 +374,18 @@ class Manifest(Record):
 
 
 def metrics_of(manifest: Manifest) -> tuple[Metric, ...]:
-    """A stored run's metrics, as they were when it was scored."""
+    """The metrics of a stored run, as they were defined when it was scored.
+
+    Tables of old runs then keep their names and units, whatever the installed version has.
+    """
     return tuple(metric_of(info.definition) for info in manifest.metrics)
 
 
 def write_manifest(manifest: Manifest, path: Path) -> Manifest:
-    """Writes the file with the fingerprints of its parts; gives it as its readers find it.
+    """Writes a run's manifest with fingerprints of its parts, and returns it as readers see it.
 
-    By the fingerprints a comparison says which part of two runs differs.
+    By the fingerprints a comparison says which part of two runs differs. They are a stored form:
+    other contents of a part make old runs incomparable.
     """
     stages = dict(manifest.rag.stages)
     # The verdicts of a validator change nothing of what the system does.
@@ -351,10 +418,12 @@ def write_manifest(manifest: Manifest, path: Path) -> Manifest:
 def read_manifest(path: Path) -> Manifest:
     """Reads the manifest of a run.
 
+    It says what the run is a run of, so nothing of the run is used before it is read.
+
     Raises:
         RunMismatchError: there is none, or it is another version's; the message says what is there.
     """
-    with Reading(partial(_no_manifest, path)):
+    with Reading(partial(_unreadable_manifest_error, path)):
         raw = orjson.loads(path.read_bytes())
         if raw["schema_version"] != SCHEMA_VERSION:
             raise RunMismatchError(
@@ -366,8 +435,11 @@ def read_manifest(path: Path) -> Manifest:
         return manifest
 
 
-def _no_manifest(path: Path, error: Exception) -> RunMismatchError:
-    """The error of a run whose manifest is missing, cannot be read, or is none."""
+def _unreadable_manifest_error(path: Path, error: Exception) -> RunMismatchError:
+    """The error of a run whose manifest is missing or unreadable, with the next step.
+
+    A missing manifest may mean an interrupted run, or a file in place of a folder.
+    """
     if isinstance(error, FileNotFoundError):
         why = "is not a run folder"
         if RunFolder(path=path.parent).exists:
@@ -387,6 +459,8 @@ def _no_manifest(path: Path, error: Exception) -> RunMismatchError:
 def check_count(folder: Path, manifest: Manifest, count: int) -> None:
     """Refuses a run whose journal has lost cases, or has those of another dataset.
 
+    Scores of a part of the cases would be taken for scores of all.
+
     Args:
         count: the cases that were read from the journal.
     """
@@ -400,7 +474,12 @@ def check_count(folder: Path, manifest: Manifest, count: int) -> None:
 
 
 def write_atomic(path: Path, content: bytes) -> None:
-    """Writes a file so that a reader sees the old content or the new one, never a part."""
+    """Writes a file whole: a reader sees the old content or the new one, never a part.
+
+    A kill in the midst leaves the old file. Secrets in the content are masked.
+
+    A manifest or report that is cut off would make the run unreadable.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with open_private(temporary, "wb") as file:
@@ -411,9 +490,10 @@ def write_atomic(path: Path, content: bytes) -> None:
 
 
 def git_state(folder: Path) -> dict[str, Any] | None:
-    """Commit of the repository around a folder, and whether tracked files had changes.
+    """The commit of the git repository around a folder, and whether tracked files had changes.
 
-    None outside a repository, and where git is not installed or takes too long.
+    A run stores it, so that its code can be checked out again. None outside a repository, and where
+    git is not installed or takes too long.
     """
     # Without optional locks: another git command of the user's may be at work.
     command = ["git", "--no-optional-locks", "-C", str(folder)]

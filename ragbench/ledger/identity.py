@@ -83,13 +83,16 @@ AS_SAID = At(contents=False)
 
 
 def described(value: object, name: str = "", at: At = _ALL) -> Any:
-    """A value as JSON can hold it, the same in every process for the same value.
+    """A value as plain values for JSON, the same in every process for the same value.
+
+    By these descriptions a run decides whether a system is the one whose outcomes it has stored:
+    another form of any value makes stored outcomes unusable.
 
     Settings of any class count: fields of dataclasses and models, and all else that an object
-    holds, nested objects too. Functions count by their source, their defaults and what they hold
-    on to. Files and folders that are named count by what they hold and not by where they lie.
-    Credentials are masked, addresses and absolute paths left out. A class of ragbench's is what
-    its ``identity`` and its fields say; a random generator, a lock or a connection is its class.
+    holds, nested objects too. Functions count by their source, their defaults and what they hold on
+    to. Files and folders that are named count by what they hold and not by where they lie.
+    Credentials are masked, addresses and absolute paths left out. A class of ragbench's is what its
+    ``identity`` and its fields say; a random generator, a lock or a connection is its class.
     """
     if value is None or (isinstance(value, (bool, int)) and not isinstance(value, Enum)):
         return value
@@ -102,7 +105,7 @@ def described(value: object, name: str = "", at: At = _ALL) -> Any:
     if isinstance(value, Enum):
         return described(value.value, name, at)
     if isinstance(value, (str, PurePath)):
-        return _text(value, name, at)
+        return _described_text(value, name, at)
     if isinstance(value, (bytes, bytearray)):
         return f"bytes#{short_digest(bytes(value))}"
     if isinstance(value, (date, time, timedelta, UUID, Decimal, Fraction, range)):
@@ -114,9 +117,11 @@ def described(value: object, name: str = "", at: At = _ALL) -> Any:
 
 
 def _with_parts(value: object, name: str, at: At) -> Any:
-    """A container, a class, a function or an object, described part by part.
+    """A container, a class, a function or an object described part by part, for `described`.
 
     Containers with many entries are described by one digest: a corpus is data, and not settings.
+
+    Descriptions are compared with stored ones: another form makes stored outcomes unusable.
     """
     if isinstance(value, Mapping):
         mapping = cast("Mapping[object, object]", value)
@@ -140,8 +145,8 @@ def _with_parts(value: object, name: str, at: At) -> Any:
     if inspect.isclass(value):
         return described_class(value)
     if isinstance(value, functools.partial) or inspect.isroutine(value):
-        return _function(cast("Callable[..., Any]", value), at)
-    return _object(value, at)
+        return _described_function(cast("Callable[..., Any]", value), at)
+    return _described_object(value, at)
 
 
 _PLAIN_JSON = (
@@ -154,7 +159,12 @@ _PLAIN_JSON = (
 
 
 def _digest_of(entries: list[Any], name: str, at: At) -> str:
-    """The digest of many entries, which described one by one would fill a manifest."""
+    """The digest of many entries, which described one by one would fill a manifest.
+
+    Plain entries are digested at once, since a corpus may have millions; others one by one.
+
+    Both ways must stay as they are: the digest is compared with stored ones.
+    """
     try:  # texts and numbers alone: a corpus of a million passages takes a second
         return short_digest(orjson.dumps(entries, option=_PLAIN_JSON))
     except TypeError:
@@ -168,11 +178,13 @@ def _digest_of(entries: list[Any], name: str, at: At) -> str:
 # --- functions and objects
 
 
-def _function(function: Callable[..., Any], at: At) -> dict[str, Any]:
-    """A function by its source, its defaults and what it holds on to.
+def _described_function(function: Callable[..., Any], at: At) -> dict[str, Any]:
+    """A function described by its source, its defaults and the values that it holds on to.
 
-    What it holds on to are its partial arguments, the variables of the function around it, and
-    the object that it is a method of: with others it gives other answers.
+    These values are its partial arguments, the variables of the function around it, and the object
+    that it is a method of: with others it gives other answers.
+
+    Descriptions are compared with stored ones: another key makes stored outcomes unusable.
     """
     if isinstance(function, functools.partial):
         call = cast("functools.partial[Any]", function)
@@ -201,12 +213,18 @@ def _function(function: Callable[..., Any], at: At) -> dict[str, Any]:
 
 
 def _not_empty(at: At, **parts: object) -> dict[str, Any]:
-    """What a function holds on to, described; parts that it does not have are left out."""
+    """The parts of a function that are not empty, described, such as its defaults.
+
+    Empty parts are left out, so that descriptions of plain functions stay short.
+    """
     return {name: described(part, "", at) for name, part in parts.items() if part}
 
 
 def _closed_over(function: object) -> list[object]:
-    """The values of the variables that a function takes from the function around it."""
+    """The values of the variables that a function takes from the function around it.
+
+    A retriever may be a function with its index in such a variable.
+    """
     values: list[object] = []
     for cell in getattr(function, "__closure__", None) or ():
         try:
@@ -216,10 +234,12 @@ def _closed_over(function: object) -> list[object]:
     return values
 
 
-def _object(value: Any, at: At) -> Any:
-    """An array by its content; any other object by its class and its settings.
+def _described_object(value: Any, at: At) -> Any:
+    """The description of an array by its content, and of any other object by class and settings.
 
-    An object of ragbench's that has an ``identity`` is what that says.
+    An object of ragbench's that has an ``identity`` is described by that alone.
+
+    Descriptions are compared with stored ones: another key makes stored outcomes unusable.
     """
     if hasattr(value, "dtype") and hasattr(value, "tobytes"):  # an array of numpy or its like
         if str(value.dtype) == "object":
@@ -251,10 +271,13 @@ def _object(value: Any, at: At) -> Any:
 
 
 def settings_of(value: object) -> dict[str, Any]:
-    """What an object was built with, as far as its attributes say, by name.
+    """The settings of an object by name: its attributes, as far as they say how it was built.
 
-    Of classes of ragbench's and Python's the public fields; of a user's class all attributes, and
-    the plain values of the class itself; of a package's class the attributes without its state.
+    Of classes of ragbench's and Python's these are the public fields; of a user's class all
+    attributes and the plain values of the class itself; of a package's class the attributes without
+    its state.
+
+    Descriptions are made of them: with another choice, stored outcomes become unusable.
     """
     cls = type(value)
     maker = _maker_of(cls.__module__)
@@ -283,7 +306,10 @@ def settings_of(value: object) -> dict[str, Any]:
 
 
 def _class_settings(cls: type) -> dict[str, Any]:
-    """The plain values that a user's class holds itself, such as ``top_k = 5``."""
+    """The settings that a user's class holds itself as plain values, such as ``top_k = 5``.
+
+    They are settings like those of an object, and outcomes depend on them.
+    """
     settings: dict[str, Any] = {}
     for name, value in vars(cls).items():
         is_of_pydantic = name in ("model_config", "model_fields")
@@ -293,7 +319,10 @@ def _class_settings(cls: type) -> dict[str, Any]:
 
 
 def _slots_of(cls: type) -> list[str]:
-    """The attributes that a class keeps in slots."""
+    """The names of the attributes that a class keeps in slots, which ``__dict__`` does not show.
+
+    An object's settings would be incomplete without them.
+    """
     slots: object = vars(cls).get("__slots__", ())
     if isinstance(slots, str):  # Python takes a single name for one slot
         names = [slots]
@@ -303,9 +332,10 @@ def _slots_of(cls: type) -> list[str]:
 
 
 def _foreign_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of an object of an installed package, without its state.
+    """The settings of an object of an installed package: its public attributes.
 
-    Its private attributes, such as caches and connections, change while it is used.
+    Private attributes, such as caches and connections, change while the object is used, and would
+    make it another system in each run.
     """
     public: dict[str, Any] = {}
     for name, value in settings.items():
@@ -321,10 +351,13 @@ def _foreign_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 # --- texts and paths
 
 
-def _text(value: str | PurePath, name: str, at: At) -> str:
-    """A text, or the digest of the content of a file or folder that it names.
+def _described_text(value: str | PurePath, name: str, at: At) -> str:
+    """The description of a text: itself, or the content's digest of a file that it names.
 
-    So a prompt or an index that changes under the same name is another one.
+    So a prompt or an index that changes under the same name makes another system. Credentials are
+    masked, and absolute paths left out: descriptions are stored and shown.
+
+    Descriptions are compared with stored ones: another form makes stored outcomes unusable.
     """
     text = str(value)
     if _AUTHORIZATION.fullmatch(text):
@@ -348,7 +381,14 @@ def _text(value: str | PurePath, name: str, at: At) -> str:
 
 
 def _named_path(value: str | PurePath, name: str) -> Path | None:
-    """The file or folder that a setting names; None where it names none that is there."""
+    """The file or folder that a setting names; None where it names none that exists.
+
+    The project's own folder and those around it do not count: they are no input, and have no end of
+    files.
+
+    Args:
+        name: of the setting, such as ``index_path``.
+    """
     text = str(value)
     if isinstance(value, str):
         if len(text) > _LONGEST_PATH or "://" in text or "\0" in text:
@@ -373,7 +413,12 @@ def _named_path(value: str | PurePath, name: str) -> Path | None:
 
 
 def _qualified_name(thing: object) -> str:
-    """``module:name`` of a class or function, or of a thing's class, as descriptions name it."""
+    """The name of a class or function in descriptions, as ``module:name``; of a thing, its class's.
+
+    It must be the same in every process: a script has another module name when it is run.
+
+    Descriptions are compared with stored ones: another form makes stored outcomes unusable.
+    """
     name = getattr(thing, "__qualname__", type(thing).__qualname__)
     module = getattr(thing, "__module__", None)
     # A script is __main__ when it runs and has its own name when it is imported.
@@ -385,7 +430,12 @@ def _qualified_name(thing: object) -> str:
 
 
 def described_class(cls: type) -> dict[str, Any]:
-    """A class by its name, with a digest of the source of each file that it was written in."""
+    """The description of a class: its name, and a digest of each source file of it and its bases.
+
+    A changed method then makes another system, whose outcomes are asked for anew.
+
+    Descriptions are compared with stored ones: another key makes stored outcomes unusable.
+    """
     sources: dict[str, str | None] = {}
     for owner in cls.__mro__:
         if _maker_of(owner.__module__) in ("user", "installed"):
@@ -395,7 +445,12 @@ def described_class(cls: type) -> dict[str, Any]:
 
 @functools.cache
 def _maker_of(module: str) -> Literal["ragbench", "standard", "installed", "user"]:
-    """Who wrote a module: that decides how far into its objects their settings are followed."""
+    """Who wrote a module: ragbench, Python, an installed package, or the user.
+
+    It decides how far the settings of the module's objects are followed.
+
+    The user's code is described in full, a package's by its settings alone.
+    """
     package = module.partition(".")[0]
     if is_own(package):
         return "ragbench"
@@ -408,10 +463,12 @@ def _maker_of(module: str) -> Literal["ragbench", "standard", "installed", "user
 
 
 def _source_digest(thing: Any) -> str | None:
-    """Digest of the code that defines a class or function.
+    """A digest of the code that defines a class or function.
 
-    That is the whole file, for what stands beside it matters too; of code without a file (a
-    notebook's, ``exec``) its compiled form. None for what was not written in Python.
+    It is of the whole file, since functions beside it matter too; of code without a file (a
+    notebook's, ``exec``) of its compiled form. None for code that was not written in Python.
+
+    It is part of stored descriptions: another form makes stored outcomes unusable.
     """
     with suppress(TypeError, OSError):  # there is no file, or none that can be read
         file = inspect.getsourcefile(thing)
@@ -422,9 +479,11 @@ def _source_digest(thing: Any) -> str | None:
 
 
 def _compiled_digest(thing: Any) -> str | None:
-    """Digest of the compiled form of a function, or of all functions of a class.
+    """A digest of the compiled form of a function, or of all functions of a class.
 
-    For code without a file; None for what has no compiled form, such as a function of C.
+    This is for code without a file; None for things without compiled form, such as functions in C.
+
+    It is part of stored descriptions: another form makes stored outcomes unusable.
     """
     code = getattr(thing, "__code__", None)
     if isinstance(code, types.CodeType):
@@ -441,16 +500,22 @@ def _compiled_digest(thing: Any) -> str | None:
 
 
 def compiled(code: types.CodeType) -> str:
-    """Digest of compiled code, wherever it stands in its file."""
-    return short_digest(repr(_code(code)).encode("utf-8", "backslashreplace"))
+    """A digest of compiled code that stays the same when the code moves in its file.
+
+    A comment or a blank line above a function does not make it another one.
+    """
+    return short_digest(repr(_code_without_lines(code)).encode("utf-8", "backslashreplace"))
 
 
-def _code(code: types.CodeType) -> tuple[object, ...]:
-    """Compiled code without where it stands, so that moving it changes nothing."""
+def _code_without_lines(code: types.CodeType) -> tuple[object, ...]:
+    """Compiled code as a tuple without line numbers, so that moving the code changes nothing.
+
+    The tuple is digested and compared with stored digests: its parts and their order stay.
+    """
     constants: list[object] = []
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            constants.append(_code(constant))
+            constants.append(_code_without_lines(constant))
         elif isinstance(constant, frozenset):
             # The order in which a set shows its elements differs from process to process.
             members = sorted(map(repr, cast("frozenset[object]", constant)))
@@ -461,14 +526,17 @@ def _code(code: types.CodeType) -> tuple[object, ...]:
 
 
 def short_digest(data: bytes) -> str:
-    """Digest that people can compare by eye."""
+    """A digest of 16 hexadecimal digits, short enough to be compared by eye.
+
+    It is part of stored descriptions: another length makes stored outcomes unusable.
+    """
     return hashlib.sha256(data).hexdigest()[:16]
 
 
 def imported_sources(function: Any) -> list[str]:
-    """Digests of the file of a function and of all files beside it that those import, sorted.
+    """The digests of a function's file and of all files beside it that it imports, sorted.
 
-    A change of any of them may change what the function gives.
+    They identify a user's metric: a change of any of these files may change its scores.
     """
     own_file = inspect.getsourcefile(function)
     unread_paths = [Path(own_file)] if own_file else []
@@ -487,10 +555,10 @@ def imported_sources(function: Any) -> list[str]:
 
 
 def _imported_beside(path: Path, tree: ast.Module) -> Iterator[Path]:
-    """The files that the import statements of a module may mean, from its folder upwards.
+    """The paths that the import statements of a module may mean, from its folder upwards.
 
-    Which of the folders is on Python's path is not known: files that are not there are skipped
-    where they are read.
+    Which of these folders is on Python's path is not known: callers skip the paths that do not
+    exist.
     """
     folders = [path.parent, *path.parent.parents][:_IMPORT_FOLDERS]
     for node in ast.walk(tree):

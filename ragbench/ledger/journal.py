@@ -118,10 +118,10 @@ class Journal(AbstractContextManager["Journal"]):
     """The open journal of a run. Used by one thread of one process."""
 
     def __init__(self, path: Path | None) -> None:
-        """Opens the journal, and creates it where there is none.
+        """Opens the journal of a run, and creates it where there is none.
 
-        What is recorded waits in lists, which `flush` writes in one transaction: a transaction for
-        each outcome would take longer than many systems take to answer.
+        Outcomes wait in lists, which `flush` writes in one transaction: a transaction for each
+        outcome would take longer than many systems take to answer.
 
         Args:
             path: its file. None keeps it in memory, without the outcomes that are asked for: they
@@ -170,6 +170,11 @@ class Journal(AbstractContextManager["Journal"]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        """Stores everything that waits, and closes the journal.
+
+        After an error of the database nothing more is written; the error is raised in a user's
+        words.
+        """
         try:
             if not isinstance(error, sqlite3.Error):
                 self.flush()
@@ -181,7 +186,9 @@ class Journal(AbstractContextManager["Journal"]):
             raise journal_error(self.path, error) from error
 
     def flush(self, *, if_due: bool = False) -> None:
-        """Makes everything recorded so far survive a crash of the process.
+        """Writes everything recorded so far, so that it survives a crash of the process.
+
+        An outcome may have cost money: after a crash it is not asked for again.
 
         Args:
             if_due: only where a crash would cost too much: some time after the last flush, or as
@@ -211,26 +218,37 @@ class Journal(AbstractContextManager["Journal"]):
             new_rows.clear()
 
     def _write_outcomes(self) -> None:
-        """Writes the outcomes that wait, and the texts that they share; inside of a transaction.
+        """Writes the outcomes that wait, with the texts that they share; called in a transaction.
 
         They still wait afterwards, as the transaction may fail; `_clear_outcomes` drops them.
+
+        A text is written before the outcomes that name it.
         """
         self._db.executemany(_INSERT_TEXT, self._new_texts)
         self._db.executemany(_INSERT_OUTCOME, self._new_outcomes)
 
     def _clear_outcomes(self) -> None:
-        """Drops the outcomes that wait: they are written, or their cases were not placed."""
+        """Drops the waiting outcomes: they are written now, or their cases were not placed.
+
+        They are kept until the transaction that writes them has succeeded.
+        """
         self._new_texts.clear()
         self._new_outcomes.clear()
 
     def is_empty(self) -> bool:
-        """Whether it holds no outcome by now, those that wait included."""
+        """Whether the journal holds no outcome by now, waiting ones included.
+
+        Then nothing would be lost if the run's folder were removed.
+        """
         return not self._new_outcomes and self._db.execute(_ANY_OUTCOME).fetchone() is None
 
     # --- the run
 
     def how(self, stored: StoredOutcome) -> Known:
-        """Whether an outcome was recorded, asked for by the latest run, or by an earlier one."""
+        """How an outcome is known: recorded, asked for by the latest run, or by an earlier one.
+
+        Reports count reused outcomes apart, since they cost no time and no tokens now.
+        """
         if stored.known is Known.RECORDED:
             return Known.RECORDED
         if stored.run == self.runs.number:
@@ -240,22 +258,28 @@ class Journal(AbstractContextManager["Journal"]):
     # --- cases
 
     def replace_cases(self, cases: Iterable[Case | Entry]) -> None:
-        """Makes these the cases of the run, in this order; all of them or, on an error, none.
+        """Makes the given cases the run's, in their order; on an error, the earlier cases stay.
 
-        What the source recorded of a case becomes the outcome of its stage.
+        An outcome that the source recorded of a case becomes the outcome of its stage.
+
+        It is for callers that go on only once all cases are stored; `placed` yields them meanwhile.
         """
         with transaction(self._db, undo=self._forget):
             for _ in self.placed(cases):
                 pass
 
     def placed(self, cases: Iterable[Case | Entry], epoch: int = 0) -> Generator[list[RunCase]]:
-        """Makes these the cases of the run, and gives them window by window.
+        """Makes the given cases the run's, and yields them window by window as they are stored.
 
-        Each comes with the outcomes that the source recorded of it. A case that the journal has
-        already keeps its number, under which its outcomes are stored.
+        A window is a batch of cases: a dataset of a million is never in memory as a whole. Each
+        case comes with the outcomes that its source recorded. A case that the journal has already
+        keeps its number, under which its outcomes are stored.
 
         Args:
-            epoch: the one in which these outcomes are valid, where it has begun.
+            epoch: the epoch in which the recorded outcomes are valid, where it has begun.
+
+        Raises:
+            DataError: two cases have the same id, or a case cannot be stored.
         """
         self.flush()
         db = self._db
@@ -290,12 +314,17 @@ class Journal(AbstractContextManager["Journal"]):
         self.was_empty = db.execute(_ANY_OUTCOME).fetchone() is None
 
     def _forget(self) -> None:
-        """Drops what waits to be stored: the cases that it is of were not placed."""
+        """Drops everything that waits to be stored, because its cases were not placed.
+
+        Without this the next flush would store outcomes of cases that do not exist.
+        """
         self._known_texts.clear()
         self._clear_outcomes()
 
     def _repeated_id(self, rows: Sequence[_CaseRow]) -> Problem:
-        """The problem that a case has the id of an earlier one.
+        """The problem of two cases with the same id, naming both positions for the user.
+
+        Outcomes are stored by case: two cases with one id could not be told apart.
 
         Args:
             rows: the cases of a window, of which at least one was not written for that reason.
@@ -313,9 +342,12 @@ class Journal(AbstractContextManager["Journal"]):
         )
 
     def _take_numbers(self, window: Sequence[RunCase]) -> None:
-        """Gives cases the numbers that the journal has for them.
+        """Gives the cases of a window the numbers that the journal stores them under.
 
-        In a new journal a case's number is its position. In others cases may have come before it.
+        In a new journal a case's number is its position; in others earlier cases may have numbers,
+        too.
+
+        A window is a batch of cases that fits into memory.
         """
         ids = [run_case.case.id for run_case in window]
         query = f"SELECT id, number FROM cases WHERE id IN ({marks(ids)})"
@@ -328,7 +360,9 @@ class Journal(AbstractContextManager["Journal"]):
     ) -> None:
         """Stores the recorded outcomes of cases that were just placed, in the same transaction.
 
-        They are settled in the rows, too, so that no stage has to read them back.
+        They are put into the window's cases, too, so that no stage has to read them back.
+
+        A window is a batch of cases that fits into memory.
 
         Args:
             recorded: of each case of the window what its source recorded.
@@ -345,6 +379,8 @@ class Journal(AbstractContextManager["Journal"]):
 
     def cases(self, ids: Sequence[str] | None = None) -> Generator[list[RunCase]]:
         """The run's cases in order, a window at a time.
+
+        A window fits into memory, where a dataset of a million cases does not.
 
         Args:
             ids: only these cases, in this order; None for all.
@@ -370,7 +406,12 @@ class Journal(AbstractContextManager["Journal"]):
             last_position = rows[-1][2]
 
     def _cases_of(self, ids: Sequence[str]) -> Generator[list[RunCase]]:
-        """The cases with these ids, in their order, a window at a time; unknown ids are skipped."""
+        """The cases with the given ids in their order, a window at a time.
+
+        A window is a batch that fits into memory. Unknown ids are skipped.
+
+        A reader of a few cases does not go through all of them.
+        """
         for start in range(0, len(ids), _BATCH):
             batch = ids[start : start + _BATCH]
             rows = self._db.execute(
@@ -385,9 +426,13 @@ class Journal(AbstractContextManager["Journal"]):
             yield [run_cases[case_id] for case_id in batch if case_id in run_cases]
 
     def drawn_ids(self, count: int, seed: str) -> list[str]:
-        """The ids of as many cases, drawn by a seed, in the order of the run.
+        """The ids of some cases that a seed draws, in the order of the run.
 
-        The same seed draws the same cases of the same run.
+        The same seed draws the same cases of the same run, so that a check that is repeated asks
+        the same questions.
+
+        Args:
+            count: how many; all of them where the run has fewer.
         """
         total, _ = self.cases_digest()
         places = sorted(random.Random(seed).sample(range(total), min(count, total)))
@@ -395,11 +440,13 @@ class Journal(AbstractContextManager["Journal"]):
         return [self._db.execute(query, (place,)).fetchone()[0] for place in places]
 
     def index(self, position: int | None, tag: str | None) -> Iterator[IndexedCase]:
-        """The cases of a complete run with their causes, and with their values by one metric.
+        """The index of a complete run: each case's id, its cause, and its value by one metric.
+
+        Pages and tables list cases by it, without reading their texts.
 
         Args:
-            position: the metric's, among those of the run; None: every value is None.
-            tag: only cases that have it; None for all.
+            position: place of the metric among those of the run; None: every value is None.
+            tag: only cases that have this tag; None for all.
         """
         with self.reading:
             query = "SELECT 'cells.m' || metric FROM metrics WHERE position = ?"
@@ -416,7 +463,11 @@ class Journal(AbstractContextManager["Journal"]):
                 yield msgspec.convert(row, IndexedCase)
 
     def cases_digest(self) -> tuple[int, str]:
-        """How many cases the run has, and the dataset's fingerprint: of their digests, in order."""
+        """The number of the run's cases, and the dataset's fingerprint.
+
+        It is made of the cases' digests in order. Manifests hold it, so `placed` must compute the
+        same one.
+        """
         count = 0
         dataset_hash = blake2b(digest_size=SIZE)
         query = "SELECT digest FROM cases WHERE position IS NOT NULL ORDER BY position"
@@ -428,7 +479,10 @@ class Journal(AbstractContextManager["Journal"]):
     # --- stages
 
     def recorded_counts(self) -> dict[str, int]:
-        """For how many of the run's cases the source recorded an outcome, by stage."""
+        """By stage, for how many of the run's cases the source recorded an outcome.
+
+        A stage that is recorded for every case need not be asked.
+        """
         rows = self._db.execute(
             "SELECT stage, count(*) FROM outcomes WHERE known = ? GROUP BY stage",
             (_RECORDED,),
@@ -444,7 +498,9 @@ class Journal(AbstractContextManager["Journal"]):
         encoded: Encoded,
         epoch: int = 0,
     ) -> None:
-        """Stores what a stage gave for a case; texts that are already stored are not again.
+        """Stores the outcome of a stage for a case, at the next `flush`; known texts only once.
+
+        An outcome is not written at once, since a transaction for each would take too long.
 
         Args:
             number: the case's.
@@ -489,16 +545,28 @@ class Journal(AbstractContextManager["Journal"]):
         self._new_outcomes.append(row)
 
     def confirm(self, number: int, stage: str, stored: StoredOutcome) -> None:
-        """Says that a stored outcome is the valid one in this epoch: reports show only these."""
+        """Marks a stored outcome as the valid one of its case and stage in this epoch.
+
+        An epoch is one setting of the run, and reports show only its valid outcomes: without this
+        mark a reused outcome would be missing in them. All others of the case's stage become
+        invalid.
+
+        Args:
+            number: the case's.
+        """
         if stored.epoch != self.runs.epoch:
             self._confirmed.append((self.runs.epoch, number, stage, stored.key))
 
     def outcomes(
         self, stage: str, numbers: Sequence[int]
     ) -> dict[tuple[int, bytes], StoredOutcome]:
-        """All that a stage ever gave for these cases, by case number and key.
+        """All outcomes that a stage ever gave for some cases, by case number and key.
 
-        Outcomes of earlier settings are among them: the stage takes the one whose key is its own.
+        Outcomes of earlier settings are among them: a stage reuses the one whose key equals its
+        own.
+
+        All are read at once for many cases, since a query for each takes longer than many systems
+        do.
         """
         self.flush()
         with self.reading:
@@ -511,7 +579,10 @@ class Journal(AbstractContextManager["Journal"]):
         return stored
 
     def valid_outcomes(self, stage: str, numbers: Sequence[int]) -> dict[int, StoredOutcome]:
-        """What a stage gave for these cases, as far as it was found valid in this epoch."""
+        """By case number, the outcomes of a stage for some cases that are valid in this epoch.
+
+        An epoch is one setting of the run: reports must not mix outcomes of two settings.
+        """
         self.flush()
         query = f"{_SELECT_OUTCOMES} WHERE stage = ? AND epoch = ? AND number IN ({marks(numbers)})"
         with self.reading:
@@ -519,7 +590,12 @@ class Journal(AbstractContextManager["Journal"]):
             return {row[0]: _stored_outcome(row) for row in rows}
 
     def load_texts(self, outcomes: Iterable[StoredOutcome]) -> None:
-        """Reads the texts of a window's outcomes at once, so that `texts` need not for each."""
+        """Reads the context texts of many outcomes at once, in place of a query for each.
+
+        They stay in memory until the next call, for one window of cases.
+
+        A window is a batch of cases that fits into memory.
+        """
         if self._new_texts:
             self.flush()
         digests = b"".join([outcome.texts for outcome in outcomes])
@@ -531,7 +607,12 @@ class Journal(AbstractContextManager["Journal"]):
             self._loaded_texts.update(self._db.execute(query, batch))
 
     def texts(self, stored: StoredOutcome) -> list[str]:
-        """The texts of an outcome, in order."""
+        """The context texts of an outcome, in order.
+
+        The journal stores each text once, under its digest, and the outcome has the digests.
+
+        A text that is missing means a damaged journal, and raises.
+        """
         digests = stored.texts
         keys = [digests[start : start + SIZE] for start in range(0, len(digests), SIZE)]
         if not self._loaded_texts.keys() >= {*keys}:
@@ -555,7 +636,9 @@ class _PlacedCase(NamedTuple):
 
 
 def _placed_case(entry: Case | Entry, position: int) -> _PlacedCase:
-    """A case as it is stored, with what its source recorded.
+    """A case in stored form, ready to be placed in a journal, with its recorded outcomes.
+
+    Its body is encoded first: a case that cannot be stored is refused before anything is written.
 
     Raises:
         DataError: the case cannot be written down, or its source names a stage that there is not.
@@ -581,15 +664,21 @@ def _placed_case(entry: Case | Entry, position: int) -> _PlacedCase:
 
 
 def _run_case(number: int, case_id: str, case_digest: bytes, body: bytes) -> RunCase:
-    """A case of its row in the table of cases."""
+    """A case of a run from its row in the journal.
+
+    Stages take cases in this form, with their number in the journal.
+    """
     # SQLite keeps whatever type a damaged cell has: `bytes` raises for a text.
     return RunCase(number, decode_case(case_id, body), bytes(case_digest))
 
 
 def _stored_outcome(row: Sequence[Any]) -> StoredOutcome:
-    """A row of `_SELECT_OUTCOMES`, whose first column is the case's number.
+    """An outcome from its row in the journal, with each value checked to be of its type.
 
-    SQLite keeps whatever type a damaged cell has: each value is made one of its own type.
+    SQLite keeps whatever type a damaged cell has: a value of another type raises here.
+
+    Args:
+        row: of `_SELECT_OUTCOMES`, whose first column is the case's number.
     """
     _, key, status, known, texts, body, seconds, sharing, output, epoch, run = row
     if seconds is not None:

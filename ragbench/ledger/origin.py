@@ -49,7 +49,10 @@ class Reuse(NamedTuple):
 
 
 def may_reuse(origin: Origin, changed: Sequence[Changed]) -> Reuse:
-    """Decides whether a stage's outcomes may be used again.
+    """Decides whether a stage's stored outcomes may be used again, and why not.
+
+    An outcome that depends on things that cannot be seen, such as a server, may be reused only to
+    finish its own run.
 
     Args:
         changed: what differs now from what they came from.
@@ -70,7 +73,10 @@ def may_reuse(origin: Origin, changed: Sequence[Changed]) -> Reuse:
 
 
 def change_of(part: OriginPart, now: OriginPart | None) -> Changed | None:
-    """How a part differs from what it is now, or in another run; None where it does not.
+    """The change of a part of an origin between two moments, or two runs; None without a change.
+
+    A part is one thing that outcomes depend on: a file, a package, a variable. The sentence of the
+    change tells a user why stored outcomes are not used again.
 
     Args:
         now: the part now, or in the other run; None where it is absent there.
@@ -103,7 +109,10 @@ def change_of(part: OriginPart, now: OriginPart | None) -> Changed | None:
 
 
 def _versions_text(part: OriginPart, now: OriginPart | None) -> str:
-    """How a package changed, such as ``1.2 -> 1.3``."""
+    """The versions between which a package changed, in words, such as ``1.2 -> 1.3``.
+
+    A package that its developer edits keeps its version: then only its files are named as changed.
+    """
     before = _version_text(part)
     after = "not there"
     if now is not None:
@@ -114,12 +123,18 @@ def _versions_text(part: OriginPart, now: OriginPart | None) -> str:
 
 
 def _version_text(package: OriginPart) -> str:
-    """A package's version; its digest where it names none."""
+    """The version of a package in words; its digest where its installation names no version.
+
+    A message shows it, where a digest would say nothing.
+    """
     return package.detail.removeprefix("version ") or package.digest
 
 
 def appeared(part: OriginPart) -> Changed:
-    """The change that something is there which was not before: outcomes may depend on it now."""
+    """The change that a file, package or variable exists which did not before.
+
+    Outcomes may depend on it now, so that earlier ones are not reused.
+    """
     sentences = {
         "package": "package {} is installed now",
         "env": "environment variable {} is set now",
@@ -134,9 +149,9 @@ def appeared(part: OriginPart) -> Changed:
 def own_state(
     settings_before: Iterable[OriginPart], settings_now: Iterable[OriginPart]
 ) -> tuple[OriginPart, ...]:
-    """Settings with those marked that a system changes itself while it is asked: counters, caches.
+    """A system's settings, with those marked that the system changes itself: counters, caches.
 
-    Compared by their values they would make every run's outcomes those of another system.
+    Compared by their values, such settings would make every run's outcomes those of another system.
 
     Args:
         settings_before: as they were before it was asked; the unchanged ones of these come back.
@@ -159,14 +174,19 @@ def own_state(
 
 
 def _is_under(name: str, roots: Collection[str]) -> bool:
-    """Whether a setting is one of these roots, or an entry of one, as ``a.b`` is of ``a``."""
+    """Whether a setting is one of some roots, or an entry of one, as ``a.b`` is of ``a``.
+
+    A change of a root is a change of all of its entries, which need no mention of their own.
+    """
     return any(name == root or name.startswith(f"{root}.") for root in roots)
 
 
 def _changed_settings(
     origin: Origin, settings: Iterable[OriginPart], *, by_file: bool
 ) -> Iterator[Changed]:
-    """How settings differ between what outcomes came from and now, a change each.
+    """The changes of settings between stored outcomes and now, one for each setting.
+
+    Changed values come before settings that exist on one side alone, since they say most.
 
     Args:
         origin: what outcomes came from.
@@ -196,9 +216,12 @@ def _changed_settings(
 
 
 def _setting_sentence(old: OriginPart, new: OriginPart | None) -> str:
-    """What is said of a setting that has another value, or none any more.
+    """The sentence on a setting that has another value now, or none, such as ``top_k: 5 -> 8``.
 
-    Two digests are not shown: nobody can tell anything from their letters.
+    Digests are not shown, because their letters say nothing to a reader.
+
+    Args:
+        new: None where the setting does not exist any more.
     """
     value = "nothing"
     if new is not None:
@@ -211,7 +234,10 @@ def _setting_sentence(old: OriginPart, new: OriginPart | None) -> str:
 
 
 def _sizes_text(old: OriginPart, new: OriginPart | None) -> str:
-    """The size, or both where they differ, in brackets: all that is known of a text left out."""
+    """The sizes of a changed part in brackets: all that is known of a text that was left out.
+
+    A reader sees by them at least that a prompt has grown.
+    """
     size_before = f"{old.size:,}"
     if new is None or new.size == old.size:
         return f" ({size_before} bytes)"
@@ -235,11 +261,12 @@ _OUTSIDE_PATH = re.compile(r"(~/|/|[A-Za-z]:/|\.\./).*/")
 
 
 def without_texts(origin: Origin) -> Origin:
-    """The origin by digests, sizes, figures and versions, for what is committed and commented.
+    """The origin without prompts, paths and other texts, for files that are committed or published.
 
-    A setting is named, and its value kept where it is a number or names a class or a model. What a
-    system holds in a mapping or a list is one setting: its keys may be ids. Of a path outside of
-    the project the last part is kept.
+    An origin is a list of parts that outcomes depend on: files, packages, settings. A setting is
+    named, and its value kept where it is a number or names a class or a model. A mapping or a list
+    is one setting, since its keys may be ids. Of a path outside of the project the last part is
+    kept.
     """
     # Settings that are objects: what follows in a name are their attributes, and no user's keys.
     objects: set[str] = set()
@@ -266,7 +293,8 @@ def without_texts(origin: Origin) -> Origin:
 def _setting_of(name: str, objects: Collection[str]) -> str:
     """The part of a setting's name before the keys of a mapping or a list.
 
-    Keys may be texts of the user's, such as ids; attributes of classes are names in code.
+    Keys may be texts of the user's, such as ids, and must not be published; attributes of classes
+    are names in code.
 
     Args:
         objects: settings that are objects of a class: what follows such a name is an attribute.
@@ -284,9 +312,10 @@ def _setting_of(name: str, objects: Collection[str]) -> str:
 
 
 def _name_inside(part: OriginPart) -> str:
-    """A path outside of the project by its last part and a digest; other names as they are.
+    """The name of a part without the folders of a path outside of the project.
 
-    The digest tells files of the same name in two folders apart, without naming the folders.
+    Such folders may hold a user's name, and must not be published. A digest of the whole path keeps
+    files of the same name in two folders apart; other names stay unchanged.
     """
     outside = None
     if part.kind not in ("package", "env"):
@@ -298,7 +327,13 @@ def _name_inside(part: OriginPart) -> str:
 
 
 def _without_place(name: str, part: OriginPart) -> OriginPart:
-    """A part that is no setting, under a name that says nothing of where it is on this machine."""
+    """A part other than a setting, without anything that tells its place on this machine.
+
+    Otherwise the same file on two machines would seem to differ.
+
+    Args:
+        name: the new name, without folders outside of the project.
+    """
     if part.kind == "package":  # its detail is its version
         return part._replace(name=name, size=0)
     detail = part.detail.replace(part.name, name)
@@ -308,7 +343,10 @@ def _without_place(name: str, part: OriginPart) -> OriginPart:
 
 
 def _setting_without_text(name: str, parts: Sequence[OriginPart]) -> OriginPart:
-    """A setting with its value, where that is no text; several as one, by their digests alone.
+    """A setting with its value only where this is no text; entries of a mapping become one part.
+
+    Several entries are joined by a digest of their digests: a change is still seen, and no key
+    shown.
 
     Args:
         name: the setting's, without keys of mappings.
@@ -332,9 +370,10 @@ def _setting_without_text(name: str, parts: Sequence[OriginPart]) -> OriginPart:
 
 
 def differences(before: Origin, now: Origin) -> tuple[Changed, ...]:
-    """What differs between what the outcomes of a stage came from in two runs.
+    """The changes between what a stage's outcomes came from in two runs, to be shown to a user.
 
-    Only what both have is compared: another machine has other files, packages and variables.
+    Only parts that both runs have are compared: another machine has other files, packages and
+    variables.
     """
     parts_now = {(part.kind, part.name): part for part in now.parts}
     changes: list[Changed] = []
@@ -364,7 +403,10 @@ compared by themselves; of an address or a program nothing is known."""
 
 
 def _rank_of_kind(part: OriginPart) -> int:
-    """The place of a part in the message on what changed: files, then packages, then variables."""
+    """The place of a part in the message on changes: files, then packages, then variables.
+
+    The user's own files explain a change best, so they come first.
+    """
     if part.kind in _KIND_ORDER:
         return _KIND_ORDER.index(part.kind)
     return len(_KIND_ORDER)
@@ -374,7 +416,9 @@ def _rank_of_kind(part: OriginPart) -> int:
 
 
 def asked_again_sentence(reuse: Reuse) -> str:
-    """Says why nothing was reused, for the report's notes; empty where it was.
+    """The sentence of a report on why stored outcomes were not reused; empty where they were.
+
+    A run that asks everything again costs time and money: a user wants to know the reason.
 
     Example:
         >>> asked_again_sentence(Reuse(False, False, "prompts.py changed"))

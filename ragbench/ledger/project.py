@@ -81,7 +81,9 @@ class Project:
         metrics: Iterable[str] = (),
         leaving_out: Collection[str | Path] = (),
     ) -> None:
-        """Finds the folders of the user's code. Their files are read later, by `read`.
+        """Finds the folders of the user's code; their files are read later, by `read`.
+
+        Any of their files may change an answer: outcomes are reused only while all are unchanged.
 
         Args:
             things: the objects that are asked, such as a RAG.
@@ -128,7 +130,10 @@ class Project:
         was changed by the system itself, see `origin`."""
 
     def _files_of_things(self) -> list[str]:
-        """The files that define what is asked."""
+        """The source files that define the objects that are asked, such as a RAG.
+
+        The projects of these files are the system's.
+        """
         files: list[str] = []
         for thing in self._things:
             module = sys.modules.get(str(getattr(thing, "__module__", "")))
@@ -138,7 +143,7 @@ class Project:
         return files
 
     def _loaded_files(self) -> list[str]:
-        """Files of the user's modules that were loaded for it, or lie where the command runs.
+        """The files of the user's modules that were loaded for the system or lie where it runs.
 
         A system imports modules from folders that no object of it names: these count as well.
         """
@@ -151,9 +156,11 @@ class Project:
         return files
 
     def knows(self, origin: Origin) -> None:
-        """Takes the contents of large files from an earlier run: unchanged ones are not read again.
+        """Takes over the digests of large files and packages from the origin of an earlier run.
 
-        What tells that one is unchanged is its stamp: size and time.
+        A large file with the same stamp, its size and time, is then not read again.
+
+        An origin lists all that the outcomes of a system came from: files, packages, settings.
         """
         for part in origin.parts:
             if part.kind == "package":
@@ -162,12 +169,20 @@ class Project:
                 self._contents_before[part.name] = Content(part.digest, part.size, part.detail)
 
     def read(self) -> None:
-        """Reads the project's files, before anything is asked that may change them."""
+        """Reads the project's files, before anything is asked that may change them.
+
+        The parts found now are those that later changes are compared with.
+        """
         _ = self.known_parts  # a cached property: whoever reads it later gets this state
 
     @cached_property
     def known_parts(self) -> Mapping[tuple[PartKind, str], OriginPart]:
-        """What is known before anything is asked, by kind and name."""
+        """The parts of the system that are known before anything is asked, by kind and name.
+
+        They are packages, environment variables and the files of the project. Read once and kept.
+
+        A change of the system is a part that differs from these.
+        """
         parts = list(packages(self._packages_before))
         if not self._is_all_own:
             for name, value in self._variables().items():
@@ -177,9 +192,10 @@ class Project:
         return {(part.kind, part.name): part for part in parts}
 
     def _variables(self) -> dict[str, str]:
-        """The environment variables that count, and the arguments of a user's program.
+        """The environment variables that count as inputs, with the arguments of a user's program.
 
-        All count that are not listed: which of them the user's code reads is not known.
+        All count that are not listed in ``environment.toml``: which of them the user's code reads
+        is not known.
         """
         ignored: set[str] = set()
         for names in _names_in_table("variables").values():
@@ -194,13 +210,21 @@ class Project:
         return variables
 
     def _declared_inputs(self) -> Iterator[Path]:
-        """Files and folders elsewhere that a project's pyproject.toml lists as its inputs."""
+        """Files and folders elsewhere that the project's pyproject.toml lists as its inputs.
+
+        Files outside of the project are otherwise seen only once the code has opened them.
+        """
         for folder in self._folders:
             for name in tool_settings(folder, "inputs"):
                 yield folder / Path(name).expanduser()
 
     def _parts_of_files(self, folder: Path) -> Iterator[OriginPart]:
-        """Every file of a folder as a part; of one that is too large, that it cannot be seen.
+        """Every file of a folder as a part of the origin; a folder too large is one open part.
+
+        An open part has unseen changes: outcomes that depend on it are asked for again in the next
+        run.
+
+        An origin lists all that outcomes came from, part by part.
 
         Args:
             folder: a folder of the project; an input that the user declares may also be one file.
@@ -227,9 +251,12 @@ class Project:
             yield part
 
     def _kind_and_name(self, path: str | Path) -> tuple[PartKind, str]:
-        """A file's kind, and its path relative to where the command runs, else to the home.
+        """A file's kind, such as code or model, and its name in an origin: a relative path.
 
-        So that a project that lies elsewhere on another machine has parts of the same names.
+        The path is relative to where the command runs, else to the home folder, so that a project
+        that lies elsewhere on another machine has parts of the same names.
+
+        An origin lists all that outcomes came from; stored ones are compared by these names.
         """
         text = Path(path).as_posix()
         for root, prefix in ((self._here.as_posix(), ""), (Path.home().as_posix(), "~/")):
@@ -242,7 +269,10 @@ class Project:
         return _kind_by_ending().get(ending, "file"), name
 
     def origin(self, stage: str, settings: Mapping[str, Any] | None = None) -> Origin:
-        """What the outcomes of a stage came from, as far as it is known by now.
+        """The origin of a stage's outcomes: all parts that they may depend on, as known by now.
+
+        It is stored with the outcomes. A later run uses them again only while every part is
+        unchanged.
 
         Args:
             stage: whose outcomes are stored with it.
@@ -274,7 +304,9 @@ class Project:
     def _seen_parts(
         self, known_parts: Mapping[tuple[PartKind, str], OriginPart]
     ) -> Iterator[OriginPart]:
-        """What was found out while it was asked: files that it read, and what cannot be seen.
+        """The parts that were seen while the system was asked: files that it read, and more.
+
+        The others are things that cannot be seen into, such as connections.
 
         Args:
             known_parts: what was known before, by kind and name; such files are not given again.
@@ -294,7 +326,7 @@ class Project:
                 yield self._written_part(path, WRITTEN)
 
     def _unseen_parts(self) -> Iterator[OriginPart]:
-        """What cannot be seen into: typed code, connections, programs.
+        """The parts that cannot be seen into: typed code, connections and started programs.
 
         Each has the digest "open", by which its outcomes are asked for again in the next run.
         """
@@ -315,9 +347,12 @@ class Project:
     def _opened_parts(
         self, path: str, stamp: str, known_parts: Mapping[tuple[PartKind, str], OriginPart]
     ) -> Iterator[OriginPart]:
-        """A file that the system read, as it was then; nothing of a file that it wrote itself.
+        """A file that the system read, as a part with its content at that time, or no part at all.
 
-        The dataset and files of runs are left out; what code opens beside the cases counts.
+        Files that the system wrote itself, the dataset and files of runs are left out; a file that
+        code opens beside the cases counts.
+
+        A file outside of the project is known to be an input only by this.
 
         Args:
             stamp: of the file when it was opened; empty for the file of a module, of which that is
@@ -352,9 +387,11 @@ class Project:
             yield OriginPart(kind, name, *content)
 
     def _is_of_run(self, path: str) -> bool:
-        """Whether a file is the dataset's, or one in a run's folder: no system is made of these.
+        """Whether a file is the dataset's, or one in a run's folder: no input of the system.
 
         A folder that is left out is a run's where it has a journal.
+
+        The run's own files change while it goes on.
         """
         if path in self._left_out:
             return True
@@ -365,9 +402,9 @@ class Project:
         return False
 
     def changed(self, origin: Origin, *, goes_on: bool = False) -> tuple[Changed, ...]:
-        """What differs now from what outcomes came from: these may not be used again then.
+        """The changes of the system since stored outcomes came about; with any, none is reused.
 
-        Nothing does where the system names its version itself: then its parts are settings alone.
+        A system that names its version itself has no changes here: its parts are settings alone.
 
         Args:
             goes_on: whether the outcomes are of a run that was interrupted and goes on. It may have
@@ -399,9 +436,15 @@ class Project:
         return tuple(sorted(changes, key=lambda change: _KIND_ORDER.index(change.part.kind)))
 
     def _part_outside(self, part: OriginPart) -> OriginPart | None:
-        """A file outside of the project as it is now; None for what is no file, or is gone.
+        """A file outside of the project as it is now; None for other parts, or where it is gone.
 
-        Files in it are among the known parts; those elsewhere are known from the origin alone.
+        Files of the project are among the known parts; those elsewhere are known from the origin
+        alone.
+
+        An origin lists all that outcomes came from, also files that code opened elsewhere.
+
+        Args:
+            part: as an origin has it.
         """
         if part.kind in ("package", "env"):
             return None
@@ -412,9 +455,10 @@ class Project:
         return OriginPart(part.kind, part.name, *content)
 
     def moved(self) -> tuple[OriginPart, ...]:
-        """Files of the project that changed while it was asked, and not by its own hand.
+        """The files of the project that changed while it was asked, and not by its own hand.
 
-        Some outcomes came from the old content and some from the new one: none may be used again.
+        Such a file was edited by a person: some outcomes came from the old content and some from
+        the new one, so that none may be used again.
         """
         parts: list[OriginPart] = []
         for path, (part, stamp) in self._files.items():
@@ -425,22 +469,33 @@ class Project:
         return tuple(parts)
 
     def _written_part(self, path: str, digest: str) -> OriginPart:
-        """A file that is the code's own doing, as a part that is not compared."""
+        """A file that the code wrote itself, as a part of an origin that is never compared.
+
+        Its content changes with each run, and would make all outcomes look outdated.
+
+        An origin lists all that outcomes came from.
+
+        Args:
+            digest: `WRITTEN` or `PERHAPS_WRITTEN`.
+        """
         name = self._kind_and_name(path)[1]
         return OriginPart("unseen", name, digest, 0, "written by the code itself")
 
     def reads_own(self, origin: Origin) -> bool:
-        """Whether it has read a file by now that an earlier run of it wrote, such as a cache.
+        """Whether the system has read a file that an earlier run of it wrote, such as a cache.
 
-        Then a setting that differs from that run's may be a count that it keeps in such a file.
+        Then a setting that differs from that run's may be a count that it keeps in such a file, and
+        is no change of the system.
         """
         own = _written_files(origin)
         return any(self._kind_and_name(path)[1] in own for path in list(self._watch.opened))
 
     def with_writes(self, origin: Origin, log: WriteLog) -> Origin:
-        """The origin of an interrupted run, with what it wrote after its origin was stored.
+        """The origin of an interrupted run, with the files that it wrote later than that.
 
-        Without it the run's own files would count as changes, and nothing of it could go on.
+        Without them the run's own files would count as changes, and it could not go on.
+
+        An origin lists all that outcomes came from, and is compared before they are reused.
         """
         if origin.is_named:
             return origin
@@ -454,10 +509,12 @@ class Project:
         return origin._replace(parts=tuple(parts[key] for key in sorted(parts)))
 
     def _marks_of_new(self, origin: Origin, log: WriteLog) -> list[tuple[str, Mark]]:
-        """The files that a log names as written.
+        """The files that an interrupted run wrote, by its log and by their folders.
 
-        Where all files of a folder are the run's own, as in a cache, so is one that is new: a
-        program may have written it just before the kill.
+        Where all files of a folder are the run's own, as in a cache, so is a new file there: a
+        program may have written it just before the kill. Each has the mark that the log has of it.
+
+        An interrupted run could not be continued if its own files counted as changes.
         """
         marks: list[tuple[str, Mark]] = []
         for path, mark in log.marks.items():
@@ -476,7 +533,9 @@ class Project:
         return marks
 
     def note_writes(self, *, is_last: bool) -> None:
-        """Notes what the code has written by now, as far as it can be seen.
+        """Notes which files the code has written by now, so that their changes are not the user's.
+
+        An interrupted run continues by these notes.
 
         Args:
             is_last: whether the run ends: then files are looked at although it is not time yet.
@@ -487,13 +546,19 @@ class Project:
 
     @cached_property
     def _restless(self) -> Restless:
-        """Files of the project that change while it is asked, and that nobody is seen to write."""
+        """The watcher of files that change while the system is asked, unseen by any hook.
+
+        It is made when first needed, since it begins with the files as they were read.
+        """
         return Restless(self._project_files, self._watch)
 
     def _project_files(self) -> Iterator[tuple[str, str]]:
-        """The files of the project by now, each with the stamp that it had when it was read first.
+        """The data files of the project by now, each with the stamp that it had when first read.
 
-        A new one has none. Files of code are left out: programs write data beside the code.
+        A stamp is a file's size and times; a new file has an empty one. Files of code are left out:
+        programs write data beside the code.
+
+        Their stamps are compared again and again while the system is asked.
         """
         for folder in self._folders:
             for path in files_below(folder, self._left_out, tool_settings(folder, "ignore")):
@@ -506,22 +571,34 @@ class Project:
                 yield name, stamp
 
     def held_files(self) -> HeldFiles:
-        """Looks at the files of the project that are held open for writing while it is asked."""
+        """A thread, not started, that looks at the project's files held open for writing.
+
+        Libraries in C++ write files in a way that Python does not see.
+        """
         return HeldFiles(self._note_held)
 
     def _note_held(self, path: str) -> None:
-        """Notes a file that this process or a program of it holds open for writing."""
+        """Notes a file that this process, or a program of it, holds open for writing.
+
+        Only files of the project count, and none of a run.
+        """
         if path in self._watch.written or not self._is_inside(path) or self._is_of_run(path):
             return
         if not _is_of_ragbench(path):
             self._watch.hold(path, self._before(path))
 
     def _is_inside(self, path: str) -> bool:
-        """Whether a file is in the project."""
+        """Whether a file is in one of the project's folders.
+
+        A file elsewhere is no part of the system unless the code opens it.
+        """
         return any(path.startswith(f"{folder}{os.sep}") for folder in self._folders)
 
     def _before(self, path: str) -> Before:
-        """What a file of the project was before anything was asked: it tells what was written."""
+        """The state of a project's file before anything was asked; a later write differs.
+
+        A file that is not among those read is new: the code made it.
+        """
         if path not in self._files:
             return Before(ABSENT)
         part, stamp = self._files[path]
@@ -537,8 +614,10 @@ _TOO_LARGE = (
 def _written_files(origin: Origin, *, perhaps: bool = False) -> set[str]:
     """The names of the files that a run wrote itself, which no later command compares.
 
+    A cache of the system's own changes with each run, and is no change of the system.
+
     Args:
-        perhaps: with those that it may have written.
+        perhaps: whether files that it may have written are included.
     """
     digests = {WRITTEN}
     if perhaps:
@@ -547,14 +626,17 @@ def _written_files(origin: Origin, *, perhaps: bool = False) -> set[str]:
 
 
 def _folders_of(names: Iterable[str]) -> set[str]:
-    """The folders in which files with these names lie, but for the folder of the project itself."""
+    """The folders of some files, by the files' names; the project's own folder is left out.
+
+    If all files of such a folder are a run's own, a new file in it is, too.
+    """
     return {name.rpartition("/")[0] for name in names} - {""}
 
 
 def _is_apart(file: str) -> bool:
-    """Whether no other module of its project has the name of a file's module in its text.
+    """Whether no other file of a project mentions the module of a file, so that nothing imports it.
 
-    Then nothing imports it, and the answers of the system do not depend on it.
+    Then the answers of the system do not depend on the file, such as one with metrics.
     """
     module_name = re.compile(rf"\b{re.escape(Path(file).stem)}\b".encode())
     folder = project_folder(file)
@@ -571,9 +653,9 @@ the application that made a file; set in `ragbench.ledger.tables` and `ragbench.
 
 
 def _is_of_ragbench(path: str) -> bool:
-    """Whether ragbench keeps answers, outcomes or a baseline in a file.
+    """Whether a file holds answers, outcomes or a baseline that ragbench keeps.
 
-    Such a file is no part of a system: what the outcomes in it came from counts.
+    Such a file is no part of a system: the things that its outcomes came from count already.
     """
     try:
         with open(path, "rb") as file:  # noqa: PTH123
@@ -589,7 +671,7 @@ def _is_of_ragbench(path: str) -> bool:
 
 @cache
 def _names_in_table(table: str) -> Mapping[str, frozenset[str]]:
-    """The lists of names in a table of ``environment.toml``.
+    """The lists of names in a table of ``environment.toml``, by the names of the lists.
 
     They are of variables that never count, of clients whose connections cannot be seen, and of
     endings of files by their kind.
@@ -601,7 +683,12 @@ def _names_in_table(table: str) -> Mapping[str, frozenset[str]]:
 
 @cache
 def _kind_by_ending() -> Mapping[str, PartKind]:
-    """The kind of a file by its ending; of an ending that is not in it, the kind is "file"."""
+    """By a file's ending, its kind in an origin, such as "code"; others are of kind "file".
+
+    Messages name a change by the kind: code, a model or another file.
+
+    An origin lists all that outcomes came from.
+    """
     files = cast("Mapping[PartKind, frozenset[str]]", _names_in_table("files"))
     kind_of: dict[str, PartKind] = {}
     for kind, endings in files.items():
@@ -610,9 +697,10 @@ def _kind_by_ending() -> Mapping[str, PartKind]:
 
 
 def env_digest(name: str, value: str) -> str:
-    """Digest of a variable's value; of a credential two bytes.
+    """A digest of an environment variable's value; of a credential, only two bytes of it.
 
-    Two bytes miss one renewed key in 65,536, and nobody learns the key from them.
+    Two bytes miss one renewed key in 65,536, and nobody learns the key from them. Origins store the
+    digest: another form makes stored outcomes unusable.
     """
     # Keyed, and without credentials in it: nobody can look the value up in a table.
     key = hashlib.blake2b(name.encode("utf-8", "surrogateescape"), digest_size=32).digest()
@@ -628,12 +716,24 @@ def env_digest(name: str, value: str) -> str:
 
 
 def named_origin(stage: str, identity: object) -> Origin:
-    """The origin of outcomes of a system that names its version itself."""
+    """The origin of outcomes of a system that names its version itself, in place of its files.
+
+    An origin lists all that outcomes came from. The user vouches for the version: outcomes are
+    reused until it is another one.
+
+    Args:
+        identity: the version, in any form that JSON has.
+    """
     return Origin(stage, setting_parts({"stage_identity": identity}), "closed")
 
 
 def setting_parts(settings: Mapping[str, Any]) -> tuple[OriginPart, ...]:
-    """What a stage is described by, one part a value: ``chunks.size`` is that of a mapping."""
+    """The settings of a stage as parts of an origin, one for each value.
+
+    An origin lists all that outcomes came from. With a part for each value, a message on a change
+    names the single value: ``chunks.size`` is an entry of a mapping. Names and digests are stored:
+    another form makes stored outcomes unusable.
+    """
     parts: list[OriginPart] = []
     # Values that may have entries, each with its name and how many levels below it are told apart.
     unread: list[tuple[str, object, int]] = []
@@ -656,9 +756,9 @@ def setting_parts(settings: Mapping[str, Any]) -> tuple[OriginPart, ...]:
 
 
 def _entries_of(value: object) -> list[tuple[object, object]]:
-    """What a mapping or a list holds by key or place; nothing of a long list or another value.
+    """The entries of a mapping or a short list, by key or place; none of any other value.
 
-    A long list is data, such as the texts of chunks: as one part, with a digest of the whole.
+    A long list is data, such as the texts of chunks: it stays one part, with a digest of the whole.
     """
     if isinstance(value, Mapping):
         return list(cast("Mapping[object, object]", value).items())

@@ -25,7 +25,9 @@ CREATE TABLE IF NOT EXISTS known (
 
 
 def user_cache(variable: str, name: str, environ: Mapping[str, str] = os.environ) -> Path | None:
-    """Where something is kept for a user, whatever the working directory; None for nowhere.
+    """The folder or file where a cache is kept for a user; None where the user switched it off.
+
+    It is the same from any working directory, so that all commands share the cache.
 
     Args:
         variable: of the environment; it names another place, or says ``off``.
@@ -43,7 +45,10 @@ def user_cache(variable: str, name: str, environ: Mapping[str, str] = os.environ
 
 
 def digest(*texts: str) -> bytes:
-    """The digest of texts in their order, under which a score is kept."""
+    """A digest of texts in their order, under which a score of a model is kept.
+
+    Kept scores are found by it in later commands: another form would ask for all of them again.
+    """
     hashed = blake2b(digest_size=16)
     for text in texts:
         data = text.encode("utf-8", "surrogatepass")
@@ -52,8 +57,11 @@ def digest(*texts: str) -> bytes:
     return hashed.digest()
 
 
-def _no_store(path: Path | None, error: Exception) -> RunError:
-    """The error of a file that is damaged, or that the system does not let us use."""
+def _unusable_store_error(path: Path | None, error: Exception) -> RunError:
+    """The error of a store of scores that is damaged, or that the system does not let us open.
+
+    It names the remedy: a store can be deleted, since its scores can be asked for again.
+    """
     message = f"{path} cannot be used as a store of scores: {words_of(error)}"
     if not is_of_the_system(error):
         message += ". Delete it, or name another file: its scores are then asked for again"
@@ -67,7 +75,9 @@ class ScoreStore(AbstractContextManager["ScoreStore"]):
     """
 
     def __init__(self, path: Path | None) -> None:
-        """Opens the file, and makes it where there is none.
+        """Opens the store's file, and makes it where there is none.
+
+        A command that runs again does not ask a model for scores that it has paid for.
 
         Args:
             path: None keeps the scores in memory, for this process alone.
@@ -77,7 +87,7 @@ class ScoreStore(AbstractContextManager["ScoreStore"]):
         self.reused = 0
         """Scores that were known."""
         self._lock = threading.Lock()
-        self._reading = Reading(partial(_no_store, path))
+        self._reading = Reading(partial(_unusable_store_error, path))
         with self._reading:
             if path is not None:
                 make_private_file(path)
@@ -88,10 +98,14 @@ class ScoreStore(AbstractContextManager["ScoreStore"]):
             self._db.executescript(_TABLE)
 
     def __exit__(self, *_: object) -> None:
+        """Closes the store's file; its values are stored already."""
         self._db.close()
 
     def known(self, model: str, query: bytes, keys: Iterable[bytes]) -> dict[bytes, Any]:
-        """What is kept of a query, by key; those that are given are counted as used again."""
+        """The kept values of a query by key, so that a model is not asked for them again.
+
+        The keys that the caller needs are counted as reused where they are kept.
+        """
         with self._lock, self._reading:
             rows = self._db.execute(
                 "SELECT key, value FROM known WHERE model = ? AND query = ?", (model, query)
@@ -101,7 +115,10 @@ class ScoreStore(AbstractContextManager["ScoreStore"]):
         return values
 
     def keep(self, model: str, query: bytes, values: Mapping[bytes, object]) -> None:
-        """Stores values of a query, and counts the scores among them as asked for."""
+        """Stores values of a query, and counts the scores among them as asked for.
+
+        They are stored at once: an interrupted command then continues where it ended.
+        """
         rows = [(model, query, key, json.dumps(value)) for key, value in values.items()]
         with self._lock, self._reading, self._db:
             # One transaction: a commit a row would take longer than most rerankers.

@@ -60,7 +60,13 @@ class OtherVersionError(RunMismatchError):
 
 @contextmanager
 def read_only(path: Path) -> Generator[sqlite3.Connection]:
-    """A journal that may lie where nothing can be written."""
+    """Opens a journal to read it, also where nothing can be written, and checks its version.
+
+    Reports and comparisons read a run, and must not change it.
+
+    Raises:
+        RunMismatchError: the file is no journal, is damaged, or is another version's.
+    """
     with reading_journal(path), closing(sqlite3.connect(_to_read(path), uri=True)) as db:
         _check_version(db, path)
         yield db
@@ -69,13 +75,20 @@ def read_only(path: Path) -> Generator[sqlite3.Connection]:
 def reading_journal(path: Path | None) -> Reading:
     """A context in which a journal, or anything stored in it, is read.
 
-    A damaged page makes SQLite raise, or gives it a value that no decoder takes.
+    A damaged page makes SQLite raise, or gives it a value that no decoder takes: either becomes an
+    error that a user can act on.
+
+    Args:
+        path: named in the error; None for a journal in memory.
     """
     return Reading(partial(journal_error, path))
 
 
 def journal_error(path: Path | None, error: Exception) -> RunError:
-    """The error of a journal that cannot be used: it is damaged, or the system does not let us."""
+    """The error of a journal that is damaged, foreign or not allowed, with the remedy.
+
+    Each cause has another remedy, and nothing of a user's run may be overwritten by mistake.
+    """
     if is_of_the_system(error):
         return RunMismatchError(f"{path} cannot be used: {words_of(error)}")
     if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
@@ -87,10 +100,10 @@ def journal_error(path: Path | None, error: Exception) -> RunError:
 
 
 def _to_read(path: Path) -> str:
-    """The address of a journal that is only read.
+    """The address by which SQLite opens a journal only to read it.
 
-    Where nobody has it open, it is read as one that does not change: else SQLite would leave files
-    of its own beside it.
+    Where no process has it open, it is read as a file that does not change: else SQLite would leave
+    files of its own beside it, or fail in a folder that cannot be written to.
     """
     address = f"{path.absolute().as_uri()}?mode=ro"
     has_open_log = path.with_name(f"{path.name}-wal").exists()
@@ -100,9 +113,9 @@ def _to_read(path: Path) -> str:
 
 
 def connect(path: Path | None) -> sqlite3.Connection:
-    """Opens a journal's file, creating it when it does not exist.
+    """Opens a journal, creating it when it does not exist, with the settings that a run needs.
 
-    One in a folder that cannot be written to is opened to be read.
+    A journal in a folder that cannot be written to is opened to be read.
 
     Args:
         path: None for a journal in memory, which goes with the process.
@@ -131,7 +144,14 @@ def connect(path: Path | None) -> sqlite3.Connection:
 
 
 def _check_version(db: sqlite3.Connection, path: Path | None) -> None:
-    """Refuses a file that is no journal, or one of another version, before anything is written."""
+    """Refuses a file that is no journal, or one of another version, before anything is written.
+
+    To write tables of one version into a file of another would destroy the run.
+
+    Raises:
+        RunMismatchError: another program wrote the file.
+        OtherVersionError: another version of ragbench wrote it.
+    """
     # One statement sees one moment: another process may be making the file just now.
     application, version, tables = db.execute(
         "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master) "
@@ -152,12 +172,14 @@ def _check_version(db: sqlite3.Connection, path: Path | None) -> None:
 def transaction(
     db: sqlite3.Connection, undo: Callable[[], object] = lambda: None
 ) -> Generator[None]:
-    """Everything that is written inside happens, or nothing does.
+    """A context in which all writes to a database happen, or none does.
 
     Inside of another transaction it is a part of that: SQLite has one at a time.
 
+    A crash between two writes would leave cells without the outcomes that they rest on.
+
     Args:
-        undo: called where nothing does, so that what is remembered of it in memory goes, too.
+        undo: called where the writes are undone, to undo their traces in memory, too.
     """
     is_inside_another = db.in_transaction
     if is_inside_another:
@@ -175,7 +197,10 @@ def transaction(
 
 
 def marks(values: Sized) -> str:
-    """A question mark for each value, as a list in a statement has them."""
+    """A question mark for each value, joined by commas, as a list of values in an SQL statement.
+
+    Values are never put into a statement as text, which would let them change it.
+    """
     return ",".join("?" * len(values))
 
 
@@ -183,7 +208,9 @@ class RunTables:
     """The tables of runs, settings and origins of an open journal."""
 
     def __init__(self, db: sqlite3.Connection, reading: Reading) -> None:
-        """Reads the present setting, and how far the latest run came.
+        """Reads the present setting of the run, and how far its latest command came.
+
+        A command decides by them whether it continues a run or begins one.
 
         Args:
             reading: the context in which what is stored is decoded.
@@ -205,14 +232,21 @@ class RunTables:
         """What it asked again, and why."""
 
     def keep(self, **values: bytes | str | int) -> None:
-        """Stores values under their names, for later commands; `kept` holds them."""
+        """Stores values under their names for later commands; `kept` holds them in memory.
+
+        Names are a stored form: a renamed value is not found again.
+        """
         self._db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
         self.kept |= values
 
     def stands(self, asked: bytes) -> bool:
-        """Whether the latest run is complete, was asked for the same, and asked nobody itself.
+        """Whether the latest run's report is still right, so that nothing needs to be done.
 
-        What it asked another run reuses, and says so in its report.
+        It is where the run is complete, was asked for the same, and asked no system itself:
+        outcomes that it asked for would be reused by another run, which says so in its report.
+
+        Args:
+            asked: a digest of all that the report depends on; empty to never stand.
         """
         if not asked or self.kept.get("asked") != asked:
             return False
@@ -222,7 +256,10 @@ class RunTables:
         return self._db.execute(query, (self.number,)).fetchone() is None
 
     def begin(self, setting: bytes, notes: Sequence[str] = ()) -> None:
-        """Begins a run, or continues the latest one where that was interrupted.
+        """Begins a run, or continues the latest one where it was interrupted.
+
+        With another setting, cases, stages or judge are others: earlier outcomes are not shown any
+        more.
 
         Args:
             setting: a digest of cases, stages and judge: with another one an epoch begins.
@@ -247,23 +284,38 @@ class RunTables:
         self.is_interrupted = True
 
     def origins(self) -> dict[str, tuple[int, str]]:
-        """What each stage's outcomes came from: their generation, and the parts as JSON."""
+        """By stage, the origin of its outcomes: their generation, and their parts as JSON.
+
+        An origin lists what outcomes depend on: they are reused while all of it is unchanged.
+        """
         rows = self._db.execute("SELECT stage, generation, body FROM origins")
         return {stage: (generation, body) for stage, generation, body in rows}
 
     def keep_origin(self, origin: Origin, generation: int) -> None:
-        """Stores what a stage's outcomes come from."""
+        """Stores the origin of a stage's outcomes: the files and settings that they depend on.
+
+        The next command compares them with the present, before it reuses the outcomes.
+
+        Args:
+            generation: a number that grows each time that the stage's outcomes are asked for anew.
+        """
         body = json.dumps(origin._asdict())  # a path may be no UTF-8
         with transaction(self._db):
             row = (origin.stage, generation, hidden(body))
             self._db.execute("INSERT OR REPLACE INTO origins VALUES (?, ?, ?)", row)
 
     def started(self) -> dict[int, str]:
-        """When each run began, in local time, by its number."""
+        """By the number of each run in the journal, the time when it began, in local time.
+
+        Reports name by it when reused outcomes were asked for.
+        """
         return dict(self._db.execute("SELECT run, started FROM runs"))
 
     def report(self) -> bytes | None:
-        """The report of the latest run; None where that did not get to its end."""
+        """The report of the latest run as JSON; None where the run did not get to its end.
+
+        A later command shows it again without counting the outcomes.
+        """
         query = "SELECT body FROM report WHERE run = ?"
         with self._reading:
             row = self._db.execute(query, (self.number,)).fetchone()
@@ -274,7 +326,9 @@ class RunTables:
     def complete(
         self, report: bytes | None = None, asked: bytes = b"", *, has_files: bool = False
     ) -> None:
-        """Says that the latest run got to its end; the next one reuses what it asked for.
+        """Marks the latest run as complete: the next run reuses its outcomes.
+
+        Until then the run counts as interrupted, and the next command continues it.
 
         Args:
             report: all of its report but the cases.
@@ -294,7 +348,9 @@ class RunTables:
         self.is_interrupted = False
 
     def written(self, state: str) -> None:
-        """Says that the files of the latest run's report are there.
+        """Marks the files of the latest run's report as written.
+
+        Until then a later command takes the run for interrupted, and writes its files again.
 
         Args:
             state: a fingerprint of them, by which a later command knows them again.
@@ -350,6 +406,14 @@ class ScoreTables:
     """
 
     def __init__(self, db: sqlite3.Connection, flush: Callable[[], None], reading: Reading) -> None:
+        """Takes over the open journal's tables of cells, and counts its metrics.
+
+        A cell is a metric's result for a case: a value, or why there is none.
+
+        Args:
+            flush: has the journal write what waits; called before rows are read.
+            reading: the context in which stored rows are decoded.
+        """
         self._db = db
         self._flush = flush
         self._reading = reading
@@ -367,9 +431,11 @@ class ScoreTables:
         """Whether the journal had no metric, and so no cell, when it was opened."""
 
     def write(self, epoch: int) -> None:
-        """Writes what was recorded, inside of the journal's transaction.
+        """Writes all recorded cells, causes, matches and judgements, in the journal's transaction.
 
-        What waits stays in `new`: the journal empties it once the transaction has succeeded.
+        The waiting rows stay in `new`: the journal empties it once the transaction has succeeded.
+
+        A cell is a metric's result for a case; causes, matches and judgements explain it.
 
         Args:
             epoch: the number of the run's present setting, for which the new cells hold; cells of
@@ -404,7 +470,9 @@ class ScoreTables:
             db.executemany(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?)", rows)
 
     def numbers(self, metrics: Sequence[tuple[str, bytes, str]]) -> list[int]:
-        """The number of each metric in this journal; new ones get a column.
+        """The number of each metric in this journal, which names its column; new ones get one.
+
+        Metrics of earlier commands keep their numbers and cells, so that they can be used again.
 
         Args:
             metrics: of each its identity, what its cells depend on beside the case, and its name.
@@ -433,12 +501,24 @@ class ScoreTables:
         return numbers
 
     def _stored_metrics(self) -> dict[tuple[str, bytes], int]:
-        """The number of each metric in the journal, by identity and judge."""
+        """The number of each metric in the journal, by its identity and its judge.
+
+        Cells of another formula or another judge belong to another metric.
+
+        A cell is a metric's result for a case.
+        """
         rows = self._db.execute(_METRICS)
         return {(identity, judge): number for identity, judge, number in rows}
 
     def _view_scores(self, numbers: Sequence[int], names: Sequence[str]) -> None:
-        """Makes the view ``scores`` that of these metrics, a part of it for each."""
+        """Makes the view ``scores`` anew, with a part for each of the run's metrics.
+
+        The view is documented: users read the journal by it with other programs.
+
+        Args:
+            numbers: of the metrics in the journal.
+            names: of the same metrics.
+        """
         parts: list[str] = []
         for number, name in zip(numbers, names, strict=True):
             quoted = name.replace("'", "''")
@@ -447,7 +527,13 @@ class ScoreTables:
         self._db.execute(f"CREATE VIEW scores AS {' UNION ALL '.join(parts) or _NO_SCORES}")
 
     def find(self, metrics: Sequence[tuple[str, bytes]]) -> list[int | None]:
-        """The number of each metric, by identity and judge; None for one that is not there."""
+        """The numbers of metrics in the journal; None for a metric that it does not have.
+
+        A reader of a stored run looks its metrics up so, without changing the journal.
+
+        Args:
+            metrics: each as its identity and a digest of its judge.
+        """
         numbers_of = self._stored_metrics()
         return [numbers_of.get(metric) for metric in metrics]
 
@@ -459,11 +545,16 @@ class ScoreTables:
         *,
         cause: Attribution | None = None,
     ) -> None:
-        """Stores what is given of a case in place of what is there.
+        """Records a case's cells, matches and cause, in place of those that are stored.
+
+        They are written by the journal's next flush.
+
+        A cell is a metric's result for a case.
 
         Args:
-            matches: which of its chunks are relevant contexts, by stage, where that was compared.
-            cause: what became of it; its cells have to be recorded before.
+            cells: None to leave those that are stored.
+            matches: which of its chunks are relevant contexts, by stage; None where not compared.
+            cause: why the case went right or wrong; its cells have to be recorded before.
         """
         if cells is not None:
             self.new["cells"][number] = cells
@@ -475,9 +566,11 @@ class ScoreTables:
             self.new["causes"][number,] = (cause.cause.value, encoded(cause))
 
     def cells(self, numbers: Sequence[int]) -> dict[int, CaseCells]:
-        """The cells of these cases, by case number, with the digests of what they rest on.
+        """The stored cells of some cases by case number, with digests of all that they depend on.
 
-        Whether they still hold, the caller decides by these digests.
+        By these digests the caller decides whether the cells still hold.
+
+        A cell is a metric's result for a case.
         """
         cells_of: dict[int, CaseCells] = {}
         with self._reading:
@@ -495,22 +588,31 @@ class ScoreTables:
         return cells_of
 
     def _details(self, digests: Collection[bytes]) -> dict[tuple[bytes, int], bytes]:
-        """Why cells have no value, by the digest of a case's notes and the metric.
+        """The reasons why cells have no value, by the digest of a case's notes and the metric.
 
-        Many cases share their notes, which are stored once and read once.
+        Notes are all reasons of a case together. Many cases share theirs, which are stored and read
+        once.
         """
         query = f"SELECT digest, metric, detail FROM notes WHERE digest IN ({marks(digests)})"
         rows = self._db.execute(query, tuple(digests))
         return {(notes, metric): detail for notes, metric, detail in rows}
 
     def _rows_of_cases(self, table: str, numbers: Sequence[int]) -> sqlite3.Cursor:
-        """The rows of a table that are of these cases, those not yet written included."""
+        """The rows of a table that belong to some cases; waiting rows are written before.
+
+        Without that, rows just recorded would be missed.
+        """
         self._flush()
         query = f"SELECT * FROM {table} WHERE number IN ({marks(numbers)})"
         return self._db.execute(query, tuple(numbers))
 
     def matched(self, numbers: Sequence[int]) -> dict[int, dict[str, Matched]]:
-        """What was stored of these cases, by case number and stage; as valid as their cells."""
+        """The stored matches of some cases: by case number and stage, which chunks are relevant.
+
+        They hold as long as the cells of their case do.
+
+        A cell is a metric's result for a case.
+        """
         rows = self._rows_of_cases("matched", numbers)
         matched_of: dict[int, dict[str, Matched]] = {}
         with self._reading:
@@ -519,17 +621,30 @@ class ScoreTables:
         return matched_of
 
     def causes(self, numbers: Sequence[int]) -> dict[int, Attribution]:
-        """What became of these cases, by case number; as valid as their cells."""
+        """By case number, why some cases went right or wrong; as valid as their cells.
+
+        A report counts them, so that a user sees which part of the system to mend.
+        """
         rows = self._rows_of_cases("causes", numbers)
         with self._reading:
             return {number: decoded(Attribution, body) for number, _, body in rows}
 
     def record_judgements(self, number: int, metric: int, judgements: Sequence[Judgement]) -> None:
-        """Stores what a cell rests on, beside the cell."""
+        """Records the judgements of a cell: the judge's answers, which pages show beside it.
+
+        A user can read there why the judge gave a score.
+
+        A cell is a metric's result for a case.
+        """
         self.new["judgements"][number, metric] = (encode_judgements(judgements),)
 
     def judgements(self, numbers: Sequence[int]) -> dict[tuple[int, int], tuple[Judgement, ...]]:
-        """What the judged cells of these cases rest on, by case number and metric."""
+        """The judgements of cells of some cases, by case number and number of the metric.
+
+        Pages show them, and a cell that is reused keeps its own.
+
+        A cell is a metric's result for a case.
+        """
         rows = self._rows_of_cases("judgements", numbers)
         judgements_of: dict[tuple[int, int], tuple[Judgement, ...]] = {}
         with self._reading:
@@ -542,13 +657,23 @@ class _NewNotes:
     """Why cells have no value, as rows of the table of notes: what many cases share only once."""
 
     def __init__(self) -> None:
+        """Begins without notes; notes are the reasons why cells of a case have no value.
+
+        Many cases share their notes: each distinct set is stored once.
+        """
         self.rows: list[tuple[bytes, int, bytes]] = []
         """Digest of all notes of a case, metric, and why its cell has no value."""
         self._digests: dict[tuple[tuple[int, Cell], ...], bytes] = {}
         """By the cells without a value and their metrics."""
 
     def add(self, cells: Iterable[Cell | None]) -> bytes:
-        """The digest of the notes on a case's cells; empty where every cell has a value."""
+        """Adds the notes of a case: the reasons why some of its cells have no value.
+
+        Cases with the same notes get the same digest, and the notes are stored once.
+
+        Returns:
+            The digest of these notes; empty where every cell has a value.
+        """
         unmeasured: list[tuple[int, Cell]] = []
         for metric, cell in enumerate(cells):
             if cell is not None and cell.value is None:
@@ -561,11 +686,14 @@ class _NewNotes:
         return self._digests[key]
 
     def _add_rows(self, unmeasured: Iterable[tuple[int, Cell]]) -> bytes:
-        """Adds the rows of notes that no case before had, and gives their digest."""
+        """Adds the notes of cells without a value as new rows, and returns the notes' digest.
+
+        Cases with the same notes share them. The digest's parts are a stored form.
+        """
         details: list[tuple[int, bytes]] = []
         parts: list[bytes] = []
         for metric, cell in unmeasured:
-            detail = _detail(cell)
+            detail = _stored_reason(cell)
             details.append((metric, detail))
             # The status is a part: a failure and a reason may be written alike.
             parts += (str(metric).encode(), cell.status.value.encode(), detail)
@@ -574,8 +702,11 @@ class _NewNotes:
         return notes
 
 
-def _detail(cell: Cell) -> bytes:
-    """Why a cell has no value: its reason, or its failure."""
+def _stored_reason(cell: Cell) -> bytes:
+    """The reason why a cell has no value, in stored form: a text, or its failure as JSON.
+
+    Reports show it in place of the value. Secrets in it are masked before it is stored.
+    """
     failure = cell.failure
     if failure is None:
         return hidden(cell.reason or "").encode()
@@ -587,11 +718,14 @@ def _detail(cell: Cell) -> bytes:
 # Cells never change and most metrics take few values: one object serves every case.
 @lru_cache(maxsize=4096)
 def _stored_cell(letter: str, value: float | None, detail: bytes | None) -> Cell:
-    """A cell as the journal holds it.
+    """A cell of a case as it is read from the journal.
+
+    A cell is a metric's result for a case: a value, or why there is none.
 
     Args:
         letter: of its status.
-        detail: why it has no value; None where it has one.
+        value: None where it has none.
+        detail: the stored reason why it has no value; None where it has one.
     """
     status = _STATUS_BY_LETTER[letter]
     if detail is None:

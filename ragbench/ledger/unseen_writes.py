@@ -27,7 +27,10 @@ _RESTLESS = 3
 
 
 def _children_of(process: str) -> Iterator[str]:
-    """The processes that a process started, and those that they started."""
+    """The ids of the processes that a process started, and of those that these started.
+
+    A program that a system starts may write files on its behalf.
+    """
     for thread in names_in(f"/proc/{process}/task"):
         with suppress(OSError):
             text = Path(f"/proc/{process}/task/{thread}/children").read_text("ascii")
@@ -43,32 +46,52 @@ class HeldFiles:
     """
 
     def __init__(self, held: Callable[[str], None]) -> None:
-        """Makes the thread, which `start` starts."""
+        """Makes the thread that looks at open files; `start` starts it.
+
+        A library in C++ opens and closes files within one call: only a second thread sees them.
+
+        Args:
+            held: called with the path of each file that is held open for writing, many times.
+        """
         self._held = held
         """Given each path, many times."""
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._look_on, name="ragbench-files", daemon=True)
 
     def start(self) -> None:
-        """Starts the thread, where the kernel says which files are open."""
+        """Starts to look at open files, where the kernel says which are open, as Linux does.
+
+        Elsewhere nothing is seen so, and such files count as changes.
+        """
         if Path("/proc/self/fd").is_dir():
             self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread."""
+        """Ends the thread that looks at open files, and waits until it has ended.
+
+        A look that came later could note files of the next run.
+        """
         self._is_over.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def look(self) -> None:
-        """Looks once, at this process and all that it has started."""
+        """Looks once at the files that this process and its programs hold open for writing.
+
+        A library in C++ opens files without an event of Python's.
+        """
         own = str(os.getpid())
         for process in (own, *_children_of(own)):
             for path in files_held_by(process):
                 self._held(path)
 
     def _look_on(self) -> None:
-        """What the thread does until `stop`; looks that take long come more rarely."""
+        """Looks at open files again and again until `stop`; the thread's whole work.
+
+        A look may take one hundredth of the time: where looks take long, they come more rarely.
+
+        Databases are open for a few milliseconds, so the pause is short.
+        """
         wait = _LOOK_SECONDS
         while not self._is_over.wait(wait):
             began = time.perf_counter()
@@ -83,7 +106,7 @@ class Restless:
     """
 
     def __init__(self, files: Callable[[], Iterable[tuple[str, str]]], watch: Watch) -> None:
-        """Looks on.
+        """Begins to watch for restless files: those that change without being seen to be written.
 
         Args:
             files: gives the files that are there, each with its stamp before the run; a new one
@@ -99,7 +122,12 @@ class Restless:
         """New files that no person is likely to have made."""
 
     def look(self, *, at_once: bool = False) -> None:
-        """Looks at all files, and tells the watch which of them the run may be writing.
+        """Looks at all files, and notes in the watch those that the run may be writing.
+
+        A file counts so when it has changed several times, or is new and no person is likely to
+        have made it. An interrupted run can then go on though these files changed.
+
+        The watch sees the files that Python code opens, and not those that a library in C++ writes.
 
         Args:
             at_once: whether it looks although the last look was just now; looks take time.

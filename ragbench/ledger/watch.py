@@ -37,7 +37,9 @@ class Watch:
     """
 
     def __init__(self, *, since: int = 0) -> None:
-        """Sees nothing until it is entered.
+        """Makes a watch that sees nothing until it is entered.
+
+        A watch notes which files a user's code opens and which servers and programs it needs.
 
         Args:
             since: from when on it may say what was loaded, in nanoseconds; 0: from when it is
@@ -74,6 +76,11 @@ class Watch:
         """For each time that it is entered, what the context variable held before."""
 
     def __enter__(self) -> Self:
+        """Begins to see what the code of this thread opens, asks and starts.
+
+        The first watch of the process adds the audit hook. The first entry of a watch notes which
+        modules were loaded before the user's code.
+        """
         global _installed
         with _lock:
             if not _installed:
@@ -87,6 +94,10 @@ class Watch:
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Ends seeing what the code of this thread opens, asks and starts.
+
+        Compiled files that could hide a later edit of their source are removed.
+        """
         _current.reset(self._tokens.pop())
         # What a module of the user's was compiled to goes while it may still be edited: Python
         # takes a compiled file for that of a source with the same length and time in whole seconds,
@@ -98,7 +109,7 @@ class Watch:
             _active.remove(self)
 
     def open(self, path: str, access: Access) -> None:
-        """Notes a file that was opened, with its stamp before anything changes it.
+        """Notes a file that the user's code opened, with its stamp before anything changes it.
 
         A file that is read counts as an input; one that is written is the code's own doing. Of one
         that may be both, it is decided later, by whether its content changes.
@@ -115,40 +126,64 @@ class Watch:
             self._undecided.add(path)
 
     def hold(self, path: str, before: Before) -> None:
-        """Notes a file that is held open for writing, and perhaps only read, by code in C."""
+        """Notes a file that code in C holds open for writing, and perhaps only reads.
+
+        Whether it was written to is decided later, by its content.
+
+        Args:
+            before: its state before the system was asked.
+        """
         self.written[path] = before
         self._undecided.add(path)
         if before.stamp == ABSENT:
             self._note(path, "+")
 
     def suspect(self, path: str) -> None:
-        """Notes a file that nobody was seen to write, and that may be the code's doing."""
+        """Notes a file that changed without being seen to be written: perhaps the code did it.
+
+        An interrupted run can then go on though this file has changed.
+        """
         self._note(path, "~")
 
     def _note(self, path: str, mark: Mark) -> None:
-        """Notes a file in the log, where there is one by now."""
+        """Notes a written file in the log, where there is one by now.
+
+        Before a run there is no log: a run that never began leaves nothing to continue.
+        """
         if self.log is not None:
             self.log.note(path, mark)
 
     def keep_writes(self, log: WriteLog) -> None:
-        """Notes in a log which files the code writes, beginning with those of before."""
+        """Begins to note in a log which files the code writes, with those of before first.
+
+        After a kill, the next command knows by it which changes are the run's own.
+        """
         self.log = log
         for path in list(self.written):
             self._note(path, self._mark_of(path))
 
     def note_writes(self) -> None:
-        """Notes which of the files that may be read as well have been written to."""
+        """Notes the present marks of files that the code may have written to or only read.
+
+        A file that was only read stays an input, whose changes count.
+        """
         for path in list(self._undecided):
             self._note(path, self._mark_of(path))
 
     def _mark_of(self, path: str) -> Mark:
-        """How the log marks a file that was opened for writing: written to, or left as it was."""
+        """The log's mark of a file that was opened for writing: written to, or unchanged.
+
+        Files that are unchanged stay inputs of the system.
+        """
         if self.is_own(path):
             return "+"
         return "="
 
     def is_own(self, path: str) -> bool:
-        """Whether a file is the code's own doing: it was made or changed, or is never read."""
+        """Whether a file is the code's own doing: the code made or changed it, or never read it.
+
+        Changes of such a file, like a cache, do not make it another system.
+        """
         before = self.written.get(path)
         if before is None:
             return False
@@ -163,6 +198,8 @@ class Watch:
     def meet(self, name: str, sentence: str) -> None:
         """Notes something that cannot be seen into, so that outcomes are asked for again.
 
+        A server may answer otherwise tomorrow, though no file has changed.
+
         Args:
             name: an address or a program.
             sentence: why its outcomes may be others by the next run.
@@ -173,7 +210,10 @@ class Watch:
 
 
 def _drop_young_bytecode(module: ModuleType | None) -> None:
-    """Removes the compiled file of a user's module that was edited just before its import."""
+    """Removes the compiled file of a user's module that was edited just before its import.
+
+    Python would take it for that of the next edit, if this has the same length and second.
+    """
     source = getattr(module, "__file__", None)
     compiled = getattr(module, "__cached__", None)
     if (
@@ -200,9 +240,10 @@ _installed = False
 
 
 def _watching() -> Collection[Watch]:
-    """The watches that note an event: the one of this thread or task.
+    """The watches that note an event: the watch of this thread or task.
 
-    In a thread that the user's code started it is not known which one, so all of them note it.
+    A watch sees the code of one system. In a thread that the user's code started it is not known
+    which watch is meant, so all of them note the event.
     """
     current = _current.get()
     if current is None or current not in _active:
@@ -211,7 +252,11 @@ def _watching() -> Collection[Watch]:
 
 
 def _hook(event: str, args: tuple[Any, ...]) -> None:
-    """Passes an audited event to its function; Python calls this for every event there is."""
+    """Passes an audited event to its function in `_EVENTS`; Python calls this for every event.
+
+    It is called for each opened file of the process: it must be fast, and must not raise, since an
+    error would be raised by the user's own call.
+    """
     if not _active:
         return
     note = _EVENTS.get(event)
@@ -228,7 +273,11 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
 
 
 def _absolute(path: object, folder: int = -1) -> str | None:
-    """The path that an event names; None where it names an open file by its number.
+    """The absolute path that an event names; None where the event has no path to follow.
+
+    Such an event has the number of an open file, or a path relative to an open folder.
+
+    Files are noted by absolute paths: the code may change its working directory.
 
     Args:
         folder: the number of an open folder to which the path is relative; -1 without one.
@@ -241,8 +290,13 @@ def _absolute(path: object, folder: int = -1) -> str | None:
     return os.path.abspath(text)  # noqa: PTH100  # called often
 
 
-def _opened(path: str, access: Access) -> None:
-    """Notes that the user's code opened a file."""
+def _note_opened(path: str, access: Access) -> None:
+    """Notes a file in all watches of this thread, where the user's code has opened it.
+
+    ragbench's own reading and writing is no doing of the system, and is not noted.
+
+    A watch notes what the code of one system opens, asks and starts.
+    """
     if _is_users():
         for watch in _watching():
             watch.open(path, access)
@@ -255,7 +309,13 @@ _DBM = os.path.dirname(dbm.__file__)  # noqa: PTH120
 
 
 def _seen_open(path: object, mode: object, flags: object) -> None:
-    """A file was opened: noted where it is neither Python's, ragbench's nor a package's."""
+    """Notes a file that was opened; the function of the audit event ``open``.
+
+    Files of Python, ragbench and packages are no inputs. The opener is found two frames up: another
+    call in between breaks that.
+
+    The parameters are those that Python gives the event.
+    """
     name = _absolute(path)
     if name is None or name.startswith(_DEVICES) or owner_of(name) != "project":
         return
@@ -263,14 +323,20 @@ def _seen_open(path: object, mode: object, flags: object) -> None:
         return
     # Python looks at a database of dbm, and C opens it for writing.
     opener = sys._getframe(2).f_code.co_filename  # pyright: ignore[reportPrivateUsage]
-    access = _access(flags)
+    access = _access_of_flags(flags)
     if opener.startswith(_DBM):
         access = "both"
-    _opened(name, access)
+    _note_opened(name, access)
 
 
-def _access(flags: object) -> Access:
-    """What a file is opened for; a file that is emptied by it is not read."""
+def _access_of_flags(flags: object) -> Access:
+    """For what a file is opened: to read, write, or both; an emptied file is not read.
+
+    Only a file that is read is an input of the system.
+
+    Args:
+        flags: of the system's call, such as ``os.O_RDWR``.
+    """
     if not isinstance(flags, int) or not flags & (os.O_WRONLY | os.O_RDWR):
         return "read"
     if flags & os.O_RDWR and not flags & os.O_TRUNC:
@@ -278,52 +344,83 @@ def _access(flags: object) -> Access:
     return "write"
 
 
-def _written(path: object) -> None:
-    """A file was removed, cut off or replaced."""
+def _note_written(path: object) -> None:
+    """Notes a file of the project that was removed, cut off or replaced.
+
+    Such a file is the code's own doing: its change is none of the system.
+    """
     name = _absolute(path)
     if name is not None and owner_of(name) == "project":
-        _opened(name, "write")
+        _note_opened(name, "write")
 
 
 def _seen_rename(
     source: object, target: object, source_folder: int = -1, target_folder: int = -1
 ) -> None:
-    """A file, or a folder with all that is in it, got another name: both names are written to."""
+    """Notes a file or folder that got another name; the function of the event ``os.rename``.
+
+    The old and the new name of each file count as written.
+
+    The parameters are those that Python gives the event.
+    """
     old = _absolute(source, source_folder)
     new = _absolute(target, target_folder)
     if old is None:
         return
     for path in _files_at(old):
-        _written(path)
+        _note_written(path)
         if new is not None:
-            _written(f"{new}{path.removeprefix(old)}")
+            _note_written(f"{new}{path.removeprefix(old)}")
 
 
 def _seen_removal(path: object, folder: int = -1) -> None:
-    """A file was removed."""
-    _written(_absolute(path, folder))
+    """Notes a file that was removed; the function of the audit event ``os.remove``.
+
+    A file that the code removes is its own: that it is gone later is no change.
+
+    The parameters are those that Python gives the event.
+    """
+    _note_written(_absolute(path, folder))
 
 
 def _seen_removal_of_all(path: object, folder: int = -1) -> None:
-    """A folder was removed with all that is in it."""
+    """Notes every file of a folder that is removed; the function of ``shutil.rmtree``'s event.
+
+    Each of them is the code's own doing; they are listed before they are gone.
+
+    The parameters are those that Python gives the event.
+    """
     name = _absolute(path, folder)
     if name is not None:
         for file in _files_at(name):
-            _written(file)
+            _note_written(file)
 
 
 def _seen_link(_: object, target: object, *folders: int) -> None:
-    """A file got one more name."""
-    _written(_absolute(target, *folders[-1:]))
+    """Notes the new name of a file that was linked; for ``os.link`` and ``os.symlink``.
+
+    The new name is a file that the code made.
+
+    The parameters are those that Python gives the events.
+    """
+    _note_written(_absolute(target, *folders[-1:]))
 
 
 def _seen_truncate(path: object, _: object) -> None:
-    """A file was cut off."""
-    _written(path)
+    """Notes a file that was cut off; the function of the audit event ``os.truncate``.
+
+    The code writes to such a file without opening it.
+
+    The parameters are those that Python gives the event.
+    """
+    _note_written(path)
 
 
 def _files_at(path: str) -> Iterator[str]:
-    """A file, or the files in a folder and below it."""
+    """A file itself, or all files in a folder and below it, for events that are of either.
+
+    Only single files are noted, since a folder has no content to compare.
+    """
     if not os.path.isdir(path):  # noqa: PTH112
         yield path
     for folder, _, names in os.walk(path):
@@ -332,7 +429,12 @@ def _files_at(path: str) -> Iterator[str]:
 
 
 def _seen_sqlite(database: object) -> None:
-    """A database was opened, which SQLite does itself, without `open`."""
+    """Notes a database that was opened; the function of the audit event ``sqlite3.connect``.
+
+    SQLite opens the file itself, so that no event ``open`` comes.
+
+    The parameter is the one that Python gives the event.
+    """
     text = os.fsdecode(database)  # type: ignore[arg-type]
     access: Access = "both"
     if text.startswith("file:"):
@@ -344,7 +446,7 @@ def _seen_sqlite(database: object) -> None:
             access = "read"
         text = unquote(address.path)
     if text and text != ":memory:":
-        _opened(os.path.abspath(text), access)  # noqa: PTH100
+        _note_opened(os.path.abspath(text), access)  # noqa: PTH100
 
 
 # --- programs and connections
@@ -367,7 +469,12 @@ _HARMLESS = frozenset(
 
 
 def _seen_process(program: object = None, *_: object) -> None:
-    """Another program was started: what it reads, writes and asks is not seen."""
+    """Notes a program that was started, unless it only reads facts of the machine.
+
+    What the program reads, writes and asks cannot be seen: its outcomes are asked for again.
+
+    It is the function of several audit events, such as ``subprocess.Popen``, with their parameters.
+    """
     name = ""
     if isinstance(program, (str, bytes)):
         name = os.path.basename(os.fsdecode(program))  # noqa: PTH119
@@ -386,14 +493,24 @@ _TELEMETRY = frozenset({"analytics", "langsmith", "opentelemetry", "posthog", "s
 
 
 def _seen_lookup(host: object, port: object, *_: object) -> None:
-    """The address of a host was asked for; a later connection names only the address."""
+    """Notes the name of a host whose address was looked up, for `_address`.
+
+    A later connection names only the address, and a user knows the name.
+
+    It is the function of the audit event ``socket.getaddrinfo``, with its parameters.
+    """
     if isinstance(host, (str, bytes)):
         for watch in _watching():
             watch.hosts.setdefault(port, {})[os.fsdecode(host)] = None
 
 
 def _seen_connect(socket: object, address: object) -> None:
-    """A connection was made, other than those that ragbench accounts for."""
+    """Notes a connection of the user's code, other than those that ragbench accounts for.
+
+    Answers of a server may change unseen: outcomes that depend on it are asked for again.
+
+    It is the function of the audit event ``socket.connect``, with its parameters.
+    """
     if is_accounted() or not _is_users(leaving_out=_TELEMETRY):
         return
     for watch in _watching():
@@ -402,7 +519,7 @@ def _seen_connect(socket: object, address: object) -> None:
 
 
 def _address(watch: Watch, address: Any) -> str:
-    """An address as the user's code names it, where that is certain.
+    """The address of a connection as the user's code names it, where that is certain.
 
     A connection has only the number of a host. If one name alone was looked up for its port, it is
     that one's.
@@ -449,7 +566,10 @@ _ENGINE = tuple(f"{_RAGBENCH}{name}{os.sep}" for name in ("gate", "stages", "ver
 
 
 def _standard_folders() -> tuple[str, ...]:
-    """Where Python's own files are, as their paths say and as links lead."""
+    """The folders of Python's own files, as their paths say and as links lead.
+
+    What Python reads for itself is no input of the user's system.
+    """
     folders = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "scripts")]
     folders += [os.path.join(prefix, "lib") for prefix in (sys.prefix, sys.base_prefix)]  # noqa: PTH118
     places: list[str] = []
@@ -463,9 +583,10 @@ _STANDARD = _standard_folders()
 
 @lru_cache(maxsize=100_000)
 def owner_of(file: str) -> Owner:
-    """Who wrote a file of code: ragbench, its engine, Python, a package, or the user.
+    """The owner of a file of code: ragbench, its engine, Python, a package, or the user.
 
-    Only what the user's code opens or starts is an input of the user's system.
+    Only what the user's code opens or starts is an input of the user's system. The engine is the
+    part of ragbench that calls the user's code.
     """
     if file.startswith(_ENGINE):
         return "engine"
@@ -481,7 +602,10 @@ def owner_of(file: str) -> Owner:
 
 
 def file_of(module: ModuleType | None) -> str:
-    """The source of a user's module; empty for all others, and where there is none."""
+    """The source file of a user's module; empty for other modules, and without a file.
+
+    Modules of the user's are inputs: an edit of one may change the answers.
+    """
     file = getattr(module, "__file__", None)
     if not isinstance(file, str):
         return ""
@@ -492,11 +616,14 @@ def file_of(module: ModuleType | None) -> str:
 
 
 def _is_users(*, leaving_out: Collection[str] = ()) -> bool:
-    """Whether the user's code has a part in what happens.
+    """Whether an event happens on behalf of the user's code, by the calls that led to it.
 
-    It has when it stands between here and the part of ragbench that runs stages; and when nobody
-    of ragbench is there, as in threads that a library of the user's started. Packages that are
-    left out, by name, do what they do for themselves.
+    It does when the user's code is between here and the engine, the part of ragbench that runs
+    stages; and when no code of ragbench is in the calls, as in threads that a library of the user's
+    started.
+
+    Args:
+        leaving_out: names of packages that act for themselves, not for the user.
     """
     is_ragbenchs = False
     frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]

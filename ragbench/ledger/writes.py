@@ -32,7 +32,10 @@ class Before(NamedTuple):
 
     @classmethod
     def of(cls, path: str) -> Before:
-        """What a file is now."""
+        """The state of a file at this moment, before the code writes to it.
+
+        Later it tells whether the code changed the file, or only opened it.
+        """
         stamp = database_stamp(path)
         digest = ""
         if stamp != ABSENT and int(stamp.partition(":")[0]) <= _LARGEST_DIGESTED:
@@ -40,7 +43,12 @@ class Before(NamedTuple):
         return cls(stamp, digest)
 
     def differs_from(self, path: str) -> bool:
-        """Whether the file holds something else by now."""
+        """Whether a file holds another content than in this earlier state.
+
+        A file that was opened for writing and left unchanged is an input, not an output.
+
+        It decides whether the file is the system's own doing.
+        """
         if self.stamp == ABSENT:
             return True
         if database_stamp(path) == self.stamp:
@@ -49,7 +57,7 @@ class Before(NamedTuple):
 
 
 def database_stamp(path: str) -> str:
-    """The stamp of a file, with that of SQLite's log beside it, where that holds anything.
+    """The stamp of a file, joined with that of SQLite's log beside it if the log holds anything.
 
     SQLite writes to the log first: a database may have changed although its file has not.
     """
@@ -75,13 +83,20 @@ class WriteLog:
     """
 
     def __init__(self, path: Path) -> None:
-        """Reads what a run that was interrupted has noted."""
+        """Reads the log of written files that an interrupted run left, or begins an empty one.
+
+        That run's files are then known as its own, and not taken for changes of the system.
+        """
         self._path = path
         self.marks = read_writes(path)
         """The latest mark of each file."""
 
     def note(self, path: str, mark: Mark) -> None:
-        """Notes a file, where its mark is a new one; any thread may call it."""
+        """Adds a file to the log, where it has no such mark yet; any thread may call it.
+
+        A written file is the system's own doing: the next command must not take its change for a
+        change of the system.
+        """
         if self.marks.get(path) == mark:
             return
         self.marks[path] = mark
@@ -94,15 +109,21 @@ class WriteLog:
                 os.close(file)
 
     def forget(self) -> None:
-        """Removes the file: the run is finished, or nothing of it is used again."""
+        """Removes the log: the run is finished, or nothing of it is used again.
+
+        A later run must not take over marks of files that it did not write.
+        """
         self.marks.clear()
         self._path.unlink(missing_ok=True)
 
 
 def read_writes(path: Path) -> dict[str, Mark]:
-    """The latest mark of each file in a log; empty where there is no log.
+    """The latest mark of each file in a log of written files; empty where there is no log.
 
-    Each entry is a mark and a path, and ends with a zero byte, which no path has.
+    Each entry is a mark and a path, and ends with a zero byte, which no path has. A last entry that
+    a kill has cut off is left out.
+
+    An interrupted run continues by them: its own files are no changes of the system.
     """
     marks: dict[str, Mark] = {}
     try:
@@ -122,11 +143,11 @@ def read_writes(path: Path) -> dict[str, Mark]:
 
 
 def files_of_streams() -> set[str]:
-    """The files that this process holds open for writing, such as those of a shell's ``>``.
+    """The files that this process holds open for writing, such as that of a shell's ``> out.log``.
 
     What a run prints is no input of the system. Standard output may be turned to standard error
-    just now, with the file kept under another number: so all numbers are looked at. Of a pipe
-    (``| tee out.log``) the files of the program at its other end count.
+    just now, with the file kept under another number: so all numbers are looked at. Of a pipe, as
+    to ``tee``, the files of the program at its other end count.
     """
     paths: set[str] = set()
     try:
@@ -151,7 +172,10 @@ def files_of_streams() -> set[str]:
 
 
 def _path_of(descriptor: int, fcntl: Any) -> str:
-    """The path of an open file, which each system tells in its own way."""
+    """The path of an open file by its number; macOS and Linux tell it in different ways.
+
+    The kernel knows an open file by its number, and a project knows it by its path.
+    """
     if sys.platform == "darwin":
         raw: bytes = fcntl.fcntl(descriptor, fcntl.F_GETPATH, bytes(1024))
         return os.fsdecode(raw.rstrip(b"\0"))
@@ -159,7 +183,13 @@ def _path_of(descriptor: int, fcntl: Any) -> str:
 
 
 def _readers_of(pipes: Collection[str]) -> Iterator[str]:
-    """The processes that read one of these pipes from their standard input; none but on Linux."""
+    """The ids of the processes that read some pipes as their standard input; none but on Linux.
+
+    Such a program, like ``tee``, writes the output of this run into files.
+
+    Args:
+        pipes: as the kernel names them, such as ``pipe:[4711]``.
+    """
     if not pipes:
         return
     for process in names_in("/proc"):
@@ -169,7 +199,7 @@ def _readers_of(pipes: Collection[str]) -> Iterator[str]:
 
 
 def files_held_by(process: str) -> Iterator[str]:
-    """The files that a process holds open for writing; none but on Linux.
+    """The files that a process holds open for writing; none on systems other than Linux.
 
     A file that the system itself writes, such as its log, is no input: its change does not mean
     that the system changed.
@@ -187,7 +217,13 @@ _DEVICES = ("/dev/", "/proc/", "/sys/", "/memfd:")
 
 
 def _is_for_writing(info: str) -> bool:
-    """Whether what the kernel says of an open file is that it may be written to."""
+    """Whether an open file may be written to, by its entry under ``/proc``.
+
+    A file that is only read is not changed by the process.
+
+    Args:
+        info: path of the entry, which has the file's flags as an octal number.
+    """
     with open(info, encoding="ascii") as lines:  # noqa: PTH123
         for line in lines:
             name, _, value = line.partition(":")
@@ -197,7 +233,10 @@ def _is_for_writing(info: str) -> bool:
 
 
 def names_in(folder: str) -> list[str]:
-    """The names in a folder of the kernel's; none where it is not there."""
+    """The names in a folder under ``/proc``; none where it does not exist.
+
+    A process may end while it is looked at, and other systems have no such folder.
+    """
     try:
         return os.listdir(folder)  # noqa: PTH208
     except OSError:

@@ -139,16 +139,16 @@ def calibrate(
     shipped: Thresholds,
     model: str = "",
 ) -> CalibrationReport:
-    """Learns a Platt scale and, where the labels show the need, thresholds.
+    """Learns from labels a scale for a validator's probabilities and, where needed, thresholds.
 
-    One scale holds for answers and chunks: the probability of an answer is that of its best chunk.
-    It shrinks toward the shipped one. The thresholds stay, so that a Yes and each word keep their
-    worth, and more or fewer queries reach them. They move where the 95 % interval of the precision
-    of a Yes does not hold the target, and a threshold that is learned comes nearer to it in
-    cross-validation; where no precision is asked for (then it is 98 %), only if it costs no F1, and
-    with few labels only if more verdicts become right than wrong beyond chance. With ``error`` the
-    threshold is the conformal one: of queries without the answer at most that share is called Yes,
-    on average over sets of labels like these (split conformal prediction; Vovk et al. 2005,
+    The Platt scale holds for answers and chunks: the probability of an answer is that of its best
+    chunk. It shrinks toward the shipped one. The thresholds stay, so that a Yes and each word keep
+    their worth, and more or fewer queries reach them. They move where the 95 % interval of the
+    precision of a Yes does not hold the target, and a threshold that is learned comes nearer to it
+    in cross-validation; where no precision is asked for (then it is 98 %), only if it costs no F1,
+    and with few labels only if more verdicts become right than wrong beyond chance. With ``error``
+    the threshold is the conformal one: of queries without the answer at most that share is called
+    Yes, on average over sets of labels like these (split conformal prediction; Vovk et al. 2005,
     Angelopoulos and Bates 2023). Figures "after" come from five-fold cross-validation over queries,
     so that they hold for queries that were not learned from.
 
@@ -156,8 +156,8 @@ def calibrate(
         shipped: the thresholds of the verdicts.
         model: the digest of the model behind them.
     """
-    _check(labelled, precision, error)
-    queries = [_scored(label) for label in labelled]
+    _check_labels(labelled, precision, error)
+    queries = [_scored_query(label) for label in labelled]
     answers_before = [query.answer for query in queries]
     chunks_before = _chunks_of(queries)
     relevant = sum(row.positive for row in chunks_before)
@@ -191,9 +191,9 @@ def calibrate(
             chunks_after = chunks_moved
         else:
             is_better, notes = _is_better(answers_before, answers_after)
-    learned = _learn(queries, aim)
+    learned = _learned_rule(queries, aim)
     after = _quality(answers_after)
-    notes += _notes(after, aim, chunks_before)
+    notes += _notes_on_calibration(after, aim, chunks_before)
     chunk_before: Quality | None = None
     chunk_after: Quality | None = None
     if has_chunks:
@@ -219,15 +219,26 @@ def calibrate(
 
 
 def _chunks_of(queries: Sequence[_Query]) -> list[_Scored]:
-    """The chunks of all queries in one list: a threshold of chunks holds for every query."""
+    """The labelled chunks of all queries in one list.
+
+    A threshold of chunks is learned from all of them, since it holds for every query.
+    """
     chunks: list[_Scored] = []
     for query in queries:
         chunks += query.chunks
     return chunks
 
 
-def _check(labelled: Sequence[Labelled], precision: float | None, error: float | None) -> None:
-    """Refuses targets that are no share, and labels of which nothing can be learned."""
+def _check_labels(
+    labelled: Sequence[Labelled], precision: float | None, error: float | None
+) -> None:
+    """Refuses targets that are no share, and labels from which nothing can be learned.
+
+    A calibration that learned from five labels would look like a measured one.
+
+    Raises:
+        InputError: a target is not between 0 and 1, or too few labels are of either kind.
+    """
     for name, share in (("error", error), ("precision", precision)):
         if share is not None and not 0 < share < 1:
             raise InputError(f"the {name} must lie between 0 and 1, not {share:g}")
@@ -241,10 +252,10 @@ def _check(labelled: Sequence[Labelled], precision: float | None, error: float |
 
 
 def _tradeoffs(queries: Sequence[_Query], aim: _Aim, seed: int) -> Iterator[Tradeoff]:
-    """What each of a few usual targets would keep of the verdicts Yes, that an answer is there.
+    """The precision and recall that each of a few usual targets would give to the verdict Yes.
 
-    So the user sees at once where a precision of 98 % costs nearly every Yes, and can ask for less.
-    The targets are precisions, or guaranteed errors where one was asked for.
+    A user sees so where a precision of 98 % costs nearly every Yes, and can ask for less. The
+    targets are precisions, or guaranteed errors where one was asked for.
     """
     # Only figures of answers are shown: no threshold of chunks is learned for them. That of answers
     # is, whatever was asked for: else every target would have the same figures.
@@ -262,9 +273,13 @@ def _tradeoffs(queries: Sequence[_Query], aim: _Aim, seed: int) -> Iterator[Trad
 
 
 def _reaches_more(before: Quality, after: Quality, precision: float, *, costs: bool) -> bool:
-    """Whether labels show that the target is missed, and that a learned threshold is nearer.
+    """Whether the target precision is missed for sure, and a learned threshold comes nearer to it.
+
+    Only then the shipped threshold moves: a Yes keeps its measured worth otherwise.
 
     Args:
+        before: with the shipped threshold.
+        after: with the learned threshold, in cross-validation.
         costs: whether it may cost F1: the user asked for just this precision.
     """
     if before.precision is None or after.precision is None:
@@ -280,7 +295,13 @@ def _reaches_more(before: Quality, after: Quality, precision: float, *, costs: b
 
 
 def _decides_better(before: Sequence[_Scored], after: Sequence[_Scored]) -> bool:
-    """Whether more queries become right than wrong, beyond chance (McNemar 1947, 5 %)."""
+    """Whether more verdicts become right than wrong, beyond chance (McNemar 1947, 5 %).
+
+    With few labels a threshold moves only then.
+
+    Args:
+        before, after: the same queries with the old and the new threshold, in the same order.
+    """
     gained = 0
     lost = 0
     for old, new in zip(before, after, strict=True):
@@ -293,7 +314,10 @@ def _decides_better(before: Sequence[_Scored], after: Sequence[_Scored]) -> bool
 
 
 def _f1(quality: Quality) -> float:
-    """The harmonic mean of precision and recall, from their counts; 0 where nothing is right."""
+    """The F1 of some rows, the harmonic mean of precision and recall; 0 where nothing is right.
+
+    A learned threshold must not find fewer answers for a better precision.
+    """
     if quality.recall is None:
         return 0.0
     hits = quality.recall * quality.positive
@@ -301,10 +325,10 @@ def _f1(quality: Quality) -> float:
 
 
 def _is_better(before: Sequence[_Scored], after: Sequence[_Scored]) -> tuple[bool, list[str]]:
-    """Whether probabilities that were not learned from are nearer to the labels, and notes on it.
+    """Whether scaled probabilities are nearer to the labels than before, and notes for the user.
 
-    By the difference of Brier scores, query by query: shown where it is above its standard error.
-    A user with too few labels learns so how many would do.
+    They were not learned from these labels. The difference of Brier scores, query by query, must be
+    above its standard error. A user with too few labels learns how many would do.
     """
     gains: list[float] = []
     for old, new in zip(before, after, strict=True):
@@ -324,8 +348,11 @@ def _is_better(before: Sequence[_Scored], after: Sequence[_Scored]) -> tuple[boo
     return False, [f"{note}. About {needed_labels:,} labels would do"]
 
 
-def _scored(label: Labelled) -> _Query:
-    """The probabilities of a verdict beside the labels of its query."""
+def _scored_query(label: Labelled) -> _Query:
+    """A query's probabilities beside its labels: the answer's, and each chunk's where judged.
+
+    A calibration learns from such pairs of a number and the truth.
+    """
     verdict = label.verdict
     answer = _Scored(verdict.answer_probability, verdict.answer_present, label.answer_present)
     chunks: list[_Scored] = []
@@ -337,8 +364,14 @@ def _scored(label: Labelled) -> _Query:
     return _Query(answer, chunks)
 
 
-def _learn(queries: Sequence[_Query], aim: _Aim) -> DecisionRule:
-    """The scale and the thresholds that these queries want."""
+def _learned_rule(queries: Sequence[_Query], aim: _Aim) -> DecisionRule:
+    """The scale and the thresholds that fit the labels of some queries.
+
+    The scale is learned first, and the thresholds are those of scaled probabilities.
+
+    Args:
+        aim: what they are to reach.
+    """
     answers = [query.answer for query in queries]
     scale = _platt(answers)
     if not aim.moves:
@@ -348,17 +381,20 @@ def _learn(queries: Sequence[_Query], aim: _Aim) -> DecisionRule:
         present = _lowest_precise(scaled, aim.precision)
     else:
         present = _conformal(scaled, aim.error)
-    present = _inside(present)
+    present = _inside_scale(present)
     relevant = logistic(logit(present) - _BAND)
     if aim.has_chunks:
         scaled_chunks = _on_scale(scale, _chunks_of(queries))
         relevant = min(relevant, _best_f1(scaled_chunks))
-    thresholds = Thresholds(relevant=_inside(relevant), present=present)
+    thresholds = Thresholds(relevant=_inside_scale(relevant), present=present)
     return DecisionRule(scale=scale, thresholds=thresholds)
 
 
 def _lowest_precise(rows: Sequence[_Scored], precision: float) -> float:
-    """The smallest threshold whose precision reaches the target; 1, above all, if none does."""
+    """The smallest threshold whose precision reaches the target; 1, above all, if none does.
+
+    The smallest one calls most queries Yes at that precision.
+    """
     threshold = 1.0
     for step in _steps(rows):  # from the highest threshold down
         if step.hits >= precision * step.called:
@@ -367,17 +403,23 @@ def _lowest_precise(rows: Sequence[_Scored], precision: float) -> float:
 
 
 def _best_f1(rows: Sequence[_Scored]) -> float:
-    """The threshold of the best F1; of equals, the highest."""
+    """The threshold with the best F1 over some rows; of equal ones, the highest.
+
+    It is the threshold of chunks, where a missed one costs as much as a wrong one.
+    """
     positive = sum(row.positive for row in rows)
-
-    def f1(step: _Step) -> float:
-        return 2 * step.hits / max(1, step.called + positive)
-
-    return max(_steps(rows), key=f1).threshold
+    best_step = max(_steps(rows), key=lambda step: 2 * step.hits / max(1, step.called + positive))
+    return best_step.threshold
 
 
 def _on_scale(scale: PlattScale, rows: Sequence[_Scored], threshold: float = 0.0) -> list[_Scored]:
-    """Rows with their probabilities on a scale, and called or not by a threshold on it."""
+    """Labelled rows with their probabilities put on a scale, and called or not by a threshold.
+
+    The figures of a calibration are those of rows that are called by it.
+
+    Args:
+        threshold: on that scale; 0 calls every row.
+    """
     scaled: list[_Scored] = []
     for row in rows:
         probability = scale.apply(row.probability)
@@ -388,9 +430,13 @@ def _on_scale(scale: PlattScale, rows: Sequence[_Scored], threshold: float = 0.0
 def _cross_validated(
     queries: Sequence[_Query], aim: _Aim, seed: int
 ) -> tuple[list[_Scored], list[_Scored]]:
-    """Answers and chunks as calibrations learned on the other folds have them.
+    """Labelled answers and chunks, each with the probability of a calibration that did not see it.
 
-    Figures on the labels that a calibration was learned from would be too good.
+    Five calibrations are learned, each from four fifths of the queries. Figures on the labels that
+    a calibration was learned from would be too good.
+
+    Args:
+        seed: of the draw of the fifths: the same seed gives the same figures.
     """
     order = list(range(len(queries)))
     random.Random(seed).shuffle(order)
@@ -399,7 +445,7 @@ def _cross_validated(
     for fold in range(_FOLDS):
         held_out = frozenset(order[fold::_FOLDS])
         training = [query for number, query in enumerate(queries) if number not in held_out]
-        rule = _learn(training, aim)
+        rule = _learned_rule(training, aim)
         thresholds = rule.thresholds
         for number in sorted(held_out):
             query = queries[number]
@@ -416,7 +462,8 @@ def _cross_validated(
 def expected_calibration_error(probabilities: Sequence[float], labels: Sequence[bool]) -> float:
     """The mean gap between probability and share of positives, over ten bins of equal width.
 
-    Source: Guo et al. 2017, "On Calibration of Modern Neural Networks". 0 for no rows.
+    It is 0 where probabilities come true as often as they say, and for no rows. Source: Guo et al.
+    2017, "On Calibration of Modern Neural Networks".
     """
     rows = reliability(probabilities, labels)
     gaps = sum([count * abs(mean - share) for mean, share, count in rows])
@@ -428,7 +475,8 @@ def reliability(
 ) -> list[tuple[float, float, int]]:
     """A reliability diagram: for each bin with rows its mean probability, share of positives, rows.
 
-    Ten bins of equal width, lowest first.
+    Where the first two differ, probabilities promise too much or too little. Ten bins of equal
+    width, lowest first.
     """
     rows_by_bin: dict[int, list[tuple[float, bool]]] = {}
     for probability, label in zip(probabilities, labels, strict=True):
@@ -446,8 +494,9 @@ def reliability(
 def _conformal(rows: Sequence[_Scored], error: float) -> float:
     """The threshold that at most a share ``error`` of queries without the answer reaches.
 
-    Of n such scores, and one more that is drawn like them, the new one is above the k-th highest
-    with a chance of at most k / (n + 1). With too few of them nothing is called Yes.
+    A user who asks for a guaranteed error gets it by this threshold. Of n such scores, and one more
+    that is drawn like them, the new one is above the k-th highest with a chance of at most k / (n +
+    1). With too few of them nothing is called Yes.
     """
     scores = [row.probability for row in rows if not row.positive]
     scores.sort(reverse=True)
@@ -459,10 +508,10 @@ def _conformal(rows: Sequence[_Scored], error: float) -> float:
 
 
 def _platt(rows: Sequence[_Scored]) -> PlattScale:
-    """Platt 1999, drawn to the probabilities as they are.
+    """The Platt scale (Platt 1999) that fits labels, held near the scale that changes nothing.
 
     A slope is never below a small one: labels that run against the probabilities are left to the
-    offset.
+    offset, since a scale must keep their order.
     """
     clipped = np.clip([row.probability for row in rows], _EDGE, 1 - _EDGE)
     positive = sum(row.positive for row in rows)
@@ -490,7 +539,7 @@ class _Step(NamedTuple):
 
 
 def _steps(rows: Sequence[_Scored]) -> list[_Step]:
-    """Each distinct probability as a threshold, highest first.
+    """The distinct probabilities of some rows as thresholds, highest first, with their counts.
 
     Rows of one probability reach a threshold together: only the last of them makes a step.
     """
@@ -505,13 +554,19 @@ def _steps(rows: Sequence[_Scored]) -> list[_Step]:
     return steps
 
 
-def _inside(threshold: float) -> float:
-    """Within the edges of the scale: neither 0 nor 1 has a logit."""
+def _inside_scale(threshold: float) -> float:
+    """A threshold moved off 0 and 1, the edges of the scale, which have no logit.
+
+    A threshold is moved on the scale of logits later, which would be infinite there.
+    """
     return min(max(threshold, _EDGE), 1 - _EDGE)
 
 
 def _quality(rows: Sequence[_Scored]) -> Quality:
-    """The figures of some rows, answers or chunks."""
+    """Precision, recall and calibration error of some labelled rows, answers or chunks.
+
+    A user compares them before and after a calibration.
+    """
     called = 0
     positive = 0
     hits = 0
@@ -539,8 +594,15 @@ def _quality(rows: Sequence[_Scored]) -> Quality:
     )
 
 
-def _notes(after: Quality, aim: _Aim, chunks: Sequence[_Scored]) -> Iterator[str]:
-    """What labels cannot move, and that there are too few for what was asked for."""
+def _notes_on_calibration(after: Quality, aim: _Aim, chunks: Sequence[_Scored]) -> Iterator[str]:
+    """Notes on a calibration: which things labels cannot move, and where there are too few of them.
+
+    A user learns by them how many more labels are worth the work.
+
+    Args:
+        after: the figures of answers, cross-validated.
+        chunks: the labelled chunks.
+    """
     yield "labels move the level of the probabilities; which query is ahead of which stays"
     precision = aim.precision
     error = aim.error

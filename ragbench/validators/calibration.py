@@ -32,19 +32,39 @@ class LinearModel(Record):
     bias: float
 
     def logit(self, values: Sequence[float]) -> float:
-        """The weighted sum of some features; `logistic` makes a probability of it."""
+        """The model's logit for some features, their weighted sum plus the bias.
+
+        `logistic` makes a probability of it.
+
+        The order of the features is that of training: another one gives wrong sums.
+
+        Args:
+            values: of the features, in the order of the weights.
+        """
         return sum(map(mul, self.weights, values), self.bias)
 
 
 def read_model(stored: Mapping[str, Any], features: Sequence[str]) -> LinearModel:
-    """A model from its stored form ``{"bias": 0.1, "weights": {"a": 1.5, "b": -0.2}}``."""
+    """A linear model from its stored form ``{"bias": 0.1, "weights": {"a": 1.5, "b": -0.2}}``.
+
+    By their names, weights stay right where a validator computes its features in another order.
+
+    Args:
+        features: names in the order in which the model's caller gives their values.
+    """
     weights = tuple([float(stored["weights"][name]) for name in features])
     return LinearModel(weights=weights, bias=float(stored["bias"]))
 
 
 @lru_cache(maxsize=8)
 def shipped(name: str) -> Mapping[str, Any]:
-    """A file of weights that comes with ragbench: ``ragbench/validators/weights/<name>.json``."""
+    """A file of learned weights that ragbench ships, as parsed JSON, read once.
+
+    The files are ``ragbench/validators/weights/<name>.json``, written by
+    benchmarks/train_validator.
+
+    They are numbers from training: change them only by training again.
+    """
     text = files("ragbench.validators").joinpath("weights", f"{name}.json").read_text("utf-8")
     loaded: Mapping[str, Any] = json.loads(text)
     return loaded
@@ -57,7 +77,10 @@ class Thresholds(Record):
     present: float
 
     def __post_init__(self) -> None:
-        """Refuses limits outside (0, 1), and an answer that begins before a chunk is relevant."""
+        """Refuses thresholds outside (0, 1), and a `present` below `relevant`.
+
+        A chunk that holds the answer is relevant in any case.
+        """
         # Written so that a number that is not one (nan) is refused as well: it is above nothing.
         are_inside = 0 < self.relevant < 1 and 0 < self.present < 1
         if not are_inside:
@@ -72,7 +95,10 @@ class Thresholds(Record):
 
 
 def logistic(logit: float) -> float:
-    """1 / (1 + e^-x), in the form that does not overflow for either sign."""
+    """The probability of a logit, 1 / (1 + e^-x), without overflow for either sign.
+
+    A logit is any number; a verdict needs a probability.
+    """
     if logit >= 0:
         return 1 / (1 + math.exp(-logit))
     odds = math.exp(logit)
@@ -80,7 +106,10 @@ def logistic(logit: float) -> float:
 
 
 def logit(probability: float) -> float:
-    """ln(p / (1 - p)), for a probability in (0, 1)."""
+    """The logit of a probability in (0, 1), ln(p / (1 - p)): the inverse of `logistic`.
+
+    Evidence adds up in logits, as it does not in probabilities.
+    """
     return math.log(probability / (1 - probability))
 
 
@@ -98,7 +127,10 @@ class PlattScale(Checked, Record):
     offset: float = 0.0
 
     def apply(self, probability: float) -> float:
-        """The probability as the labels have it; 0 stays 0."""
+        """A probability as it comes true by the labels that the scale learned; 0 stays 0.
+
+        A model's own probabilities are too high or too low on a user's texts.
+        """
         if probability <= 0:
             return 0.0
         clipped = min(max(probability, _EDGE), 1 - _EDGE)
@@ -123,14 +155,19 @@ class Calibration(Record):
 
 
 def calibration_text(calibration: Calibration) -> str:
-    """The content of a calibration's file, which `read_calibration` reads."""
+    """The content of a calibration's file, which `read_calibration` reads.
+
+    Users keep these files: another form needs another `_VERSION`.
+    """
     stored = {"version": _VERSION, **asdict(calibration)}
     return json.dumps(stored, indent=2, ensure_ascii=False) + "\n"
 
 
 @lru_cache(maxsize=8)
 def read_calibration(path: str, validator: str, model: str = "") -> Calibration:
-    """The calibration in a file.
+    """The calibration in a file, checked to be of the validator and the model that use it.
+
+    Probabilities of another model would be scaled by labels that say nothing of them.
 
     Raises:
         ConfigError: the file holds none, or one of another validator or model.
@@ -174,17 +211,23 @@ class DecisionRule(Record):
 
     @property
     def identity(self) -> str:
-        """All that makes a verdict of probabilities, as a part of a validator's identity."""
+        """The rule's part of a validator's identity: scale, thresholds and slots, as text.
+
+        Stored verdicts are reused while the identity is equal: all that changes a verdict must be
+        in it.
+
+        Slots are the rules by which a chunk about another name or year is no answer.
+        """
         scale = f"{self.scale.slope:g},{self.scale.offset:g}"
         limits = f"{self.thresholds.relevant:g},{self.thresholds.present:g}"
         slots = "+".join(self.slots)
         return f"{scale},{limits},{slots}"
 
     def on_scale(self, probability: float) -> float:
-        """A probability as the labels have it.
+        """A probability put on the scale of the user's labels; unchanged without labels.
 
-        It is rounded as in the verdicts that a calibration was learned from: a threshold then
-        parts them as it parted those.
+        It is rounded as in the verdicts that a calibration was learned from: a threshold then parts
+        them as it parted those.
         """
         if self.scale == UNSCALED:
             return probability
@@ -208,10 +251,12 @@ class Weights(Record):
     """Of weights and words: verdicts of others are not compared."""
 
     def probability(self, logit: float, chunks: int = LARGEST_POOL) -> float:
-        """That a chunk holds the answer: the probability of an answer where it is the best one.
+        """The probability that a chunk holds the answer, as if it were the best of its chunks.
+
+        Among many chunks, one looks like an answer by chance: there it is less probable.
 
         Args:
-            logit: what the chunk's own model gives.
+            logit: of the chunk by its own model.
             chunks: how many there are; more than were measured count as the largest pool.
         """
         pool_size = math.log(min(chunks, LARGEST_POOL))
@@ -221,7 +266,9 @@ class Weights(Record):
 
 @lru_cache(maxsize=8)
 def shipped_weights(name: str, features: tuple[str, ...]) -> Weights:
-    """The weights of a validator that come with ragbench.
+    """The shipped weights of a validator, with the thresholds and words measured with them.
+
+    They are read once, and checked to have a weight for each feature.
 
     Args:
         features: in the order in which the validator gives their values.
@@ -243,9 +290,10 @@ def shipped_weights(name: str, features: tuple[str, ...]) -> Weights:
 
 
 def shipped_rarity(token: str) -> float:
-    """The worth of a token: ln(1 + (N - n + 0.5) / (n + 0.5)), from counts that come along.
+    """The weight of a word by how rare it is in general: ln(1 + (N - n + 0.5) / (n + 0.5)).
 
-    N are the passages that were counted, n those that hold the token.
+    N are the passages that ragbench's shipped counts are of, n those that hold the word. Rare words
+    say more about whether a text answers a question. Weights were learned with this formula.
     """
     counts = shipped("rarity")
     passages = counts["passages"]
@@ -271,7 +319,10 @@ class CalibratedValidator(ABC):
     limits: DecisionRule = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Makes the rule: what is set by hand, else the calibration, else what was measured."""
+        """Makes the rule of verdicts: set by hand, else by the calibration, else as measured.
+
+        A wrong file or threshold is refused here, before any query is judged.
+        """
         measured = self.measured
         scale = UNSCALED
         labels = 0
@@ -306,13 +357,19 @@ class CalibratedValidator(ABC):
 
     @property
     def model_digest(self) -> str:
-        """Names the model that gives the probabilities; empty where none does."""
+        """A digest that names the model behind the probabilities; empty where none gives them.
+
+        A calibration holds for the model that it was learned with alone.
+        """
         return ""
 
     @property
     @abstractmethod
     def measured(self) -> DecisionRule:
-        """The rule where nothing is set."""
+        """The rule of verdicts that was measured for the validator, where a user sets nothing.
+
+        Each validator has one of its own, since probabilities of two validators differ.
+        """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -325,7 +382,13 @@ class LearnedValidator(CalibratedValidator):
 
     @property
     def measured(self) -> DecisionRule:
-        """The thresholds and words that were measured; refuses unknown slots."""
+        """The rule with the thresholds and words that were measured with the shipped weights.
+
+        The rule withholds a Yes where it was measured to be worth little.
+
+        Raises:
+            ConfigError: a slot does not exist.
+        """
         for slot in self.slots:
             if slot not in SLOTS:
                 raise ConfigError(f"slots: '{slot}' is not one of {', '.join(SLOTS)}")
@@ -338,5 +401,8 @@ class LearnedValidator(CalibratedValidator):
 
     @property
     def has_words(self) -> bool:
-        """Whether the words that were measured hold for the model of this validator."""
+        """Whether words for probabilities, such as Yes, were measured for the validator's model.
+
+        Of another model they would claim a certainty that was never measured.
+        """
         return True

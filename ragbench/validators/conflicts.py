@@ -52,13 +52,13 @@ class _Statement(NamedTuple):
 
 
 def find_conflicts(query: str, evidence: Sequence[EvidenceQuote]) -> tuple[Conflict, ...]:
-    """At most one contradiction between any two quotes of different chunks.
+    """The contradictions between quotes of different chunks, at most one for any two quotes.
 
-    The user is told where retrieved texts disagree: which of them is right, only he can know.
+    A user is shown where retrieved texts disagree; which of them is right, only the user can know.
     """
     query_tokens = frozenset(parse_question(query).tokens)
     kind = asked_type(query)
-    statements = [_statement(quote, query_tokens) for quote in evidence]
+    statements = [_statement_of_quote(quote, query_tokens) for quote in evidence]
     conflicts: list[Conflict] = []
     for left, right in combinations(statements, 2):
         if left.evidence.chunk_id == right.evidence.chunk_id:
@@ -76,8 +76,11 @@ def find_conflicts(query: str, evidence: Sequence[EvidenceQuote]) -> tuple[Confl
     return tuple(conflicts)
 
 
-def _statement(evidence: EvidenceQuote, query_tokens: frozenset[str]) -> _Statement:
-    """A quote with what it says beyond the query."""
+def _statement_of_quote(evidence: EvidenceQuote, query_tokens: frozenset[str]) -> _Statement:
+    """A quote prepared to be compared with others: its words, names, dates and numbers.
+
+    Those of the query are left out, since both quotes of a pair have them.
+    """
     text = normalise(evidence.text)
     tokens = frozenset(tokenise(evidence.text))
     words = frozenset([token for token in tokens if not token[0].isdigit()])
@@ -86,7 +89,7 @@ def _statement(evidence: EvidenceQuote, query_tokens: frozenset[str]) -> _Statem
     numbers = frozenset([number.replace(",", "") for number in _WORDS["number"].findall(text)])
     sentences: list[_Sentence] = []
     for span in split_sentences(evidence.text):
-        sentences.append(_sentence(evidence.text[span.start : span.end], query_tokens))
+        sentences.append(_sentence_of_text(evidence.text[span.start : span.end], query_tokens))
     # Of a query without words every statement would hold all.
     covers = False
     if query_tokens:
@@ -102,10 +105,10 @@ def _statement(evidence: EvidenceQuote, query_tokens: frozenset[str]) -> _Statem
     )
 
 
-def _sentence(text: str, query_tokens: frozenset[str]) -> _Sentence:
+def _sentence_of_text(text: str, query_tokens: frozenset[str]) -> _Sentence:
     """A sentence by its words, with the names and numbers that are not the query's.
 
-    Those of the query are asked about: two answers to one question have them in common.
+    Names and numbers of the query are asked about: two answers to one question have them in common.
     """
     tokens = tokenise(text)
     names: dict[str, str] = {}
@@ -130,7 +133,9 @@ class _Difference(NamedTuple):
 def _differences(
     query: str, kind: AnswerType, left: _Statement, right: _Statement
 ) -> Iterator[_Difference]:
-    """What two statements contradict each other in, the surest first.
+    """The contradictions between two statements, the surest first; a statement is a quoted text.
+
+    The caller takes the first one only, so that the order matters.
 
     Args:
         kind: what the query asks for. Two answers with other values of that kind contradict each
@@ -167,9 +172,11 @@ def _differences(
 
 
 def _are_of_two_things(left: _Statement, right: _Statement) -> bool:
-    """Whether each names what the other does not, and they have nothing else of their own.
+    """Whether two statements are of two things: each names one that the other does not name.
 
     "Model A weighs 2 kg" and "Model B weighs 3 kg" are no contradiction.
+
+    Without this, any list of products would be full of contradictions.
     """
     for left_sentence, right_sentence in product(left.sentences, right.sentences):
         numbers = left_sentence.numbers.keys() | right_sentence.numbers.keys()
@@ -184,7 +191,10 @@ def _are_of_two_things(left: _Statement, right: _Statement) -> bool:
 
 
 def _between_holders(query: str, left: _Statement, right: _Statement) -> Iterator[_Difference]:
-    """Two persons of whom only one can be what is asked for: "Who is the chief executive?"."""
+    """The contradiction of two persons of whom only one can be the answer, if there is one.
+
+    Only one person can be meant by "Who is the chief executive?".
+    """
     left_name = _answer_in(query, left.evidence.text)
     right_name = _answer_in(query, right.evidence.text)
     if not left_name or not right_name:
@@ -194,7 +204,12 @@ def _between_holders(query: str, left: _Statement, right: _Statement) -> Iterato
 
 
 def _answer_in(query: str, text: str) -> str:
-    """The part of the first sentence that a question asks for; empty where none has it."""
+    """The words of a text that answer a question, from its first sentence that has such words.
+
+    Empty where no sentence has any.
+
+    Two texts whose answers differ contradict each other.
+    """
     question = parse_question(query)
     for span in split_sentences(text):
         sentence = text[span.start : span.end]
@@ -205,7 +220,10 @@ def _answer_in(query: str, text: str) -> str:
 
 
 def _between_sentences(left: _Sentence, right: _Sentence) -> Iterator[_Difference]:
-    """Where two sentences say the same but for names alone, or numbers alone."""
+    """The contradictions of two sentences that are the same but for names, or numbers.
+
+    "It was built in 1901" and "it was built in 1910" are such sentences.
+    """
     only_left = left.words - right.words
     only_right = right.words - left.words
     if not only_left or not only_right:
@@ -217,11 +235,17 @@ def _between_sentences(left: _Sentence, right: _Sentence) -> Iterator[_Differenc
     kinds = (("name", left.names, right.names), ("number", left.numbers, right.numbers))
     for kind, left_values, right_values in kinds:
         if only_left <= left_values.keys() and only_right <= right_values.keys():
-            left_text = _written(left_values, only_left)
-            right_text = _written(right_values, only_right)
+            left_text = _as_written(left_values, only_left)
+            right_text = _as_written(right_values, only_right)
             yield _Difference(kind, f"{left_text} against {right_text}")
 
 
-def _written(values: Mapping[str, str], tokens: frozenset[str]) -> str:
-    """The names or numbers of these tokens as they are written, in the order of the text."""
+def _as_written(values: Mapping[str, str], tokens: frozenset[str]) -> str:
+    """The names or numbers of some tokens as the text has them, in its order, for a message.
+
+    Tokens are in small letters: a user looks for the words of the text.
+
+    Args:
+        values: by token, how it is written.
+    """
     return " ".join(written for token, written in values.items() if token in tokens)

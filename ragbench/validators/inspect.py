@@ -48,11 +48,12 @@ class InspectedChunks(Record):
 def inspect_chunks(
     query: str, chunks: Sequence[Chunk], *, in_conversation: bool = False
 ) -> InspectedChunks:
-    """Gives every chunk an id of its own and says what is wrong with the retrieval.
+    """Gives each chunk an id of its own, and warns of mistakes in the query and the retrieval.
 
-    A chunk without an id is called by its place, ``"#3"``. Of chunks with one id and one text the
-    first stays; a chunk with another text under a known id is called ``"id#2"``: see
-    `ragbench.io.chunk_identity`. Chunks without text stay, so that the verdict names them.
+    Verdicts name chunks by id, so that each needs one. A chunk without an id is called by its
+    place, ``"#3"``. Of chunks with one id and one text the first stays; a chunk with another text
+    under a known id is called ``"id#2"``: see `ragbench.io.chunk_identity`. Chunks without text
+    stay, so that the verdict names them.
 
     Args:
         in_conversation: earlier turns may say what the query points to.
@@ -81,7 +82,10 @@ class _Suspicion(NamedTuple):
 
 
 def _warning(suspicion: _Suspicion) -> DumpWarning:
-    """The warning of a suspicion, with the ids of its first chunks as examples."""
+    """The warning of a suspicion, with its number of chunks and a few of their ids as examples.
+
+    A suspicion is a mistake that some chunks show, such as a missing score.
+    """
     count = len(suspicion.chunks)
     number = counted(count, "chunk")
     return DumpWarning(
@@ -93,7 +97,9 @@ def _warning(suspicion: _Suspicion) -> DumpWarning:
 
 
 def _about_query(query: str, chunks: int) -> Iterator[DumpWarning]:
-    """What is wrong with the query, and that nothing was retrieved.
+    """Warnings of a query that no text can answer, and of a retrieval without chunks.
+
+    A verdict on such a query would only seem to say something of the retrieval.
 
     Args:
         chunks: how many were retrieved.
@@ -105,7 +111,7 @@ def _about_query(query: str, chunks: int) -> Iterator[DumpWarning]:
         message = "the query has no words: nothing can be relevant to it"
     else:
         kind = WarningKind.UNCLEAR_QUERY
-        message = _what_is_unclear(query)
+        message = _why_unclear(query)
     if message:
         yield DumpWarning(kind=kind, message=message, count=1)
     if not chunks:
@@ -113,8 +119,11 @@ def _about_query(query: str, chunks: int) -> Iterator[DumpWarning]:
         yield DumpWarning(kind=WarningKind.NO_CHUNKS, message=message, count=1)
 
 
-def _what_is_unclear(query: str) -> str:
-    """Why no text can be known to answer a query; empty where one can."""
+def _why_unclear(query: str) -> str:
+    """The reason why no text can be known to answer a query; empty where one can.
+
+    An unclear query, such as "more information", would else get an answer by accident.
+    """
     if _WORDS["defines"].match(query):
         return ""
     tokens = _tokens_to_look_for(query)
@@ -132,7 +141,10 @@ def _what_is_unclear(query: str) -> str:
 
 
 def _tokens_to_look_for(query: str) -> frozenset[str]:
-    """The tokens of a query that a text can be about: neither "the" nor "more information"."""
+    """The words of a query that a text can be about, as tokens: no "the", no "more information".
+
+    A query without any is unclear: any text would answer it.
+    """
     question = parse_question(query)
     vague_words = table("ragbench.validators", "words", "retrieval")["vague"]
     tokens = frozenset(question.tokens) - function_tokens(question.language)
@@ -140,9 +152,9 @@ def _tokens_to_look_for(query: str) -> frozenset[str]:
 
 
 def _about_ids(identity: NamedChunks) -> Iterator[_Suspicion]:
-    """Ids that are missing or repeated, and how such chunks are called.
+    """Suspicions about ids of chunks: missing or repeated ones, with the names used instead.
 
-    The user looks such a chunk up under the name that a verdict gives it.
+    A user looks such a chunk up under the name that a verdict gives it.
     """
     message = "without an id: called by place, such as '#1'"
     yield _Suspicion(WarningKind.MISSING_ID, message, identity.unnamed)
@@ -155,7 +167,11 @@ def _about_ids(identity: NamedChunks) -> Iterator[_Suspicion]:
 
 
 def _about_texts(query: str, chunks: Sequence[Chunk]) -> Iterator[_Suspicion]:
-    """Texts that are missing, damaged, repeated, long, cut or foreign; missing scores."""
+    """Suspicions about chunks' texts: missing, damaged, repeated, long, cut or in another language.
+
+    A retrieval step has usually gone wrong there, which no answer can mend. Missing scores count,
+    too.
+    """
     written = [chunk for chunk in chunks if chunk.text.strip()]
     empty = [chunk for chunk in chunks if not chunk.text.strip()]
     message = "without text: nothing to find an answer in"
@@ -191,7 +207,11 @@ def _about_texts(query: str, chunks: Sequence[Chunk]) -> Iterator[_Suspicion]:
 
 
 def _about_order(chunks: Sequence[Chunk]) -> Iterator[DumpWarning]:
-    """Scores that do not fall from chunk to chunk: the order or the scores are not as intended."""
+    """The warning of scores that do not fall from chunk to chunk; none where they do.
+
+    Then either the order or the meaning of the scores is another than intended: a cut after the
+    first chunks would drop the best ones.
+    """
     scores = [chunk.score for chunk in chunks if chunk.score is not None]
     if not any(before < after for before, after in pairwise(scores)):
         return
@@ -205,7 +225,10 @@ def _about_order(chunks: Sequence[Chunk]) -> Iterator[DumpWarning]:
 
 
 def _repeated(chunks: Sequence[Chunk]) -> list[Chunk]:
-    """The chunks with the text of an earlier one, spaces and capitals aside."""
+    """The chunks that repeat the text of an earlier chunk, apart from spaces and capitals.
+
+    They take the places of chunks that could say more.
+    """
     seen: set[str] = set()
     repeated: list[Chunk] = []
     for chunk in chunks:
@@ -217,7 +240,10 @@ def _repeated(chunks: Sequence[Chunk]) -> list[Chunk]:
 
 
 def _is_truncated(text: str) -> bool:
-    """Whether a text of whole sentences ends within one."""
+    """Whether a text of whole sentences ends in the middle of one, as a bad splitter cuts it.
+
+    The rest of such a sentence, perhaps the answer, is in another chunk or lost.
+    """
     if len(text) < _SHORTEST:
         return False
     # The last word and what follows it tell: the end alone is searched.

@@ -86,7 +86,10 @@ class _Passage(NamedTuple):
     tokens: Set[str]
 
     def count_tokens(self) -> int:
-        """Its tokens with their repeats; ``tokens`` holds each once."""
+        """How many tokens the passage has, repeated ones included; ``tokens`` holds each once.
+
+        Features divide by it: the same words say more in a short text.
+        """
         return sum(len(sentence.written) for sentence in self.sentences)
 
 
@@ -110,9 +113,9 @@ class ChunkReading:
     logit: float = UNREADABLE_LOGIT
 
     def quoted(self) -> tuple[Span, ...]:
-        """The sentence that speaks most for an answer, and one that comes near it.
+        """The places of the sentences to quote: the best one, and one nearly as good.
 
-        Neighbours become one span.
+        A verdict shows them as evidence for the chunk. Neighbours become one span.
         """
         scores = [self._score(sentence) for sentence in self.read]
         # Sorting keeps the order of equals: the earlier sentence wins.
@@ -133,7 +136,10 @@ class ChunkReading:
         return tuple(spans)
 
     def _score(self, sentence: _Sentence) -> float:
-        """How much a sentence speaks for an answer."""
+        """How much a sentence speaks for an answer, to choose the sentences that are quoted.
+
+        It only orders sentences of one chunk: no probability is made of it.
+        """
         question = self.question
         coverage = _coverage(question.weights, sentence.tokens)
         coverage_in_pool = _coverage(self.local, sentence.tokens)
@@ -147,10 +153,14 @@ class ChunkReading:
 
 
 def prepare_question(query: str, rarity: Callable[[str], float]) -> PreparedQuestion:
-    """Reads a query once for all of its chunks.
+    """A question prepared once for all of its chunks: rarity of its tokens, names, kind.
+
+    The kind is that of the answer, such as a date.
+
+    To parse it anew for each chunk would take longer than to read the chunk.
 
     Args:
-        rarity: what a token is worth: how rare it is in general.
+        rarity: gives the weight of a token by how rare it is in general.
     """
     parsed = parse_question(query)
     names: set[str] = set()
@@ -166,11 +176,12 @@ def prepare_question(query: str, rarity: Callable[[str], float]) -> PreparedQues
 
 
 def read_pool(question: PreparedQuestion, texts: Sequence[str]) -> list[ChunkReading]:
-    """Reads all chunks that were retrieved for one query.
+    """The features of all chunks that were retrieved for one query: the pool.
 
     Coverage is the share of the query's content tokens that a text holds, each weighted by its
     rarity: in general, or (``pool_coverage``) among the chunks of this pool, where the topic that
-    all of them share says nothing. ``behind`` and ``pool_behind`` compare with the pool's best.
+    all of them share says nothing. ``behind`` and ``pool_behind`` compare with the pool's best. The
+    weights were learned from these features: any change of one wants new weights.
     """
     weights = question.weights
     pool = [_passage(text) for text in texts]
@@ -221,7 +232,10 @@ def read_pool(question: PreparedQuestion, texts: Sequence[str]) -> list[ChunkRea
 # The same chunks come back for many queries.
 @lru_cache(maxsize=4096)
 def _passage(text: str) -> _Passage:
-    """A text by sentences, each with its tokens."""
+    """A text as a passage: its sentences, each with its tokens.
+
+    To split a text takes long, and many queries retrieve the same one: passages are kept.
+    """
     sentences: list[_Sentence] = []
     all_tokens: set[str] = set()
     for span in split_sentences(text):
@@ -232,7 +246,10 @@ def _passage(text: str) -> _Passage:
 
 
 def _text_of(window: _Passage, text: str) -> str:
-    """The stretch of a text from a window's first sentence to its last."""
+    """The part of a text from a window's first sentence to its last.
+
+    Whether it holds the kind of answer that is asked for, such as a date, is looked up in it.
+    """
     if not window.sentences:
         return ""
     start = window.sentences[0].span.start
@@ -241,9 +258,14 @@ def _text_of(window: _Passage, text: str) -> str:
 
 
 def _rarity_in_pool(tokens: Iterable[str], pool: Sequence[_Passage]) -> dict[str, float]:
-    """What each token is worth among the chunks of a pool, by the formula of `shipped_rarity`.
+    """The weight of each token by how rare it is among the chunks of a pool.
 
-    A token that all chunks hold is worth nearly nothing: it tells none from another.
+    A token that all chunks hold is worth nearly nothing: it tells none from another. The formula is
+    that of `shipped_rarity`.
+
+    A pool is the chunks that were retrieved for one query.
+
+    The validator's weights were learned with this number: another one wants new weights.
     """
     rarity: dict[str, float] = {}
     for token in tokens:
@@ -253,7 +275,15 @@ def _rarity_in_pool(tokens: Iterable[str], pool: Sequence[_Passage]) -> dict[str
 
 
 def _best_window(weights: Mapping[str, float], passage: _Passage) -> _Passage:
-    """The pair of neighbouring sentences that covers most; of equals, the first."""
+    """The two neighbouring sentences of a passage that cover most of a query; of equals, the first.
+
+    An answer is often spread over two sentences, and seldom over the whole text.
+
+    The validator's weights were learned with such windows: others want new weights.
+
+    Args:
+        weights: of the query's tokens.
+    """
     sentences = passage.sentences
     if len(sentences) < 2:
         return passage
@@ -269,7 +299,16 @@ def _best_window(weights: Mapping[str, float], passage: _Passage) -> _Passage:
 
 
 def _coverage(weights: Mapping[str, float], tokens: Set[str]) -> float:
-    """The share of the weights whose tokens a text holds."""
+    """The share of a query that a text holds: the weight of the query's tokens in it, out of all.
+
+    A text that holds the rare words of a question is likely to be about it.
+
+    The validator's weights were learned with this number: another one wants new weights.
+
+    Args:
+        weights: of the query's tokens.
+        tokens: of the text.
+    """
     total = sum(weights.values())
     if total <= 0:
         return 0.0
@@ -278,23 +317,35 @@ def _coverage(weights: Mapping[str, float], tokens: Set[str]) -> float:
 
 
 def _rarest_missing(weights: Mapping[str, float], tokens: Set[str]) -> float:
-    """What the rarest of the tokens is worth that a text does not hold.
+    """The weight of the rarest token of a query that a text does not hold; 0 if it holds all.
 
     A text without the rarest word of a question is rarely about what it asks.
+
+    The validator's weights were learned with this number: another one wants new weights.
     """
     missing = [weight for token, weight in weights.items() if token not in tokens]
     return max(missing, default=0.0)
 
 
 def _share_missing(names: frozenset[str], tokens: Set[str]) -> float:
-    """The share of names that a text does not hold."""
+    """The share of a question's names that a text does not hold.
+
+    A text that speaks of something else lacks the question's names first.
+
+    The validator's weights were learned with this number: another one wants new weights.
+    """
     if not names:
         return 0.0
     return len(names - tokens) / len(names)
 
 
 def _pair_share(question: PreparedQuestion, sentences: Sequence[_Sentence]) -> float:
-    """The share of the question's neighbouring tokens that are neighbours in a sentence, too."""
+    """The share of a question's neighbouring tokens that are neighbours in some sentence, too.
+
+    Words of a question that are far from each other in a text seldom answer it.
+
+    The validator's weights were learned with this number: another one wants new weights.
+    """
     pairs = question.parsed.pairs
     if not pairs:
         return 0.0
@@ -309,9 +360,12 @@ def _pair_share(question: PreparedQuestion, sentences: Sequence[_Sentence]) -> f
 def read_in_windows(
     question: PreparedQuestion, texts: Sequence[str], model: LinearModel
 ) -> list[ChunkReading]:
-    """Reads all chunks of a pool; of a long one every window, and the best one counts.
+    """Reads all chunks of a pool, with the logit that each holds an answer.
 
-    In a whole long chunk the words of a question would be somewhere, far from each other.
+    Of a long chunk the best window counts: in the whole chunk the words of a question would be
+    somewhere, far from each other.
+
+    A pool is the chunks that were retrieved for one query.
     """
     windows: list[tuple[int, Span]] = []
     window_texts: list[str] = []
@@ -326,14 +380,17 @@ def read_in_windows(
         if question.weights:
             reading.logit = model.logit(reading.features)
         if number not in is_read or reading.logit > best[number].logit:
-            reading.sentences = tuple(_moved(reading.read, window.start))
+            reading.sentences = tuple(_moved_spans(reading.read, window.start))
             best[number] = reading
             is_read.add(number)
     return best
 
 
-def _moved(sentences: Sequence[_Sentence], offset: int) -> Iterator[Span]:
-    """The places of sentences in the whole text, of a window that begins at an offset."""
+def _moved_spans(sentences: Sequence[_Sentence], offset: int) -> Iterator[Span]:
+    """The places of a window's sentences in the whole text, moved by the window's offset.
+
+    Quotes are places in the chunk, whatever windows it was read in.
+    """
     for sentence in sentences:
         span = sentence.span
         yield Span(offset + span.start, offset + span.end)
@@ -352,18 +409,30 @@ class LexicalValidator(LearnedValidator):
 
     @property
     def identity(self) -> str:
-        """Changes with the tokeniser, the splitter of sentences, the weights and the limits."""
+        """The validator's identity: tokeniser, sentence splitter, weights and limits.
+
+        Stored verdicts are reused while it is equal, so that all that changes a verdict is in it.
+        """
         digest = shipped_weights(self.name, self.features).digest
         return f"lexical:{TOKENISER_VERSION}.{SENTENCES_VERSION}:{digest}:{self.limits.identity}"
 
     def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
-        """Judges by words alone: no model is asked, and any language is taken."""
+        """The verdict on a query's chunks by their words alone; no model is asked.
+
+        Any language is taken.
+        """
         intake = inspect_chunks(query, chunks)
         ask_pool = partial(self._findings, intake.chunks)
         return decide(query, intake, ask_pool, self.limits, validator=self.name)
 
     def _findings(self, chunks: Sequence[Chunk], part: QueryPart) -> list[Finding]:
-        """A finding for each chunk, by the query's or the part's own words."""
+        """The finding in each chunk: how probably it answers a question, and places to quote.
+
+        Only relevant chunks get places to quote and a reason: the others are never shown.
+
+        Args:
+            part: the query, or one question in it.
+        """
         weights = shipped_weights(self.name, self.features)
         limits = self.limits
         question = part.text
@@ -375,13 +444,18 @@ class LexicalValidator(LearnedValidator):
             finding = Finding(chunk=chunk, probability=weights.probability(reading.logit))
             # Only relevant chunks are quoted.
             if limits.on_scale(finding.probability) >= limits.thresholds.relevant:
-                finding = replace(finding, spans=reading.quoted(), reason=_reason(reading))
+                finding = replace(
+                    finding, spans=reading.quoted(), reason=_reason_of_reading(reading)
+                )
             findings.append(finding)
         return findings
 
 
-def _reason(reading: ChunkReading) -> str:
-    """What the words of a relevant chunk say for it, and whether its kind of answer fits."""
+def _reason_of_reading(reading: ChunkReading) -> str:
+    """The reason for a relevant chunk in words: how much of the question it holds.
+
+    The share is that of the sentences that are quoted.
+    """
     features = dict(zip(LEXICAL_FEATURES, reading.features, strict=True))
     subject = "one sentence holds"
     if len(reading.sentences) > 1:

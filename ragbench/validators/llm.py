@@ -50,24 +50,16 @@ class _Answer(Struct):
 
 
 def _ask(chat: ChatModel, query: str, texts: Sequence[str], history: Said) -> _Answer:
-    """Asks a model which texts answer a query.
+    """Asks a language model which of some texts answer a query, and for quotes that prove it.
 
-    A reply that breaks the schema is objected to once. Passages that the second one names and that
-    do not exist are skipped: the others still count.
+    A reply that breaks the schema is objected to once. Passages that the second reply names and
+    that do not exist are skipped: the others still count.
+
+    Quotes that are not in a text prove nothing: code checks them later.
+
+    Args:
+        history: the conversation before the query; empty without one.
     """
-
-    def check(value: object) -> _Answer:
-        """The answer in a reply.
-
-        Raises:
-            ValueError: it names a passage that was not shown.
-        """
-        answer: _Answer = msgspec.convert(value, _Answer)
-        for passage in answer.passages:
-            if not _exists(passage, texts):
-                raise ValueError(f"passage {passage.number} does not exist: there are {len(texts)}")
-        return answer
-
     # As JSON, no text can end its own quotation and go on as an instruction.
     data: dict[str, Any] = {}
     if history:
@@ -88,8 +80,9 @@ def _ask(chat: ChatModel, query: str, texts: Sequence[str], history: Said) -> _A
         task += prompts["verdict_before"]
     messages = task_messages(task, prompt)
     reply = chat.complete(messages)
+    strict = Schema(definition=form, check=partial(_checked_answer, texts))
     try:
-        return read_structure(reply, Schema(definition=form, check=check))
+        return read_structure(reply, strict)
     except LLMReplyError as error:
         objection = f"That is not as asked: {error}. Reply again, only with the JSON."
         messages += [
@@ -103,8 +96,30 @@ def _ask(chat: ChatModel, query: str, texts: Sequence[str], history: Said) -> _A
     return replace(answer, passages=existing)
 
 
+def _checked_answer(texts: Sequence[str], value: object) -> _Answer:
+    """The model's answer about some passages, from the parsed JSON of its reply.
+
+    Only numbers that were shown can be joined with a chunk.
+
+    Args:
+        texts: of the passages that the model was shown.
+        value: the parsed JSON.
+
+    Raises:
+        ValueError: the answer names a passage that was not shown; the model is then asked again.
+    """
+    answer: _Answer = msgspec.convert(value, _Answer)
+    for passage in answer.passages:
+        if not _exists(passage, texts):
+            raise ValueError(f"passage {passage.number} does not exist: there are {len(texts)}")
+    return answer
+
+
 def _exists(passage: _RelevantPassage, texts: Sequence[str]) -> bool:
-    """Whether the model names a passage that it was shown; they are numbered from 1."""
+    """Whether a passage that the model names was shown to it; passages are numbered from 1.
+
+    A model may invent a number, and with it a source.
+    """
     return 1 <= passage.number <= len(texts)
 
 
@@ -137,7 +152,14 @@ class _Proof:
     probability: float = 0.0
 
     def add(self, answer: _Answer, batch: Sequence[_Passage]) -> None:
-        """Takes in the model's answer about a batch of passages."""
+        """Takes in the model's answer about a batch of passages, as far as its quotes prove it.
+
+        A model may call a passage relevant without a reason: a quote that is not in the passage, or
+        none, leaves it improbable.
+
+        Args:
+            batch: the passages in the order of their numbers in the question to the model.
+        """
         is_proved = False
         for relevant in answer.passages:
             passage = batch[relevant.number - 1]
@@ -162,7 +184,10 @@ class _Proof:
         self.probability = max(self.probability, probability)
 
     def _proving_spans(self, quotes: Sequence[str], passage: _Passage) -> set[Span]:
-        """Where in the chunk the quotes are that say enough; counts those that are nowhere."""
+        """The places in a chunk of the model's quotes that are there and say enough.
+
+        Invented quotes are counted, since a reader should know of them.
+        """
         start = passage.window.start
         spans: set[Span] = set()
         for quote in quotes:
@@ -175,7 +200,10 @@ class _Proof:
         return spans
 
     def reasons(self) -> Iterator[str]:
-        """What a reader must know of quotes that prove nothing."""
+        """Sentences on the model's quotes that prove nothing, for the reasons of the verdict.
+
+        A model that invents quotes is not to be relied on, even where it says Yes.
+        """
         if self.unproved and not self.probability:
             yield "the model calls the answer present, and none of its quotes proves it"
         if self.fabricated:
@@ -205,25 +233,34 @@ class LlmValidator(CalibratedValidator, Checked):
     several, and longer chunks in windows."""
 
     def __post_init__(self) -> None:
-        """Checks the settings and makes the rule: each of the two bases does one."""
+        """Checks the settings and makes the rule of verdicts: each of the two bases does one.
+
+        A call of only one of them would leave a wrong setting, or a validator without a rule.
+        """
         Checked.__post_init__(self)
         CalibratedValidator.__post_init__(self)
 
     @property
     def identity(self) -> str:
-        """Changes with the prompt, the model, the size of a question and the limits."""
+        """The validator's identity: it changes with the prompt, the model and the limits.
+
+        Stored verdicts are reused while it is equal.
+        """
         model = f"{PROMPT_VERSION}:{self.chat.name}:{self.characters}"
         return f"llm:{model}:{self.limits.identity}"
 
     @property
     def measured(self) -> DecisionRule:
-        """One half for both: each model has confidences of its own, and none was measured."""
+        """The rule of verdicts without a calibration: one half for relevant and present.
+
+        Each model has confidences of its own, and none was measured.
+        """
         return DecisionRule(thresholds=Thresholds(relevant=0.5, present=0.5))
 
     def validate(self, query: str, chunks: Sequence[Chunk], history: Said = ()) -> Verdict:
-        """Asks about the chunks in batches and counts what quotes prove.
+        """The verdict on a query's chunks, for which the model is asked in batches.
 
-        An empty query costs no call: nothing answers it.
+        Only answers that a quote proves count. An empty query costs no call: nothing answers it.
         """
         intake = inspect_chunks(query, chunks, in_conversation=bool(history))
         proof = _Proof(relevance=[0.0] * len(intake.chunks), spans=[set() for _ in intake.chunks])
@@ -252,7 +289,10 @@ class LlmValidator(CalibratedValidator, Checked):
         )
 
     def _batches(self, chunks: Sequence[Chunk]) -> list[list[_Passage]]:
-        """The passages of each question to the model."""
+        """The passages of all chunks, in batches that each fit into one question to the model.
+
+        A chunk that is longer than a batch is cut into windows.
+        """
         batches: list[list[_Passage]] = []
         size = 0
         for position, chunk in enumerate(chunks):

@@ -71,14 +71,18 @@ _FEWEST_WORDS = -1.0
 
 
 def local_features(words: ChunkReading, logit: float) -> tuple[float, float]:
-    """The numbers of a chunk with a reader's logit, as `LOCAL_FEATURES` names them."""
+    """The features of a chunk by words and by the reader, in the order of `LOCAL_FEATURES`.
+
+    The reader is the model that reads question and text together. Weights were learned with these
+    numbers: another scale wants other weights.
+    """
     return max(words.logit, _FEWEST_WORDS) / _LOGIT_SCALE, logit / _LOGIT_SCALE
 
 
 def settled_logit(reading: PairReading) -> float:
-    """The logit that decides: the second tower's, where there is one.
+    """The logit that decides about a text: that of the reader's second tower, where it has one.
 
-    The first says whether a text is on the topic, the second whether it answers the question.
+    The first tower says whether a text is on the topic, the second whether it answers the question.
     """
     if reading.answers is None:
         return reading.logit
@@ -86,7 +90,10 @@ def settled_logit(reading: PairReading) -> float:
 
 
 def shipped_reader() -> ReaderFiles:
-    """Where its model and its tokenizer are; their card is beside them."""
+    """The files of the reader that ragbench ships, its model and its tokenizer.
+
+    A validator without settings works with it, without any download.
+    """
     package_folder = Path(str(files("ragbench.validators")))
     return find_reader_files(str(package_folder / "reader"))
 
@@ -130,7 +137,10 @@ class LocalValidator(LearnedValidator, Checked):
     threads: Positive = 2
 
     def __post_init__(self) -> None:
-        """Refuses a folder without a model now; a model of the hub is fetched when first needed."""
+        """Refuses a folder without a model at once, before any query is judged.
+
+        A model of the hub is fetched when first needed.
+        """
         Checked.__post_init__(self)
         if self.reader is not None and not is_hub_name(self.reader):
             find_reader_files(self.reader)
@@ -138,7 +148,10 @@ class LocalValidator(LearnedValidator, Checked):
 
     @property
     def identity(self) -> str:
-        """Names the rules, the weights, the limits, and the reader by the bytes of its files."""
+        """The validator's identity: rules, weights, limits, and the bytes of its reader.
+
+        Stored verdicts are reused while it is equal, so that all that changes a verdict is in it.
+        """
         lexical = shipped_weights("lexical", LEXICAL_FEATURES).digest
         weights = f"{lexical}.{self._weights.digest}"
         reading = self._reading_identity
@@ -146,20 +159,31 @@ class LocalValidator(LearnedValidator, Checked):
 
     @property
     def _reading_identity(self) -> str:
-        """All that a reading depends on, but for the question and the text."""
+        """A name for all that a reading depends on, except the question and the text.
+
+        Readings are kept under it on disk: a change has them read again.
+
+        A reading is what the reader, a model, says of a question and a text.
+        """
         files = self._files
         versions = f"{TOKENISER_VERSION}.{SENTENCES_VERSION}"
         reader = f"{digest_of(files.model)}.{digest_of(files.tokenizer)}"
         return f"{versions}:{reader}:{self.max_length}"
 
     def import_packages(self) -> None:
-        """Imports what reader and embedder need: a missing package is found before any query."""
+        """Imports the packages of reader and embedder, so that a missing one shows at once.
+
+        Otherwise a run would end in the middle, at the first query that needs it.
+        """
         import_reader_packages(self.reader)
         if self.embedder is not None:
             import_packages_of(_open_embedder(self.embedder))
 
     def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
-        """Judges by words and the reader; by words alone in a language that the reader lacks."""
+        """The verdict on a query's chunks by words and the reader.
+
+        The shipped reader knows English only: a query in another language is judged by words alone.
+        """
         language = language_of(query)
         is_english = language == "en"
         # Without a sign of a language, Latin letters are taken for English.
@@ -202,7 +226,13 @@ class LocalValidator(LearnedValidator, Checked):
         return replace(verdict, reasons=verdict_reasons, details=details)
 
     def _by_words(self, query: str, chunks: Sequence[Chunk], language: str | None) -> Verdict:
-        """The verdict by words alone, where the reader would guess."""
+        """The verdict by words alone, for a query in a language that the reader does not know.
+
+        A model guesses in a language that it has not learned.
+
+        Args:
+            language: of the query; None where it is not recognised.
+        """
         lexical = LexicalValidator(relevant=self.relevant, present=self.present, slots=self.slots)
         verdict = lexical.validate(query, chunks)
         where = "in one that is not recognised"
@@ -219,10 +249,16 @@ class LocalValidator(LearnedValidator, Checked):
     def _findings(
         self, part: QueryPart, chunks: Sequence[Chunk], notes: list[str], read: set[str]
     ) -> list[Finding]:
-        """A finding for each chunk; adds to the notes, and to the ids of the chunks that are read.
+        """The finding in each chunk for a query or a part of it, by the reader if it reads it.
 
-        The first few chunks are read, and the others only where none of these answers. The verdict
-        asks for each part of a query: notes and ids are those of all parts.
+        The first few chunks are read, and the others only where none of these answers: reading
+        takes nearly all the time. Notes and read ids are collected from all parts of a query.
+
+        A finding is the probability of an answer in a chunk, and places to quote.
+
+        Args:
+            notes: gets what the reader could not read.
+            read: gets the ids of the chunks that were read.
         """
         query = part.question
         question = prepare_question(query, shipped_rarity)
@@ -265,7 +301,11 @@ class LocalValidator(LearnedValidator, Checked):
     def _batches(
         self, query: str, texts: Sequence[str], logits: Sequence[float], has_words: Sequence[bool]
     ) -> tuple[list[int], list[int]]:
-        """The chunks that are read first, and those that are read where none of these answers.
+        """The chunks that the reader reads first, and those for where none of these answers.
+
+        Chunks are numbers of places in the pool.
+
+        A pool is the chunks that were retrieved for one query.
 
         Args:
             logits: by words, of each text.
@@ -285,7 +325,16 @@ class LocalValidator(LearnedValidator, Checked):
         return order[: len(first)], later
 
     def _ranked(self, query: str, texts: Sequence[str], logits: Sequence[float]) -> list[int]:
-        """The chunks to read, the best first: by words, and by meaning with an embedder."""
+        """The chunks to read, the best first: by words, and by meaning where an embedder is set.
+
+        Chunks are numbers of places in the pool. A retriever may give more than the reader can
+        read.
+
+        A pool is the chunks that were retrieved for one query.
+
+        Args:
+            logits: by words, of each text.
+        """
         # Sorting keeps the order of equals: the retriever's.
         by_words = sorted(range(len(texts)), key=lambda number: -logits[number])
         are_all_read = len(texts) <= self.read
@@ -305,37 +354,50 @@ class LocalValidator(LearnedValidator, Checked):
 
     @property
     def _files(self) -> ReaderFiles:
-        """The files of the reader; those of a hub repository are fetched when first asked for."""
+        """The files of the reader; those of a hub repository are fetched when first needed.
+
+        A validator that is built and never asked so needs no download.
+        """
         if self.reader is None:
             return shipped_reader()
         return find_reader_files(self.reader)
 
     @property
     def model_digest(self) -> str:
-        """Names the reader by its bytes: a calibration holds for this one alone."""
+        """A digest of the reader's bytes, since a calibration holds for this reader alone.
+
+        Another reader has other probabilities, under the same name perhaps.
+        """
         return digest_of(self._files.model)
 
     @property
     def has_words(self) -> bool:
-        """Whether Yes, Perhaps and No may be said of its probabilities.
+        """Whether Yes, Perhaps and No may be said of the validator's probabilities.
 
-        The bounds between them were measured with the reader that ragbench ships; of another
-        reader they would claim what was never measured.
+        The bounds between these words were measured with the reader that ragbench ships; of another
+        reader they would claim a worth that was never measured.
         """
         return self.reader is None
 
     @property
     def _weights(self) -> Weights:
-        """The weights that were learned with the reader that comes along."""
+        """The weights that were learned with the shipped reader; every reader is scored by them.
+
+        Of another reader they give an order of chunks, and no measured probability.
+        """
         return shipped_weights(self.name, self.features)
 
 
 def _finding(
     weights: Weights, chunk: Chunk, words: ChunkReading, reading: PairReading, chunks: int
 ) -> Finding:
-    """The reader's finding in a chunk, beside what words find there.
+    """The finding in a chunk that the reader has read: its probability and the places to quote.
+
+    Where the reader names an answer, its sentence is quoted; else the best one by words.
 
     Args:
+        words: the chunk by its words.
+        reading: the chunk by the reader.
         chunks: how many there are: among many, one of them looks like an answer by chance.
     """
     topic = weights.chunk.logit(local_features(words, reading.logit))
@@ -365,14 +427,20 @@ def _finding(
 
 @lru_cache(maxsize=16)
 def digest_of(path: Path) -> str:
-    """The first twelve hexadecimal digits of a file's SHA-256: a reading is that of this file."""
+    """The first twelve hexadecimal digits of a file's SHA-256, which names a reader's file.
+
+    Kept readings and calibrations hold for this file alone: another length would drop them all.
+    """
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:12]
 
 
 @lru_cache(maxsize=2)
 def _open_embedder(name: str) -> Any:
-    """An embedder, by its place: validators know embedders by name alone."""
+    """The embedder of a name, opened once and loaded by its place in another package.
+
+    Validators do not import the search package: they know embedders by name alone.
+    """
     return load_attribute("ragbench.search.embedders.embedder:open_embedder")(name)
 
 
@@ -390,12 +458,18 @@ class PairLength(Protocol):
     """Counts the tokens of a query and a text together."""
 
     def length(self, first: str, second: str) -> int:
-        """Tokens of both, special ones included."""
+        """How many tokens query and text have together, special ones included.
+
+        Only the model's own tokenizer can tell, since tokens are parts of words.
+        """
         ...
 
 
 def fitting_windows(model: PairLength, query: str, text: str, max_length: int) -> tuple[Span, ...]:
-    """Windows that hold all of a text, each short enough to be read whole."""
+    """Windows that hold all of a text, each short enough to be read whole beside the query.
+
+    A model would cut off the end of a longer window, and an answer in it.
+    """
     characters = _FIRST_CHARACTERS
     while True:
         windows = windows_of(text, characters=characters)
@@ -407,7 +481,10 @@ def fitting_windows(model: PairLength, query: str, text: str, max_length: int) -
 
 
 def _fits(model: PairLength, query: str, text: str, max_length: int) -> bool:
-    """Whether the model takes query and text together."""
+    """Whether query and text together have at most as many tokens as the model takes.
+
+    A longer pair would be cut by the model, without a sign of it.
+    """
     # A token is at least a character: short texts need no counting.
     most_tokens = len(query) + len(text) + _SPECIAL_TOKENS
     if most_tokens <= max_length:
@@ -416,7 +493,10 @@ def _fits(model: PairLength, query: str, text: str, max_length: int) -> bool:
 
 
 def fitted_query(model: Reader, query: str, max_length: int) -> tuple[str, str | None]:
-    """The query, cut when it would leave too little room for a chunk, and a note that says so."""
+    """The query, cut where it would leave too little room for a chunk, and a note if it was cut.
+
+    A very long query would push the chunk out of what the model reads.
+    """
     offsets = model.offsets(query)
     room = max_length // 4  # three quarters are left for the chunk
     if len(offsets) <= room:
@@ -438,7 +518,7 @@ class _WindowLimits(NamedTuple):
 
 
 def _window_limits(max_length: int) -> _WindowLimits:
-    """16, 8 and 24 windows of 512 tokens; more of a model that takes fewer at once.
+    """How many windows of a text are read: of 512 tokens 16, 8 and 24; of shorter ones more.
 
     A text of 25,000 characters is so read whole. In documents of 235,000 characters, the 8 to 24
     windows hold 95 to 100 % of the answers of four labelled sets; 64 windows by their number of
@@ -451,10 +531,12 @@ def _window_limits(max_length: int) -> _WindowLimits:
 def readings_of(
     files: ReaderFiles, query: str, texts: Sequence[str], *, max_length: int, threads: int
 ) -> tuple[list[PairReading], tuple[str, ...]]:
-    """A reader's reading of each text, and notes on what it did not read.
+    """A reader's reading of each text for a query, and notes on parts that it did not read.
 
     Of a long text the windows that words find best are read, and the best of these counts; spans
     are offsets in the whole text.
+
+    The reader is a model that reads query and text together.
     """
     reader = load_reader(files, threads)
     query, note = fitted_query(reader, query, max_length)
@@ -487,7 +569,10 @@ def readings_of(
 def _promising_windows(
     query: str, text: str, windows: Sequence[Span], limits: _WindowLimits
 ) -> tuple[Span, ...]:
-    """The windows that words find best, in reading order."""
+    """The windows of a long text that words find best for a query, in reading order.
+
+    To read all of them would take minutes.
+    """
     question = prepare_question(query, shipped_rarity)
     model = shipped_weights("lexical", LEXICAL_FEATURES).chunk
     window_texts = [text[window.start : window.end] for window in windows]
@@ -520,7 +605,12 @@ readings_file = partial(user_cache, "RAGBENCH_READINGS", "readings.sqlite")
 def kept_readings(
     reader: str, query: str, texts: Sequence[str], read: Read
 ) -> tuple[list[PairReading], tuple[str, ...]]:
-    """The readings that are kept of the texts; the others are read, and kept.
+    """The readings of some texts for a query: kept ones from disk, new ones by the reader.
+
+    New ones are kept: another retriever or another order then reads only new pairs of query and
+    text.
+
+    A reading is what the reader, a model, says of a query and a text.
 
     Args:
         reader: names all that a reading depends on, but for the question and the text.
@@ -553,7 +643,12 @@ def kept_readings(
 
 @lru_cache(maxsize=2)
 def _store(path: Path | None, process: int) -> ScoreStore | None:
-    """The file of readings, opened once in each process; None where it cannot be.
+    """The store of readings on disk, opened once in each process; None where it cannot be opened.
+
+    A store that cannot be opened costs time and never a verdict. One that has grown too large is
+    begun anew.
+
+    A reading is what a model said of a query and a text.
 
     Args:
         process: its id, so that a forked process opens the file anew: SQLite's connections are of

@@ -31,7 +31,10 @@ class QueryPart(Record):
 
     @property
     def question(self) -> str:
-        """The part with its context: "when was it sold? (X200)"."""
+        """The part as a question of its own, with its context: "when was it sold? (X200)".
+
+        Without the context, any text about a sale would seem to answer it.
+        """
         if not self.context:
             return self.text
         return f"{self.text} ({' '.join(self.context)})"
@@ -40,6 +43,8 @@ class QueryPart(Record):
 @lru_cache(maxsize=1024)
 def split_query(query: str) -> tuple[QueryPart, ...]:
     """The questions in a query, in order; the query itself where it asks one thing.
+
+    A chunk that answers one of two questions is no full answer: each is looked for by itself.
 
     A query is cut where a question begins behind a question mark, and before a question that
     follows "and", where each piece is a question and has at least three words. A piece without a
@@ -59,7 +64,7 @@ def split_query(query: str) -> tuple[QueryPart, ...]:
                 QueryPart(text=f"{before}{match['first']} {behind}"),
                 QueryPart(text=f"{before}{match['second']} {behind}"),
             )
-    pieces = _pieces(plain)
+    pieces = _question_pieces(plain)
     if not pieces:
         return (QueryPart(text=query),)
     first_piece = pieces[0]
@@ -71,7 +76,7 @@ def split_query(query: str) -> tuple[QueryPart, ...]:
         if _WORDS["points"].search(piece):
             added = context
             if not context:
-                added = _subject(first_piece)
+                added = _subject_words(first_piece)
         elif names:
             context = names  # the parts that follow are about this one
         else:
@@ -85,8 +90,11 @@ _ONE_SUBJECT = ("attributes", "one_each", "asked_twice")
 """Expressions for two things that are asked of one: "the height and the weight of X"."""
 
 
-def _pieces(query: str) -> Sequence[str]:
-    """The pieces of a query that asks several things; empty where one is no question."""
+def _question_pieces(query: str) -> Sequence[str]:
+    """The pieces of a query that asks several things; empty where one piece is no question.
+
+    Then the query is read as one.
+    """
     pieces = _WORDS["joint"].split(query)
     if not 2 <= len(pieces) <= _MOST_PARTS:
         return ()
@@ -99,13 +107,14 @@ def _pieces(query: str) -> Sequence[str]:
 def named_words(text: str) -> list[str]:
     """The words of a text that are written like names, and its numbers, in their order.
 
-    "I" has a capital and names nothing.
+    A text that lacks the names of a question is rarely its answer. "I" has a capital and names
+    nothing.
     """
     return [name for name in _NAMED.findall(text) if name != "I"]
 
 
-def _subject(question: str) -> list[str]:
-    """The words that say something behind the last "of", or else behind the last article.
+def _subject_words(question: str) -> list[str]:
+    """The words that a question is about: those behind the last "of", or the last article.
 
     "How long is the trial" is about the trial. Where there is neither, they are those of all. A
     later question that says "it", without a name before it, means these.

@@ -43,7 +43,10 @@ class AnsweredQuestion(Record):
 
     @property
     def answer(self) -> str:
-        """The words of the answer."""
+        """The words of the answer in the passage.
+
+        Rules look for these words, to take them out or to leave them in.
+        """
         return self.text[self.start : self.end]
 
 
@@ -78,9 +81,11 @@ class SelfTest(Record):
 def self_test(
     validator: Validator, pairs: Sequence[AnsweredQuestion], *, limit: int = 40, seed: int = 7
 ) -> SelfTest:
-    """Asks a validator about near misses and answers, each beside passages of other documents.
+    """The share of near misses, and of real answers, that a validator is right about, by kind.
 
-    A user so learns by which kind of near miss a validator is taken in, before he trusts its Yes.
+    A near miss is a text that reads like an answer and is none. A user learns by which kind a
+    validator is taken in, before trusting its Yes. Each pair is shown beside passages of other
+    documents.
 
     Args:
         limit: how many pairs of each kind it is asked about, at most.
@@ -139,9 +144,11 @@ class _Rules(Record, kw_only=False):
     draw: random.Random
 
     def chunks(self, pair: AnsweredQuestion, text: str) -> list[Chunk]:
-        """A text, and beside it passages of other documents that do not hold the answer.
+        """The chunks of one test: a text, beside passages of other documents without the answer.
 
         A validator compares a chunk with those beside it: alone it would be judged otherwise.
+
+        The order of random draws decides which tests a seed gives.
         """
         elsewhere = [candidate for candidate in self.pairs if candidate.document != pair.document]
         count = min(_MOST_PASSAGES_BESIDE, len(elsewhere))
@@ -153,10 +160,12 @@ class _Rules(Record, kw_only=False):
         return chunks
 
     def worded(self, kind: str, pair: AnsweredQuestion) -> QuestionAndText | None:
-        """The question as it is, and a text that says nothing of the answer.
+        """The question with a text that only talks about it and does not answer it.
 
-        None where the wording needs what the pair does not have, such as the passage without its
-        answer.
+        None where the wording needs something that the pair does not have, such as the passage
+        without its answer.
+
+        The order of random draws decides which near misses a seed gives.
 
         Args:
             kind: one of those with wordings in ``self_test.toml``.
@@ -180,8 +189,13 @@ class _Rules(Record, kw_only=False):
         return QuestionAndText(pair.question, wording.format(**values))
 
     def entity(self, pair: AnsweredQuestion) -> QuestionAndText | None:
-        """Another name in the question, one that the passage does not hold."""
-        names = _changeable(pair, _names(pair.question))
+        """The question with another name in it, which the passage does not hold, as a near miss.
+
+        None without a name that can be changed.
+
+        The order of random draws decides which near misses a seed gives.
+        """
+        names = _changeable(pair, _names_in(pair.question))
         if not names:
             return None
         name = self.draw.choice(names)
@@ -191,7 +205,12 @@ class _Rules(Record, kw_only=False):
         return _with_question_changed(pair, name, new_name)
 
     def _other_name(self, pair: AnsweredQuestion, name: str) -> str | None:
-        """A name of as many words that neither question nor passage holds."""
+        """A name from other pairs with as many words, which neither question nor passage holds.
+
+        None where there is no such name.
+
+        The order of the names decides which one a seed draws.
+        """
         own_text = f"{pair.question} {pair.text}".lower()
         length = len(name.split())
         # Names of other questions fit best; those of passages only where there is none.
@@ -200,7 +219,7 @@ class _Rules(Record, kw_only=False):
         for texts in (questions, passages):
             new_names: list[str] = []
             for text in texts:
-                for new_name in _names(text):
+                for new_name in _names_in(text):
                     if len(new_name.split()) == length and new_name.lower() not in own_text:
                         new_names.append(new_name)
             if new_names:
@@ -208,7 +227,12 @@ class _Rules(Record, kw_only=False):
         return None
 
     def number(self, pair: AnsweredQuestion) -> QuestionAndText | None:
-        """Another number or year in the question, one that the passage does not hold."""
+        """The question with another number in it, which the passage does not hold: a near miss.
+
+        None without a number that can be changed.
+
+        The order of random draws decides which near misses a seed gives.
+        """
         numbers = _changeable(pair, _NUMBER.findall(pair.question))
         if not numbers:
             return None
@@ -221,17 +245,19 @@ class _Rules(Record, kw_only=False):
     def _stepped(self, number: str) -> str:
         """A number, or an identifier with digits, with another last digit.
 
-        So near a number reads like the right one, and no step is 10: it is another digit for sure.
+        So near a number reads like the right one. No step is 10: the digit is another one for sure.
         """
         step = self.draw.choice((1, 2, 3, 5))
-
-        def next_digit(digit: re.Match[str]) -> str:
-            return str((int(digit[0]) + step) % 10)
-
-        return re.sub(r"\d(?=\D*$)", next_digit, number)
+        last_digit = r"\d(?=\D*$)"
+        return re.sub(last_digit, lambda digit: str((int(digit[0]) + step) % 10), number)
 
     def identifier(self, pair: AnsweredQuestion) -> QuestionAndText | None:
-        """Another identifier in the passage: INC-48231 for INC-48213."""
+        """The passage with another identifier in it, such as INC-48231 for INC-48213: a near miss.
+
+        None without an identifier that can be changed.
+
+        The order of random draws decides which near misses a seed gives.
+        """
         with_digits = [name for name in identifiers(pair.question) if re.search(r"\d", name)]
         changeable = _changeable(pair, with_digits)
         if not changeable:
@@ -242,11 +268,16 @@ class _Rules(Record, kw_only=False):
         return QuestionAndText(pair.question, text)
 
     def template(self, pair: AnsweredQuestion) -> QuestionAndText | None:
-        """The answering sentence, said of another name, or in another year."""
+        """The answering sentence, said of another name or in another year, as a near miss.
+
+        None where the sentence has neither.
+
+        The order of random draws decides which near misses a seed gives.
+        """
         answer = self.sentence(pair)
         if answer is None:
             return None
-        words_of_question = [*_names(pair.question), *_NUMBER.findall(pair.question)]
+        words_of_question = [*_names_in(pair.question), *_NUMBER.findall(pair.question)]
         changeable: list[str] = []
         for word in _changeable(pair, words_of_question):
             if word in answer.text:
@@ -265,7 +296,10 @@ class _Rules(Record, kw_only=False):
         return QuestionAndText(answer.question, text)
 
     def negation(self, pair: AnsweredQuestion) -> QuestionAndText | None:
-        """The question with "not": "Which rooms are heated?" -> "Which rooms aren't heated?"."""
+        """The question with a "not", as "Which rooms aren't heated?" for "Which rooms are heated?".
+
+        None without a verb that takes one.
+        """
         auxiliary = _AUXILIARY.search(pair.question)
         if auxiliary is None:
             return None
@@ -275,18 +309,27 @@ class _Rules(Record, kw_only=False):
         return _with_question_changed(pair, verb, negated)
 
     def passage(self, pair: AnsweredQuestion) -> QuestionAndText:
-        """The question with its passage as it is: the answer is there."""
+        """The question with its unchanged passage: a validator should find an answer.
+
+        It shows whether a validator that withstands near misses still says Yes.
+        """
         return QuestionAndText(pair.question, pair.text)
 
     def sentence(self, pair: AnsweredQuestion) -> QuestionAndText | None:
-        """The question with the answering sentence alone: the answer is there."""
+        """The question with the answering sentence alone: a validator should find an answer.
+
+        It shows whether a validator needs the text around an answer.
+        """
         span = answering_sentence(pair)
         if span is None:
             return None
         return QuestionAndText(pair.question, pair.text[span.start : span.end])
 
     def question_and_answer(self, pair: AnsweredQuestion) -> QuestionAndText | None:
-        """The answering sentence behind the question, as in a list of questions and answers."""
+        """The question with a text that repeats it before the answering sentence, as a FAQ does.
+
+        The answer is there: a validator should not take the text for an echo of the question.
+        """
         answer = self.sentence(pair)
         if answer is None:
             return None
@@ -295,7 +338,10 @@ class _Rules(Record, kw_only=False):
 
 
 def _changeable(pair: AnsweredQuestion, words: Sequence[str]) -> list[str]:
-    """The words that the passage holds beside its answer: to change them keeps the answer."""
+    """The words of a question that the passage holds beside its answer.
+
+    To change one of them there makes a near miss, since the answer's words stay.
+    """
     changeable: list[str] = []
     for word in words:
         if word in pair.text and word not in pair.answer:
@@ -303,8 +349,8 @@ def _changeable(pair: AnsweredQuestion, words: Sequence[str]) -> list[str]:
     return changeable
 
 
-def _names(text: str) -> list[str]:
-    """Words with a capital, those that follow each other as one name.
+def _names_in(text: str) -> list[str]:
+    """The names in a text: words with a capital, those that follow each other as one name.
 
     "The" and its like have a capital at the beginning of a sentence, and are no names.
     """
@@ -318,14 +364,20 @@ def _names(text: str) -> list[str]:
 
 
 def _with_question_changed(pair: AnsweredQuestion, old: str, new: str) -> QuestionAndText:
-    """The question with a new word in the place of an old one, and its passage as it is."""
+    """The question with a new word in the place of an old one, beside its unchanged passage.
+
+    The changed question asks for something that the passage does not say.
+    """
     # A function, for a new word as text would be read for backslashes.
     question = re.sub(rf"\b{re.escape(old)}\b", lambda _: new, pair.question, count=1)
     return QuestionAndText(question, pair.text)
 
 
 def answering_sentence(pair: AnsweredQuestion) -> Span | None:
-    """The sentences of the passage that hold the answer."""
+    """The sentences of the passage that hold the answer, as one place; None where none does.
+
+    Rules change or remove just these, so that the rest of the passage stays as it was.
+    """
     return touched(split_sentences(pair.text), Span(pair.start, pair.end))
 
 
@@ -334,7 +386,10 @@ _FEWEST_WORDS_LEFT = 7
 
 
 def without_answer(pair: AnsweredQuestion) -> str | None:
-    """The passage without the sentences that hold the answer; None where too little is left."""
+    """The passage without the sentences that hold the answer; None where too little is left.
+
+    It is on the topic and answers nothing: the hardest text for a validator.
+    """
     sentence = answering_sentence(pair)
     if sentence is None:
         return None
@@ -375,6 +430,8 @@ def run_self_test(
 ) -> SelfTest:
     """Makes near misses of the answered questions of a dataset, and asks a validator about them.
 
+    A user sees so how a validator does on texts of the user's own kind.
+
     Raises:
         DataError: the dataset has no question with an answer in a text.
     """
@@ -401,7 +458,9 @@ def run_self_test(
 
 
 def _answered_question(case: Case, texts: Mapping[str, str]) -> AnsweredQuestion | None:
-    """A case with the place of its answer in a passage; None where no text holds it.
+    """A case as a question with the place of its answer in a passage; None where no text holds it.
+
+    Rules must know where the answer is, to change it or to leave it.
 
     Args:
         texts: the documents of the corpus, by their ids.
@@ -434,7 +493,9 @@ def _passage_with(text: str, document: str) -> str:
 
 
 def _with_place(case: Case, passage: str, evidence: str, document: str) -> AnsweredQuestion:
-    """A case with the place of its answer: the reference where the evidence holds it.
+    """A case as a question with the place of its answer: the reference, if the evidence holds it.
+
+    The reference is shorter than the evidence, so that less is taken for the answer.
 
     Args:
         passage: holds the evidence.

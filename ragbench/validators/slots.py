@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from difflib import get_close_matches
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import NamedTuple
 from unicodedata import combining, normalize
 
@@ -28,10 +28,11 @@ _WORDS = Patterns("ragbench.validators", "slots", flags=re.IGNORECASE)
 
 
 def unbound(query: str, text: str, quoted: str, rules: Sequence[str]) -> str:
-    """Why a chunk leaves a slot of a question unbound, in words; empty where it leaves none.
+    """The reason why a chunk leaves a slot of a question unbound; empty where it leaves none.
 
-    A near miss reads like an answer: it shares nearly all words with the question. A slot that it
-    leaves unbound is what tells the two apart.
+    A slot is something that the question names, such as a year or an identifier; it is unbound
+    where the chunk has another value in its place. A near miss reads like an answer and shares
+    nearly all words with the question: an unbound slot tells the two apart.
 
     Args:
         query: the question.
@@ -50,9 +51,12 @@ def unbound(query: str, text: str, quoted: str, rules: Sequence[str]) -> str:
 
 @lru_cache(maxsize=1024)
 def _applicable_rules(query: str) -> frozenset[str]:
-    """The rules that are about something in a question, by name.
+    """The names of the rules that are about something in a question.
 
-    It depends on the question alone, and is looked up once for all of its chunks.
+    A rule objects to a chunk that answers for another name, year or the like. This depends on the
+    question alone, and is looked up once for all of its chunks.
+
+    Most rules are of nothing in a given question.
     """
     names: set[str] = set()
     if query:
@@ -82,7 +86,10 @@ def _applicable_rules(query: str) -> frozenset[str]:
 
 
 def _asks_what_is_not(query: str) -> bool:
-    """Whether it is a question of fact with a negation: "Which room is not heated?"."""
+    """Whether a query asks for a fact with a negation, as "Which room is not heated?" does.
+
+    A text that says what is so shares all of its words, and answers the opposite.
+    """
     if not _WORDS["not"].search(query) or not _WORDS["fact"].match(query):
         return False
     # "What can I do if it is not heated?" asks what is so, under a condition.
@@ -93,7 +100,10 @@ def _asks_what_is_not(query: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def is_yes_or_no(query: str) -> bool:
-    """Whether "no" answers it: "Is smoking allowed?" is answered by "Smoking is forbidden"."""
+    """Whether a question can be answered by yes or no.
+
+    "Is smoking allowed?" is answered by "Smoking is forbidden": the opposite is no objection there.
+    """
     return _WORDS["yes_or_no"].match(query) is not None
 
 
@@ -119,15 +129,18 @@ _DOTTED = re.compile(r"[a-z]\w+(?:\.[a-zA-Z]\w+)+")
 
 @lru_cache(maxsize=4096)
 def identifiers(text: str) -> tuple[str, ...]:
-    """The identifiers in a text, in its order: INC-48213, load_config, v2.3, --force."""
+    """The identifiers in a text, in its order, such as INC-48213, load_config, v2.3 and --force.
+
+    A text about another identifier is no answer, however alike it reads.
+    """
     return tuple([word for word in _CODE.findall(text) if _is_identifier(word)])
 
 
 def _is_identifier(word: str) -> bool:
-    """Whether a word has letter and digit, an underscore, dashes before it or inner dots.
+    """Whether a word is an identifier: with letter and digit, underscore, dashes or inner dots.
 
-    A digit counts beside ASCII letters alone: in a script without spaces, such as Chinese, a whole
-    clause with a digit looks like one word.
+    Its dashes are before it, as in --force. A digit counts beside ASCII letters alone: in a script
+    without spaces, such as Chinese, a whole clause with a digit looks like one word.
     """
     if _PLAIN.fullmatch(word):
         return False
@@ -141,7 +154,13 @@ def _is_identifier(word: str) -> bool:
 
 
 def _other_identifier(query: str, text: str, quoted: str) -> Iterator[str]:
-    """An identifier of the question that is not in the chunk, where another of its form is."""
+    """The objections to a chunk without an identifier of the question, but with a rival.
+
+    A rival is another identifier of the same form.
+
+    An objection turns a seeming answer into a near miss. All rules take the same parameters: the
+    question, the chunk's text, and its sentences that seem to answer.
+    """
     for identifier in identifiers(query):
         # However its parts are joined: INC-48213 is INC 48213.
         parts = re.findall(r"[^\W\d_]+|\d+", identifier.lower())
@@ -157,11 +176,11 @@ def _other_identifier(query: str, text: str, quoted: str) -> Iterator[str]:
 
 
 def _is_rival(identifier: str, rival: str) -> bool:
-    """Whether one identifier may stand where another does, since both are of one form.
+    """Whether one identifier may stand in the place of another, since both are of one form.
 
-    INC-48213 and INC-48231 are, load_config and save_config, api.v1.users and api.v1.orders. A
-    text that names a rival answers the question for the wrong thing; any other identifier in it
-    says nothing.
+    INC-48213 and INC-48231 are, load_config and save_config, api.v1.users and api.v1.orders. A text
+    that names a rival answers the question for the wrong thing; any other identifier in it says
+    nothing.
     """
     if _FLAG.match(identifier):
         return _FLAG.match(rival) is not None
@@ -186,12 +205,18 @@ def _is_rival(identifier: str, rival: str) -> bool:
 
 
 def _without_digits(word: str) -> str:
-    """A word with a 0 in the place of each number: INC-48213 and INC-7 are both INC-0."""
+    """A word with a 0 in the place of each number: INC-48213 and INC-7 are both INC-0.
+
+    Two identifiers that are equal so are of one form, and may stand for each other.
+    """
     return re.sub(r"\d+", "0", word)
 
 
 def _form(part: str) -> str:
-    """The kinds of letters in a part, in order: "v2b" is "a0a"."""
+    """The form of a part of an identifier: its kinds of letters in order, so "v2b" gives "a0a".
+
+    Only parts of one form can be rivals.
+    """
     return re.sub(r"[^\W\d]+", "a", _without_digits(part))
 
 
@@ -204,9 +229,12 @@ _REACH_OF_NEIGHBOUR = 30
 
 
 def _other_number(query: str, text: str, quoted: str) -> Iterator[str]:
-    """A number of the question that is not in the chunk, where another one takes its place.
+    """The objections to a chunk that lacks a number of the question and has a rival in its place.
 
     Of two years one takes the other's place; of other numbers where the same word is beside it.
+
+    An objection turns a seeming answer into a near miss. All rules take the same parameters: the
+    question, the chunk's text, and its sentences that seem to answer.
     """
     question = _normalised(query)
     plain_text = _normalised(text)
@@ -231,7 +259,10 @@ def _other_number(query: str, text: str, quoted: str) -> Iterator[str]:
 
 
 def _years(text: str) -> list[str]:
-    """The numbers of a normalised text that may be years."""
+    """The numbers of a normalised text that may be years.
+
+    One of them is a rival of the question's year.
+    """
     return [number for number in _WORDS["number"].findall(text) if _is_year(number)]
 
 
@@ -240,17 +271,23 @@ _THOUSANDS = re.compile(r"(?<![\d,.])\d{1,3}(?:,\d{3})+(?!,?\d)")
 
 
 def _normalised(text: str) -> str:
-    """A text in the form that texts are compared in, also without the commas in a number."""
+    """A text in small letters and plain signs for comparison, without the commas in numbers.
+
+    Then 1,200 equals 1200.
+    """
     return _THOUSANDS.sub(lambda number: number[0].replace(",", ""), normalise(text))
 
 
 def _is_year(number: str) -> bool:
-    """Whether a number, in digits, may be a year from 1000 to 2099."""
+    """Whether a number, in digits, may be a year from 1000 to 2099.
+
+    A year is objected to whatever words are beside it.
+    """
     return re.fullmatch(r"1\d{3}|20\d\d", number) is not None
 
 
 def _neighbours(text: str, span: tuple[int, int]) -> set[Neighbour]:
-    """The words right before and right behind a place, by their stems.
+    """The words right before and right behind a place of a text, by their stems.
 
     Two numbers or names with the same neighbour say the same of two things: "room 12", "room 14".
 
@@ -272,7 +309,10 @@ def _neighbours(text: str, span: tuple[int, int]) -> set[Neighbour]:
 
 @lru_cache(maxsize=8192)
 def _forms(number: str) -> str:
-    """An expression for how a number may be written: 1700s and 18th century, 2 and two and II."""
+    """An expression for all ways to write a number: 1700s and 18th century, 2 and two and II.
+
+    A chunk with any of them holds the question's number.
+    """
     digits = number.removesuffix("s")
     is_decade = number.endswith("s") and len(digits) == 4
     if is_decade:
@@ -304,7 +344,13 @@ _SPELLED_ALIKE = 0.75
 
 
 def _other_name(query: str, text: str, quoted: str) -> Iterator[str]:
-    """A name of the question that no word of the chunk is like, where another takes its place."""
+    """The objections to a chunk that lacks a name of the question and has another in its place.
+
+    A text about another person or product reads like the answer, and is of the wrong one.
+
+    An objection turns a seeming answer into a near miss. All rules take the same parameters: the
+    question, the chunk's text, and its sentences that seem to answer.
+    """
     query_tokens = frozenset(tokenise(query))
     common = function_words()["en"].split()
     for match in _NAME.finditer(query, 1):
@@ -322,7 +368,10 @@ def _other_name(query: str, text: str, quoted: str) -> Iterator[str]:
 
 
 def _is_in(name: str, text: str) -> bool:
-    """Whether a word of a text is the name, perhaps spelled otherwise, or is derived from it."""
+    """Whether a text holds a name, perhaps in another spelling or as a word derived from it.
+
+    A text often calls a thing by another form of its name, which is no reason to object.
+    """
     folded_name = _folded(name)
     words = set(re.findall(r"[a-z]+", _folded(text)))
     beginning = folded_name[:_COMMON_LETTERS]
@@ -333,7 +382,10 @@ def _is_in(name: str, text: str) -> bool:
 
 
 def _folded(text: str) -> str:
-    """A text in small letters, without accents: names are often written without theirs."""
+    """A text in small letters without accents, since names are often written without theirs.
+
+    "Ångström" and "Angstrom" are then one name.
+    """
     # NFKD parts a letter from its accent, which is then a combining character.
     decomposed = normalize("NFKD", text.casefold())
     return "".join([letter for letter in decomposed if not combining(letter)])
@@ -350,7 +402,13 @@ class _Word(NamedTuple):
 
 
 def _opposite(query: str, text: str, quoted: str) -> Iterator[str]:
-    """A word of the question is missing in the sentences, and its opposite is said."""
+    """The objections to sentences that say the opposite of a word of the question.
+
+    They answer another question: the last director is not the first one.
+
+    An objection turns a seeming answer into a near miss. All rules take the same parameters: the
+    question, the chunk's text, and its sentences that seem to answer.
+    """
     in_query = _words_with_neighbours(query)
     in_quote = _words_with_neighbours(quoted)
     for stem, word in in_query.items():
@@ -366,7 +424,7 @@ def _opposite(query: str, text: str, quoted: str) -> Iterator[str]:
 
 @lru_cache(maxsize=1024)
 def _words_with_neighbours(text: str) -> Mapping[str, _Word]:
-    """The words of a text by their stems; articles do not count as neighbours.
+    """The words of a text by their stems, each with its neighbours; articles do not count.
 
     So "the first director" and "a last director" have the same neighbour.
     """
@@ -380,10 +438,10 @@ def _words_with_neighbours(text: str) -> Mapping[str, _Word]:
 
 @cache
 def _opposites() -> Mapping[str, Mapping[str, bool]]:
-    """The opposites of each word, by stems; each pair is there both ways.
+    """By the stem of a word, its opposites, each with whether they are opposite anywhere.
 
-    True for those that are opposites anywhere, as verbs are; others are so only beside the same
-    word: the first director, the last director.
+    Verbs are so anywhere; others only beside the same word: the first director, the last director.
+    Each pair is there both ways.
     """
     entries = table("ragbench.validators", "slots")
     opposites: dict[str, dict[str, bool]] = {}
@@ -399,7 +457,12 @@ def _opposites() -> Mapping[str, Mapping[str, bool]]:
 
 @lru_cache(maxsize=8192)
 def _stem(word: str) -> str:
-    """The same form for all forms of a word: lost, loses and losing."""
+    """The stem of a word, the same for all of its forms: lost, loses and losing.
+
+    Forms that mean two things keep their letters.
+
+    A text may use another form of a question's word: it is the same word.
+    """
     if _WORDS["ambiguous"].match(word):
         return word  # what is close to the station is not closed
     irregular = table("ragbench.validators", "slots")["irregular"]
@@ -411,7 +474,13 @@ _AFFIRMED = 0.6
 
 
 def _affirms(query: str, text: str, quoted: str) -> Iterator[str]:
-    """The question asks what is not so, and the sentence says the same without any denial."""
+    """The objection to a sentence that says what is so where the question asks what is not.
+
+    "Which room is not heated?" is not answered by "Room 5 is heated".
+
+    An objection turns a seeming answer into a near miss. All rules take the same parameters: the
+    question, the chunk's text, and its sentences that seem to answer.
+    """
     query_tokens = frozenset(parse_question(_WORDS["not"].sub(" ", query)).tokens)
     shared = query_tokens.intersection(tokenise(quoted))
     says_the_same = len(shared) >= _AFFIRMED * len(query_tokens)
@@ -424,7 +493,13 @@ _MOST_NEW_WORDS = 3
 
 
 def _says_unknown(query: str, text: str, quoted: str) -> Iterator[str]:
-    """The sentences say that it is unknown, and hardly more."""
+    """The objection to sentences that say that the answer is unknown, and hardly more.
+
+    Such a sentence shares the question's words, and gives no answer.
+
+    An objection turns a seeming answer into a near miss. All rules take the same parameters: the
+    question, the chunk's text, and its sentences that seem to answer.
+    """
     unknown = _WORDS["unknown"].search(quoted)
     if unknown is None:
         return
@@ -443,7 +518,13 @@ _KINDS_OF_ANSWERS = ("date", "time", "number")
 
 
 def _lacks_kind(query: str, text: str, quoted: str) -> Iterator[str]:
-    """A date, a time or a number is asked for, and the sentences have none."""
+    """The objections to sentences without a date, a time or a number where one is asked for.
+
+    "It was built by hand" does not answer "When was it built?".
+
+    An objection turns a seeming answer into a near miss. All rules take the same parameters: the
+    question, the chunk's text, and its sentences that seem to answer.
+    """
     for kind in _KINDS_OF_ANSWERS:
         if _WORDS[f"asks_{kind}"].match(query) and not _WORDS[f"holds_{kind}"].search(quoted):
             yield f"it names no {kind}"
@@ -471,7 +552,13 @@ _DIRECTIONS = (
 
 
 def _other_direction(query: str, text: str, quoted: str) -> Iterator[str]:
-    """The causes of something are asked for, and its effects are said; or the other way round."""
+    """The objections to a chunk with the effects of a thing where its causes are asked for.
+
+    Or the other way round.
+
+    An objection turns a seeming answer into a near miss. All rules take the same parameters: the
+    question, the chunk's text, and its sentences that seem to answer.
+    """
     for direction in _DIRECTIONS:
         question = _WORDS[direction.question].match(query)
         if question is None:
@@ -493,7 +580,8 @@ def _other_direction(query: str, text: str, quoted: str) -> Iterator[str]:
 def _tells(sentence: str, topic_tokens: Set[str], direction: _Direction) -> bool:
     """Whether a sentence tells what is asked: "oxygen causes rust", "rust is caused by oxygen".
 
-    In the first the topic, rust, is the object of the verb of the wrong direction.
+    Such a sentence answers a question for causes. In the first the topic, rust, is the object of
+    the verb of the wrong direction.
     """
     wrong_verb = _WORDS[direction.wrong].search(sentence)
     if wrong_verb is not None:
@@ -506,14 +594,20 @@ def _tells(sentence: str, topic_tokens: Set[str], direction: _Direction) -> bool
 
 
 def _sentences(text: str) -> list[str]:
-    """The sentences of a text."""
+    """The sentences of a text, each as a text of its own.
+
+    Whether a text tells a cause is decided sentence by sentence.
+    """
     return [text[span.start : span.end] for span in split_sentences(text)]
 
 
 def _one_side(query: str, text: str, quoted: str) -> Iterator[str]:
-    """Two things are compared, and the chunk does not name one of them.
+    """The objections to a chunk that lacks one of two things that a question compares.
 
     Only words that the two do not share name a side: of "red wine and white wine" not "wine".
+
+    An objection turns a seeming answer into a near miss. All rules take the same parameters: the
+    question, the chunk's text, and its sentences that seem to answer.
     """
     comparison = _WORDS["compares"].search(query)
     if comparison is None:
@@ -529,7 +623,10 @@ def _one_side(query: str, text: str, quoted: str) -> Iterator[str]:
 
 
 def _is_named(name: str, tokens: Set[str], text: str) -> bool:
-    """Whether a chunk holds one of the tokens of a name, or the name in other joints: t-DPT."""
+    """Whether a chunk holds a token of a name, or the name joined in another way, such as t-DPT.
+
+    A chunk that names a thing in any form is not objected to.
+    """
     if not tokens.isdisjoint(tokenise(text)) or _is_in(name, text):
         return True
     name_letters = re.sub(r"\W+", "", name).lower()
@@ -538,9 +635,12 @@ def _is_named(name: str, tokens: Set[str], text: str) -> bool:
 
 
 def _undefined(query: str, text: str, quoted: str) -> Iterator[str]:
-    """It is asked what something is, and the chunk does not name it, or only in a contrast.
+    """The objections to a chunk that lacks the term whose meaning is asked, or only contrasts it.
 
     "Unlike photosynthesis, respiration takes place in the mitochondria" says what respiration is.
+
+    An objection turns a seeming answer into a near miss. All rules take the same parameters: the
+    question, the chunk's text, and its sentences that seem to answer.
     """
     question = _WORDS["asks_definition"].match(query)
     if question is None:
@@ -562,9 +662,12 @@ _LONGEST_LIFE = 110
 
 
 def _life_date(query: str, text: str, quoted: str) -> Iterator[str]:
-    """It is asked when something was, and the only date is that of a birth or a death.
+    """The objection to sentences whose only date is of a life, where it is asked when.
 
     "Ada Lovelace (1815-1852) wrote the first program" does not say when she wrote it.
+
+    An objection turns a seeming answer into a near miss. All rules take the same parameters: the
+    question, the chunk's text, and its sentences that seem to answer.
     """
     asks_when = _WORDS["asks_time"].match(query) or _WORDS["asks_date"].match(query)
     asks_about_life = _WORDS["life"].search(query) is not None
@@ -584,7 +687,10 @@ def _life_date(query: str, text: str, quoted: str) -> Iterator[str]:
 
 
 def _is_life(dates: re.Match[str]) -> bool:
-    """Whether dates are of a life: that of a birth, or two that are a life apart."""
+    """Whether dates in brackets are those of a life: a birth alone, or two a life apart.
+
+    Other dates in brackets may be the answer: (1677-1683) is when something was built.
+    """
     if dates["birth"] is None:
         return True  # "born in 1815" is written with the word
     years = int(dates["death"]) - int(dates["birth"])
@@ -592,9 +698,13 @@ def _is_life(dates: re.Match[str]) -> bool:
 
 
 def _other_row(query: str, text: str, quoted: str) -> Iterator[str]:
-    """A row of a table is quoted, and neither it nor its header shares a word with the question.
+    """The objection to a quoted row of a table that shares no word with the question.
 
-    Numbers are no such words: those of a question may be in any row.
+    The words of its header count, too. Numbers are no such words: those of a question may be in any
+    row.
+
+    An objection turns a seeming answer into a near miss. All rules take the same parameters: the
+    question, the chunk's text, and its sentences that seem to answer.
     """
     start = text.find(quoted)
     if start < 0 or not quoted:
@@ -617,9 +727,13 @@ _BEHIND_NAME = re.compile(r"[A-Z0-9][\w-]* ([a-z]+)")
 
 
 def _no_predicate(query: str, text: str, quoted: str) -> Iterator[str]:
-    """The chunk tells other features of a named thing: all of the subject and nothing of the rest.
+    """The objection to a chunk that names a yes-or-no question's subject and nothing else.
 
-    Where no name is in the question, an answer in other words looks the same.
+    Such a chunk tells other features of the thing. Where no name is in the question, an answer in
+    other words looks the same, and nothing is objected.
+
+    An objection turns a seeming answer into a near miss. All rules take the same parameters: the
+    question, the chunk's text, and its sentences that seem to answer.
     """
     names = named_words(query)
     # A text that denies something may answer no in words of its own.
@@ -640,7 +754,10 @@ def _no_predicate(query: str, text: str, quoted: str) -> Iterator[str]:
 
 
 def _tokens_of(words: Sequence[str]) -> set[str]:
-    """The tokens of several words."""
+    """The tokens of several words in one set.
+
+    Words of a question and of a text are compared by their tokens, in one form.
+    """
     tokens: set[str] = set()
     for word in words:
         tokens.update(tokenise(word))
@@ -660,7 +777,7 @@ long sentence, and not for a whole text without a full stop."""
 
 
 def without_echo(query: str, text: str) -> str:
-    """Blanks out the question where a text only repeats it, so that it does not pass as an answer.
+    """The text with each mere repetition of the question blanked out, so that it is no answer.
 
     Lists of questions, tickets, and pages that promise an answer share all words of a question and
     do not answer it. Each place that repeats it is blanked: the sentence with the question, and a
@@ -707,7 +824,7 @@ def without_echo(query: str, text: str) -> str:
 
 
 def _is_reply(question: str, behind: str) -> bool:
-    """Whether the text right behind a question says something of its own.
+    """Whether the text right behind a repeated question says something of its own, as a reply does.
 
     That is a yes or a no, a number, or two words that the question does not have; neither a promise
     of an answer nor another question.
@@ -728,26 +845,33 @@ def _is_reply(question: str, behind: str) -> bool:
 
 
 def without_marks(query: str, text: str) -> str:
-    """A text without marks of lists, HTML and Markdown, and labels; positions stay.
+    """A text with the marks of lists, HTML and Markdown blanked, and labels; positions stay.
 
     A number and a label stay, too, where the question names them: "What comes in step 2?".
 
-    To the reader an item of a list looks like one that is asked for: of 200 texts that do not
-    answer it took 48 for answers with a bullet at each sentence, and 17 without.
+    To the reader, a model, an item of a list looks like one that is asked for: of 200 texts that do
+    not answer it took 48 for answers with a bullet at each sentence, and 17 without.
     """
     query_words = re.findall(r"[\d.]*\d|[^\W\d_]+", query.lower())
-
-    def blank(mark: re.Match[str]) -> str:
-        # The group that matched, if any, is the mark's number or label.
-        label = mark[mark.lastindex or 0]
-        if label.lower() in query_words:
-            return mark[0]
-        return " " * len(mark[0])
-
-    unmarked = _WORDS["marks"].sub(blank, text)
+    unmarked = _WORDS["marks"].sub(partial(_blanked_mark, query_words), text)
     if not unmarked.strip():
         return text  # there is nothing but marks
     return unmarked
+
+
+def _blanked_mark(query_words: Sequence[str], mark: re.Match[str]) -> str:
+    """As many blanks as a mark has letters; the mark itself if its label is in the question.
+
+    Blanks keep the positions of the text.
+
+    Args:
+        query_words: words and numbers of the question, in small letters.
+        mark: of a list, HTML or Markdown; its group that matched, if any, is its number or label.
+    """
+    label = mark[mark.lastindex or 0]
+    if label.lower() in query_words:
+        return mark[0]
+    return " " * len(mark[0])
 
 
 Rule = Callable[[str, str, str], Iterator[str]]

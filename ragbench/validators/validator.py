@@ -30,23 +30,35 @@ class Validator(Protocol):
 
     @property
     def name(self) -> str:
-        """How verdicts, calibrations and settings name it."""
+        """The validator's name, by which verdicts, calibrations and settings refer to it."""
         ...
 
     @property
     def identity(self) -> str:
-        """Changes whenever the same input could get another verdict: settings, weights, models."""
+        """A text that changes whenever the same input could get another verdict.
+
+        It holds settings, weights and models. Stored verdicts are reused while it is equal.
+        """
         ...
 
     def validate(self, query: str, chunks: Sequence[Chunk]) -> Verdict:
-        """Judges what was retrieved for one query."""
+        """Judges the chunks that were retrieved for one query: which answer it, and where.
+
+        The same input must give the same verdict, since verdicts are stored and reused.
+        """
         ...
 
 
 def in_conversation(
     validator: Validator, query: str, chunks: Sequence[Chunk], history: Said
 ) -> Verdict:
-    """The verdict of a validator, which gets the conversation before where it takes that."""
+    """The verdict of a validator on a query, with the conversation before it where it takes that.
+
+    "And when?" is no question without the messages before it.
+
+    Args:
+        history: the messages before the query; empty without any.
+    """
     validate: Callable[..., Verdict] = validator.validate
     keyword = history_keyword(validate) if history else None
     if keyword is None:
@@ -74,7 +86,10 @@ class CascadeValidator:
     """From this probability on the first one's verdict holds, above ``low``, in [0, 1]."""
 
     def __post_init__(self) -> None:
-        """Refuses limits that are no shares, or leave no band in which the second is asked."""
+        """Refuses limits that are no shares, or leave no band that asks the second validator.
+
+        Otherwise it would be only one of its validators, under another name.
+        """
         if not 0 <= self.low < self.high <= 1:
             raise ConfigError(
                 f"cascade: low and high must lie in [0, 1], low first, not {self.low:g} and "
@@ -83,16 +98,25 @@ class CascadeValidator:
 
     @property
     def bears_calls(self) -> bool:
-        """Whether the second one does: it is the one that is waited for."""
+        """Whether the cascade may be called in several threads, as its second validator says.
+
+        The second one is the slow one, which callers wait for.
+        """
         return bears_calls(self.second)
 
     @property
     def identity(self) -> str:
-        """Changes with either of the two, and with the band between the limits."""
+        """The cascade's identity: it changes with either of its validators and with its limits.
+
+        Stored verdicts are reused while it is equal.
+        """
         return f"cascade:{self.low:g}:{self.high:g}:({self.first.identity})({self.second.identity})"
 
     def validate(self, query: str, chunks: Sequence[Chunk], history: Said = ()) -> Verdict:
-        """Asks the first, and the second where the first is unsure; never without chunks."""
+        """The verdict of the first validator, or of the second where the first is unsure.
+
+        Without chunks the second one is never asked: nothing can be in them.
+        """
         verdict = in_conversation(self.first, query, chunks, history)
         probability = verdict.answer_probability
         escalates = bool(chunks) and self.low <= probability < self.high
@@ -114,6 +138,8 @@ VALIDATORS = Registry(kind="validators")
 
 def build_validator(given: object, *, chat: ChatModel | None = None) -> Validator:
     """Builds a validator from the settings of a configuration file or a command.
+
+    Commands, files and Python so name validators and their settings in one way.
 
     Args:
         given: a name, or a mapping with ``name`` and the validator's settings, which are the fields
@@ -139,6 +165,9 @@ def build_validator(given: object, *, chat: ChatModel | None = None) -> Validato
 
 
 def default_validator() -> str:
-    """The best validator that this installation runs by itself."""
+    """The name of the best validator that this installation can run without a service.
+
+    The local one needs two packages; words alone need none.
+    """
     needed = ("onnxruntime", "tokenizers")
     return "local" if all(find_spec(name) is not None for name in needed) else "lexical"

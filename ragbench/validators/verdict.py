@@ -87,7 +87,14 @@ _ANSWERS_OTHER = "it is on the topic, and answers another question"
 
 
 def settled(question: str, finding: Finding, rule: DecisionRule) -> Finding:
-    """The finding on the scale of the labels, no higher than the objections to it allow."""
+    """The finding in a chunk with its final probability: scaled, and lowered by objections to it.
+
+    A finding is what a validator found in one chunk. A near miss, which is on the topic and no
+    answer, keeps the topic's probability, so that it stays relevant.
+
+    Args:
+        question: the query, or one question in it.
+    """
     limits = rule.thresholds
     topic = rule.on_scale(finding.probability)
     if topic < limits.relevant:
@@ -135,10 +142,12 @@ def settled(question: str, finding: Finding, rule: DecisionRule) -> Finding:
 
 
 def _doubted(finding: Finding, doubt: str) -> Finding:
-    """A finding that a doubt makes no answer, such as another name or year than the question's.
+    """A finding that a doubt makes no answer, such as that the query is unclear.
 
-    The chunk stays on the topic as surely as it seemed to answer. What is no answer anyway needs
-    no doubt as its reason.
+    The chunk stays on the topic as surely as it seemed to answer. A finding that is no answer
+    anyway needs no doubt as its reason.
+
+    A finding is what a validator found in one chunk.
     """
     if finding.probability <= NO_ANSWER:
         return finding
@@ -157,6 +166,8 @@ def _with_rows(question: str, finding: Finding) -> Finding:
     A sentence of a table may be several rows, or half of one: a value without its label says
     nothing. Of rows that share no word with the question none is quoted where another one shares
     some.
+
+    A finding is what a validator found in one chunk.
     """
     text = finding.chunk.text
     rows: list[TableRow] = []
@@ -179,7 +190,10 @@ def _with_rows(question: str, finding: Finding) -> Finding:
 def _rows_parted(
     question: str, text: str, places: Sequence[Span], rows: list[TableRow]
 ) -> list[Span]:
-    """The places that are in no table; adds the best row of each other place to ``rows``."""
+    """The quoted places of a text that are in no table; best rows of the others go to ``rows``.
+
+    A quote in a table is then extended to its row.
+    """
     outside: list[Span] = []
     for place in places:
         best_rows = _best_rows(question, text, rows_in(text, place))
@@ -190,7 +204,10 @@ def _rows_parted(
 
 
 def _best_rows(question: str, text: str, rows: Sequence[TableRow]) -> list[TableRow]:
-    """The rows that share most words with a question, without those that name the columns."""
+    """The rows of a table that share most words with a question, headers left out.
+
+    A quote in a table is extended to them, since a value needs its label.
+    """
     headers = [row.header for row in rows]
     best_rows: list[TableRow] = []
     highest_count = 0
@@ -207,18 +224,27 @@ def _best_rows(question: str, text: str, rows: Sequence[TableRow]) -> list[Table
 
 
 def _shared_words(question: str, text: str, place: Span) -> int:
-    """How many of the words that a question asks about are in a part of a text."""
+    """How many of a question's words are in a part of a text, such as a row of a table.
+
+    The row with most of them is the one that the question asks about.
+    """
     question_tokens = set(parse_question(question).tokens)
     return len(question_tokens.intersection(tokenise(text[place.start : place.end])))
 
 
 def _new_words(question: str, text: str) -> set[str]:
-    """The words of a text that the question does not hold."""
+    """The words of a text that the question does not have.
+
+    A text without any only repeats the question.
+    """
     return set(parse_question(text).tokens).difference(tokenise(question))
 
 
 def _end_of_next_sentence(text: str, position: int) -> int:
-    """Where the first sentence ends that reaches beyond a position; 0 where there is none."""
+    """The end of the first sentence that reaches beyond a position; 0 where there is none.
+
+    A heading is quoted together with the sentence below it.
+    """
     for span in split_sentences(text):
         if span.end > position:
             return span.end
@@ -237,10 +263,16 @@ def decide(
     warnings: Sequence[str] = (),
     details: Mapping[str, float] | None = None,
 ) -> Verdict:
-    """The verdict on the findings for a query.
+    """The verdict on a query's chunks, made of what a validator found in each of them.
 
-    ``answer_probability`` is that of the answer where a validator says so itself; None for that of
-    the best chunk.
+    Every validator ends here, so that equal probabilities give equal verdicts, whoever found them.
+
+    Args:
+        ask: gives a finding for each chunk, for the query or for one of the questions in it.
+        rule: how probabilities become a verdict.
+        validator: the name that the verdict gives.
+        answer_probability: that of the answer where a validator has one itself; None for that of
+            the best chunk.
     """
     limits = rule.thresholds
     whole = QueryPart(text=query)
@@ -257,22 +289,22 @@ def decide(
     elif not is_unclear:
         pieces = split_query(query)
         if len(pieces) > 1:
-            parts = [_judged(piece, ask, rule) for piece in pieces]
+            parts = [_judged_part(piece, ask, rule) for piece in pieces]
             findings = [_with_parts(finding, parts, limits) for finding in findings]
             probability = _of_parts(probability, parts, limits)
     not_stated = [part.text for part in parts if part.probability < limits.present]
     present = probability >= limits.present and bool(findings)
     doubt = ""
     if present:
-        doubt = _unreliable(query, findings, rule)
+        doubt = _why_unreliable(query, findings, rule)
     present = present and not doubt
-    relevant = _relevant(findings, limits, present=present)
-    evidence = tuple(_evidence(relevant))
+    relevant = _relevant_findings(findings, limits, present=present)
+    evidence = tuple(_quoted_evidence(relevant))
     word, worth = _in_words(probability, rule, doubt, present=present)
     all_reasons = [*_reasons_of_parts(parts), *reasons]
     if doubt:
         all_reasons.append(f"not judged reliably: {doubt}")
-    all_reasons += _reasons(query, relevant, probability, limits)
+    all_reasons += _reasons_of_verdict(query, relevant, probability, limits)
     # Quotes of one chunk are not compared: most cases have no more, and need no look at words.
     conflicts: tuple[Conflict, ...] = ()
     if len(relevant) > 1:
@@ -286,8 +318,8 @@ def decide(
         answer_word=word,
         answer_worth=worth,
         evidence=evidence,
-        retrieval_quality=_quality(relevant, present=present),
-        message=_message(query, relevant, not_stated, len(parts), present=present),
+        retrieval_quality=_retrieval_quality(relevant, present=present),
+        message=_message_of_verdict(query, relevant, not_stated, len(parts), present=present),
         validator=validator,
         reasons=tuple(all_reasons),
         warnings=(*[warning.message for warning in intake.warnings], *warnings),
@@ -297,8 +329,11 @@ def decide(
     )
 
 
-def _quality(relevant: Sequence[Finding], *, present: bool) -> RetrievalQuality:
-    """How good a retrieval is: whether its chunks hold the answer, or are on the topic at all."""
+def _retrieval_quality(relevant: Sequence[Finding], *, present: bool) -> RetrievalQuality:
+    """The quality of a retrieval: its chunks hold the answer, are on the topic, or are neither.
+
+    A user sees by it whether to mend the retrieval or the answers.
+    """
     if present:
         return RetrievalQuality.GOOD
     if relevant:
@@ -309,7 +344,9 @@ def _quality(relevant: Sequence[Finding], *, present: bool) -> RetrievalQuality:
 def _in_words(
     probability: float, rule: DecisionRule, doubt: str, *, present: bool
 ) -> tuple[AnswerWord | None, AnswerWorth | None]:
-    """The word for a probability, and how often it was true; a No is "likely" at most.
+    """The word for a probability, and how often it was true; None where it was not measured.
+
+    Where the answer is not called present, the word is not Yes but "likely" at most.
 
     Args:
         doubt: why no word would be reliable.
@@ -325,10 +362,11 @@ def _in_words(
     return word, answer_worth(limit, probability, rule.labels)
 
 
-def _unreliable(query: str, findings: Sequence[Finding], rule: DecisionRule) -> str:
-    """Why a Yes of a validator that reads words or short texts is not reliable; empty where it is.
+def _why_unreliable(query: str, findings: Sequence[Finding], rule: DecisionRule) -> str:
+    """The reason why a Yes is not reliable; empty where it is.
 
-    A language model reads all of a text: its Yes is never withheld.
+    Validators that read words or short texts are often wrong on some questions and texts. A
+    language model reads all of a text: its Yes is never withheld.
     """
     if not rule.withholds:
         return ""
@@ -348,10 +386,12 @@ class _JudgedPart(NamedTuple):
     probability: float
 
 
-def _judged(part: QueryPart, ask: Ask, rule: DecisionRule) -> _JudgedPart:
-    """The findings for one of several questions, in chunks that name what it is about.
+def _judged_part(part: QueryPart, ask: Ask, rule: DecisionRule) -> _JudgedPart:
+    """One of several questions in a query with its findings, in chunks that name its subject.
 
     "When was it sold?" is answered in many chunks: only one that names the X200 answers it here.
+
+    A finding is what a validator found in one chunk.
     """
     context_tokens = set(tokenise(" ".join(part.context)))
     findings: list[Finding] = []
@@ -365,10 +405,15 @@ def _judged(part: QueryPart, ask: Ask, rule: DecisionRule) -> _JudgedPart:
 
 
 def _of_parts(whole: float, parts: Sequence[_JudgedPart], limits: Thresholds) -> float:
-    """The probability of an answer to a query that asks several things.
+    """The probability of an answer to a query that asks several things, from those of its parts.
 
     It is that of the part that is stated least. Where one chunk answers the whole, it is enough
     that each part is rather stated than not.
+
+    A query is answered only where each of its questions is.
+
+    Args:
+        whole: the probability for the query as a whole.
     """
     least = min(part.probability for part in parts)
     if least >= max(limits.relevant, _STATED):
@@ -377,7 +422,12 @@ def _of_parts(whole: float, parts: Sequence[_JudgedPart], limits: Thresholds) ->
 
 
 def _with_parts(whole: Finding, parts: Sequence[_JudgedPart], limits: Thresholds) -> Finding:
-    """A chunk's finding for the whole query, with the parts that the chunk states."""
+    """A chunk's finding for the whole query, joined with the parts of the query that it answers.
+
+    Then a chunk that answers one of two questions is relevant, and quoted for it.
+
+    A finding is what a validator found in one chunk.
+    """
     stated: list[Finding] = []
     for part in parts:
         for finding in part.findings:
@@ -391,7 +441,7 @@ def _with_parts(whole: Finding, parts: Sequence[_JudgedPart], limits: Thresholds
 
 
 def _joined(spans: Sequence[Span]) -> tuple[Span, ...]:
-    """Places of a text in reading order; those that overlap become one, so none is quoted twice."""
+    """Places of a text in reading order, overlapping ones joined, so that none is quoted twice."""
     joined: list[Span] = []
     for span in sorted(set(spans)):
         if joined and span.start < joined[-1].end:
@@ -401,12 +451,15 @@ def _joined(spans: Sequence[Span]) -> tuple[Span, ...]:
     return tuple(joined)
 
 
-def _relevant(
+def _relevant_findings(
     findings: Sequence[Finding], limits: Thresholds, *, present: bool
 ) -> Sequence[Finding]:
-    """The relevant ones, the best first; where the answer is present there is at least one.
+    """The findings of the relevant chunks, the best first.
 
-    Where it is present, those that hold it push out those that are only on the topic.
+    Where the answer is present, chunks that hold it push out those that are only on the topic, and
+    at least one chunk is relevant.
+
+    A finding is what a validator found in one chunk.
     """
     # Sorting keeps the order of equals: the retriever's.
     ranked = sorted(findings, key=lambda finding: (-finding.probability, -finding.topic))
@@ -424,8 +477,11 @@ def _relevant(
     return relevant
 
 
-def _evidence(relevant: Sequence[Finding]) -> Iterator[EvidenceQuote]:
-    """The quotes of the best chunks; a heading is quoted with the sentence below it."""
+def _quoted_evidence(relevant: Sequence[Finding]) -> Iterator[EvidenceQuote]:
+    """The quotes of a verdict, from its best chunks; a heading comes with the sentence below it.
+
+    A user checks by them whether the verdict is right.
+    """
     for finding in relevant[:_QUOTED_CHUNKS]:
         chunk = finding.chunk
         places: list[Span] = []
@@ -438,7 +494,7 @@ def _evidence(relevant: Sequence[Finding]) -> Iterator[EvidenceQuote]:
             yield EvidenceQuote(chunk_id=chunk.id, start=start, end=end, text=text)
 
 
-def _message(
+def _message_of_verdict(
     query: str,
     relevant: Sequence[Finding],
     not_stated: Sequence[str],
@@ -446,7 +502,10 @@ def _message(
     *,
     present: bool,
 ) -> str:
-    """The verdict in a sentence.
+    """The message of a verdict: one sentence that says whether the answer is there, and where.
+
+    It is often all of a verdict that is read. Without a relevant chunk its words are prescribed:
+    `NOTHING_RELEVANT`.
 
     Args:
         not_stated: parts of the query that no chunk states for certain.
@@ -478,15 +537,24 @@ def _message(
 
 
 def _reasons_of_parts(parts: Sequence[_JudgedPart]) -> Iterator[str]:
-    """How probable an answer to each of several questions is."""
+    """Reasons of a verdict on several questions: how probable an answer to each of them is.
+
+    The part that is stated least decides the verdict: a reader sees which one it is.
+    """
     for part in parts:
         yield f"part '{part.text}': an answer has the probability {part.probability:.2f}"
 
 
-def _reasons(
+def _reasons_of_verdict(
     query: str, relevant: Sequence[Finding], probability: float, limits: Thresholds
 ) -> Iterator[str]:
-    """How the probability stands to its threshold, and what is said for and against each chunk."""
+    """Reasons of a verdict: the probability against its threshold, and each chunk for or against.
+
+    They let a reader see why a verdict is not another one.
+
+    Args:
+        relevant: the findings of the relevant chunks, the best first.
+    """
     present = probability >= limits.present
     # Where chunks are on the topic and no answer, each has a reason of its own below.
     if present or not relevant:
@@ -501,12 +569,15 @@ def _reasons(
         if finding.doubt:
             yield f"{name}: near miss ({finding.probability:.2f}): {finding.doubt}"
         elif not present:
-            doubt = _missing(query, finding.chunk.text)
+            doubt = _missing_words(query, finding.chunk.text)
             yield f"{name}: probably there ({finding.probability:.2f}): {doubt}"
 
 
-def _missing(query: str, text: str) -> str:
-    """What a chunk does not say of the query, in the query's own words."""
+def _missing_words(query: str, text: str) -> str:
+    """The words of a query that a chunk does not hold, as a reason why it may not answer.
+
+    A user sees so what to look for in the data.
+    """
     # "Where can I find the manual?": a text need not say "find".
     asking_tokens = tokenise(table("ragbench.validators", "words", "question")["asking"])
     content_tokens = set(parse_question(query).tokens).difference(asking_tokens)

@@ -58,19 +58,32 @@ class Worth(Record):
     """The surest word first; the last one begins at 0."""
 
     def logit(self, steep: float, chunks: int) -> float:
-        """A validator's own logit on the curve, where it is the best of so many chunks."""
+        """A validator's own logit of its best chunk, flattened by the curve over all domains.
+
+        Without it a probability would promise more than came true on texts not learned from.
+
+        Args:
+            steep: the validator's own logit.
+            chunks: among how many chunks it is the best one.
+        """
         pool_size = min(chunks, LARGEST_POOL)
         return self.slope * steep + self.offset + self.size * math.log(pool_size)
 
 
 @lru_cache(maxsize=8)
 def shipped_worth(name: str) -> Worth:
-    """What was measured for a validator that comes with ragbench."""
+    """The measured worth of a validator's words and probabilities, from ``worth.toml``.
+
+    A measurement writes that file: its numbers are not to be changed by hand.
+    """
     return msgspec.convert(table(*_FILE)[name], Worth)
 
 
 def word_limit(words: tuple[WordLimit, ...], probability: float) -> WordLimit | None:
-    """The word for a probability; None where no words were measured."""
+    """The limit of the word, such as Yes, for a probability; None if no words were measured.
+
+    The order of the limits matters: the first one that the probability reaches is taken.
+    """
     for limit in words:  # the surest word first
         if probability >= limit.at_least:
             return limit
@@ -78,7 +91,13 @@ def word_limit(words: tuple[WordLimit, ...], probability: float) -> WordLimit | 
 
 
 def answer_worth(limit: WordLimit, probability: float, labels: int) -> AnswerWorth:
-    """How often a word was true; after a calibration the probability itself is that share."""
+    """The share of a word's verdicts that were true; with a calibration, the probability itself.
+
+    A reader of a verdict sees by it how far the word can be relied on.
+
+    Args:
+        labels: how many labels a calibration was learned from; 0 without one.
+    """
     if labels:
         return AnswerWorth(share=round(probability, 4), labels=labels)
     return AnswerWorth(share=limit.share, low=limit.low, high=limit.high)
@@ -102,13 +121,15 @@ _ENDS_SENTENCE = re.compile(r"[.!?]\W*\Z")
 
 
 def unreliable(question: str, text: str, spans: Sequence[Span]) -> str:
-    """Why a Yes that rests on these spans of a text is not reliable; empty where nothing says so.
+    """The reason why a Yes on a question and a text is not reliable; empty where it is reliable.
 
-    On such questions and texts a Yes of a validator that reads words or short texts was measured
-    to be worth little, whatever its probability.
+    On some questions and texts a Yes of a validator that reads words or short texts was measured to
+    be worth little, whatever its probability.
 
     Args:
         question: empty where each of its sentences is a question that is judged by itself.
+        text: of the chunk that seems to answer.
+        spans: the places of it that seem to answer.
     """
     sentences = 0
     for span in split_sentences(question):
@@ -123,7 +144,12 @@ def unreliable(question: str, text: str, spans: Sequence[Span]) -> str:
 
 
 def _is_in_table(text: str, span: Span) -> bool:
-    """Whether a span touches rows of figures, or labels and headings among them."""
+    """Whether a part of a text touches a table of figures: its rows, or labels among them.
+
+    A table counts from `_ROWS` rows on.
+
+    Validators that read sentences are often wrong on rows of figures.
+    """
     rows = 0
     touches = False
     start = 0
