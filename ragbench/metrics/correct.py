@@ -66,7 +66,12 @@ _SAID_ALL_THE_SAME = 0.6
 
 @metric(group="generator", abstains=True, probability=True, cite=_CITE, version=8)
 def answer_correct(query: str, response: str, references: Sequence[str]) -> float:
-    """How likely people would call the answer right, given the references; by its words."""
+    """How likely people would call the answer right, given the references; by its words.
+
+    Free and exact to repeat, where a judge costs calls. Its weights and limits were fitted by
+    benchmarks/answer_correct.py; with any change of its values raise ``version``: stored scores of
+    runs are compared by it.
+    """
     return verdict(query, response, references).probability
 
 
@@ -80,14 +85,21 @@ class AnswerVerdict(NamedTuple):
 
 
 def verdict(query: str, response: str, references: Sequence[str]) -> AnswerVerdict:
-    """The verdict by the reference that speaks most for the answer."""
+    """The verdict on an answer by the reference that speaks most for it: each is a way to be right.
+
+    Besides the probability of ``answer_correct`` it says why, which is shown beside a case's score.
+    """
     count = len(references)
     verdicts = [verdict_beside(query, response, reference, count) for reference in references]
     return max(verdicts, key=lambda verdict: verdict.probability)
 
 
 def probability(query: str, response: str, reference: str, reference_count: int = 1) -> float:
-    """That people would call an answer right by one of the case's references: 0 to 1."""
+    """How likely people would call an answer right by one of the case's references: 0 to 1.
+
+    Args:
+        reference_count: of the case. An answer like none of many references is more likely wrong.
+    """
     return verdict_beside(query, response, reference, reference_count).probability
 
 
@@ -102,6 +114,9 @@ def verdict_beside(
     that contradicts it, or declines, is wrong, whatever else it shares. Otherwise a logistic
     regression on words decides, which calls no answer wrong for words that are missing: another
     wording may say the same.
+
+    Args:
+        reference_count: how many references the case has.
     """
     # Where the reference has such marks, "[1, 3]" may be the answer.
     if not MARKS.search(reference):
@@ -118,7 +133,11 @@ def verdict_beside(
 
 
 def ruled(answer: AnswerBeside, features: Mapping[str, float], likely: float) -> AnswerVerdict:
-    """The verdict where words give a probability, and a comparison, a refusal or an order rule.
+    """The verdict on an answer from the probability by its words and the rules that overrule words.
+
+    A comparison that differs, a refusal or another order of the words limits the probability; only
+    missing words never make an answer surely wrong (`UNSAID`). The order of the rules matters, and
+    the limits were measured by benchmarks/answer_correct.py: change them only with that.
 
     Args:
         likely: the probability by its words alone.
@@ -142,7 +161,10 @@ def ruled(answer: AnswerBeside, features: Mapping[str, float], likely: float) ->
 
 
 def _by_comparison(answer: AnswerBeside) -> AnswerVerdict:
-    """The verdict where the reference says nothing but what was compared."""
+    """The verdict on an answer whose reference was compared as a whole, as one of amounts alone.
+
+    No words are weighed: the comparison, a refusal, or that nothing compares decides.
+    """
     comparison = answer.comparison
     is_same = comparison.agreement is Agreement.SAME
     if is_same and says_more_than_question(answer):
@@ -160,7 +182,10 @@ def _by_comparison(answer: AnswerBeside) -> AnswerVerdict:
 
 
 def is_same(response: str, reference: str) -> bool:
-    """Whether two texts have the same words, and at least one."""
+    """Whether an answer and a reference have the same words in the same order, and at least one.
+
+    Case, marks and ways to write a number do not count. People call all such answers right.
+    """
     words = wording(reference[:LONGEST]).tokens
     answer_words = wording(response[:LONGEST]).tokens
     if len(words) != len(answer_words) or not words:
@@ -174,7 +199,10 @@ def is_same(response: str, reference: str) -> bool:
 
 
 def sure_verdict(probability: float) -> bool | None:
-    """Whether an answer is right, where that is nearly sure: from 0.8 on, up to 0.2; else None."""
+    """Whether an answer is right, where its probability makes that nearly sure; else None.
+
+    True from 0.8 on, False up to 0.2. What is unsure counts as unchecked, not as wrong.
+    """
     if probability >= _LEAST_RIGHT:
         return True
     if probability <= _MOST_WRONG:
@@ -186,6 +214,11 @@ class AnswerBeside(Beside):
     """An answer beside a reference, as a model weighs it."""
 
     def __init__(self, query: str, response: str, reference: str, reference_count: int = 1) -> None:
+        """Takes an answer apart beside one of a case's references, for ``answer_correct``.
+
+        Args:
+            reference_count: how many references the case has.
+        """
         super().__init__(query, response, reference)
         self.reference_count = reference_count
         """An answer like none of twenty references is wrong more often than one that is not like
@@ -193,16 +226,23 @@ class AnswerBeside(Beside):
 
     @cached_property
     def language(self) -> str:
-        """The language of the question, where it is clear; else English."""
+        """The language of question and reference, where it is clear; else English.
+
+        By it two similar words are looked up, to know a typo from another word.
+        """
         return recognised_language(f"{self.query} {self.reference}") or "en"
 
     @cached_property
     def comparison(self) -> Comparison:
-        """What the comparison by type comes to, which decides before words do."""
+        """How the answer compares by amounts, dates, yes or no: these decide before words do."""
         return compared(self)
 
     def only_repeats_question(self) -> bool:
-        """Whether the question has all words of the answer, and not all of the reference."""
+        """Whether the question has all words of the answer, and not all of the reference.
+
+        "What is the capital of Peru?" - "The capital of Peru" shares words with the reference and
+        says nothing of it.
+        """
         question_stems = stems(self.query_tokens)
         answer_stems = stems(self.answer_words)
         if not answer_stems or not answer_stems <= question_stems:
@@ -210,7 +250,14 @@ class AnswerBeside(Beside):
         return not stems(self.new_words) <= question_stems
 
     def probability_by_words(self, features: Mapping[str, float]) -> float:
-        """By the weights for a reference of its length: a logistic regression."""
+        """How likely people would call the answer right by its words alone: a logistic regression.
+
+        A short and a long reference have weights of their own in ``correct.toml``, written by
+        benchmarks/answer_correct.py. A feature without a weight there is a `KeyError`.
+
+        Args:
+            features: of `features`.
+        """
         length = "long" if self.is_long else "short"
         weights = correct_table()["weights"][length]
         logit = sum([weights[name] * value for name, value in features.items()])
@@ -219,15 +266,26 @@ class AnswerBeside(Beside):
         return 1 / (1 + math.exp(-clipped))
 
     def declines(self) -> bool:
-        """Whether the answer begins with a refusal to answer this question."""
+        """Whether the answer begins with a refusal to answer this question, as "I don't know" is.
+
+        Words that it repeats from the question must then not make it right.
+        """
         return opens_with_refusal(self.response, self.query)
 
     def reference_declines(self) -> bool:
-        """Whether the reference itself says that there is no answer."""
+        """Whether the reference itself says that there is no answer.
+
+        Then an answer that declines is right.
+        """
         return read_answer(self.reference).opens
 
     def features(self) -> dict[str, float]:
-        """What its words say, by name, each about 0 to 1: each name has a weight in the table."""
+        """What the words of the answer say of it, as numbers of about 0 to 1 by name.
+
+        The weights in ``correct.toml`` have the same names, and their sum of products gives the
+        probability. A feature that is added, renamed or computed otherwise needs weights fitted
+        anew (benchmarks/answer_correct.py) and a higher version of ``answer_correct``.
+        """
         unsure = float(is_unsure(self.response))
         if self.is_long:
             return {**self._features_of_long_reference(), "unsure": unsure}
@@ -238,7 +296,10 @@ class AnswerBeside(Beside):
         }
 
     def _features_of_long_reference(self) -> dict[str, float]:
-        """How much of a reference of several facts the answer says, in whatever order."""
+        """The features of a reference of several facts: how much of it is said, in any order.
+
+        The names are those of weights in ``correct.toml``, which were fitted to these values.
+        """
         answer_stems = stems(self.answer_words)
         right_stems = stems(self.right_words)
         said = [word for word in self.new_words if stem(word) in answer_stems]
@@ -251,9 +312,11 @@ class AnswerBeside(Beside):
         }
 
     def _features_of_short_reference(self) -> dict[str, float]:
-        """How much of a reference of one fact the answer has, as it is, in other forms or nearly.
+        """The features of a reference of one fact: how much of it is said, exactly or nearly.
 
         An inflected or derived word is the same word.
+
+        The names are those of weights in ``correct.toml``, which were fitted to these values.
         """
         right_roots = tuple(map(root, self.right_words))
         answer_roots = tuple(map(root, self.answer_words))
@@ -294,7 +357,10 @@ class AnswerBeside(Beside):
     def _features_of_likeness(
         self, right_roots: Sequence[str], answer_roots: Sequence[str], missing: Sequence[str]
     ) -> dict[str, float]:
-        """How alike the new words, and the whole reference, are to what the answer has.
+        """The features of how alike an answer and a short reference are, letter by letter.
+
+        An answer with a typo in the decisive word is right to people, and shares no word. The names
+        are those of weights in ``correct.toml``, which were fitted to these values.
 
         Args:
             missing: the new words of the reference that the answer lacks.
@@ -328,7 +394,10 @@ class AnswerBeside(Beside):
         }
 
     def _features_of_amounts(self) -> dict[str, float]:
-        """How many of the reference's amounts the answer has, and how many others."""
+        """The features of a short reference's amounts: how many are said, and how many others.
+
+        The names are those of weights in ``correct.toml``, which were fitted to these values.
+        """
         in_answer = self.answer.amounts
         right = self.right.amounts
         in_query = self.query_wording.amounts
@@ -353,7 +422,14 @@ class AnswerBeside(Beside):
         }
 
     def _share_of_sentences(self, answer_stems: set[str]) -> float:
-        """Share of the reference's sentences of which the answer says most."""
+        """Share of the reference's sentences of which the answer has most words, 0 to 1.
+
+        A long reference is a list of facts: an answer that says half of them is not the one that
+        has half of the words of each. `_MOST_OF_A_SENTENCE` was chosen with the fitted weights.
+
+        Args:
+            answer_stems: the stems of the answer's words.
+        """
         common = word_list("common")
         said = 0
         count = 0
@@ -375,7 +451,10 @@ _NO_AMOUNTS = {"amounts": 0.0, "amounts_missing": 0.0, "amounts_held": 0.0, "oth
 
 
 def _phrase_likeness(phrase: str, text: str) -> float:
-    """How alike a phrase and the nearest stretch of a text are, 0 to 1."""
+    """How alike a phrase and the nearest stretch of a text are, 0 to 1, by their letters.
+
+    A value that ``answer_correct`` has a weight for: it was fitted with rapidfuzz's partial ratio.
+    """
     if not phrase or not text:
         return 0.0
     if f" {phrase} " in f" {text} ":
