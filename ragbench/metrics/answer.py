@@ -94,7 +94,7 @@ def end_to_end_em(
     `exact_match` leaves declined answers out, so that a system could raise it by declining whatever
     is hard; here each such answer costs its case.
     """
-    return _end_to_end(declined, response, case, normalise, exact_match)
+    return _end_to_end_score(declined, response, case, normalise, exact_match)
 
 
 @metric(group="overall", aliases=("squad2_f1",), cite=_SQUAD2)
@@ -109,13 +109,13 @@ def end_to_end_f1(
     `token_f1` leaves declined answers out, so that a system could raise it by declining whatever is
     hard; here each such answer costs its case.
     """
-    return _end_to_end(declined, response, case, normalise, token_f1)
+    return _end_to_end_score(declined, response, case, normalise, token_f1)
 
 
 _NO_REFERENCE = Skip("no reference answer")
 
 
-def _end_to_end(
+def _end_to_end_score(
     declined: bool, response: str, case: Case, normalise: str, score: Callable[..., float]
 ) -> float | Skip:
     """The score of an answer by SQuAD 2.0's script, which counts declined answers too.
@@ -189,7 +189,7 @@ def rouge1(response: str, reference: str, *, stemmer: _Stemmer = True) -> float 
 
     In texts of other scripts nothing would be compared: those cases are skipped.
     """
-    return _rouge("rouge1", response, reference, stemmer)
+    return _rouge_score("rouge1", response, reference, stemmer)
 
 
 @metric(
@@ -209,7 +209,7 @@ def rouge2(response: str, reference: str, *, stemmer: _Stemmer = True) -> float 
     Order counts here, as it does not in `rouge1`. In texts of other scripts nothing would be
     compared: those cases are skipped.
     """
-    return _rouge("rouge2", response, reference, stemmer)
+    return _rouge_score("rouge2", response, reference, stemmer)
 
 
 @metric(
@@ -231,7 +231,7 @@ def rouge_l(response: str, reference: str, *, stemmer: _Stemmer = True) -> float
     Words in the right order count, whatever is between them. In texts of other scripts nothing
     would be compared: those cases are skipped.
     """
-    return _rouge("rougeL", response, reference, stemmer)
+    return _rouge_score("rougeL", response, reference, stemmer)
 
 
 @metric(
@@ -257,7 +257,7 @@ def bleu(response: str, references: Sequence[str]) -> float:
         tokenizer = "char"
     elif re.search(_HAN, text):
         tokenizer = "zh"
-    scorer = _sacrebleu("BLEU", effective_order=True, tokenize=tokenizer)
+    scorer = _sacrebleu_metric("BLEU", effective_order=True, tokenize=tokenizer)
     return _sentence_score(scorer, response, references)
 
 
@@ -275,14 +275,14 @@ def chrf(response: str, references: Sequence[str]) -> float:
 
     It needs no tokenizer, and so serves every language, also those with many endings of a word.
     """
-    return _sentence_score(_sacrebleu("CHRF"), response, references)
+    return _sentence_score(_sacrebleu_metric("CHRF"), response, references)
 
 
 _ROUGE_READS = re.compile("[a-z0-9]")
 _NO_ROUGE = Skip("ROUGE reads a-z and 0-9, and the reference has neither: use token_f1 or chrf")
 
 
-def _rouge(variant: str, response: str, reference: str, stemmer: bool) -> float | Skip:
+def _rouge_score(variant: str, response: str, reference: str, stemmer: bool) -> float | Skip:
     """The F-measure of rouge_score for an answer beside a reference, 0 to 1.
 
     A reference without a letter a-z or a digit has no token there, and would score 0 however good
@@ -310,7 +310,7 @@ _OTHER_SPACELESS = r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff]"
 
 
 @cache
-def _sacrebleu(kind: str, **settings: Any) -> Any:
+def _sacrebleu_metric(kind: str, **settings: Any) -> Any:
     """A metric of sacrebleu by its class, ``BLEU`` or ``CHRF``, made once for the same settings.
 
     To make one takes longer than to score an answer with it.

@@ -86,9 +86,9 @@ class Beside:
             tokens = as_written(self.answer.tokens, self.right.tokens)
             self.answer = self.answer._replace(tokens=tokens)
         common = self._common_words()
-        self.right_words = _telling(self.right.tokens, common)
-        self.answer_words = _telling(self.answer.tokens, common)
-        self.query_words = _telling(self.query_wording.tokens, common)
+        self.right_words = _telling_words(self.right.tokens, common)
+        self.answer_words = _telling_words(self.answer.tokens, common)
+        self.query_words = _telling_words(self.query_wording.tokens, common)
         self.is_long = len(self.right_words) > _MOST_WORDS_OF_FACT
         new_words = tuple([word for word in self.right_words if word not in self.query_tokens])
         self.new_words = new_words or self.right_words
@@ -134,7 +134,7 @@ and need no look back.
 """
 
 
-def _telling(tokens: Sequence[str], common: frozenset[str]) -> tuple[str, ...]:
+def _telling_words(tokens: Sequence[str], common: frozenset[str]) -> tuple[str, ...]:
     """The words of a text that say something; all of its words where none does.
 
     Without the exception, a reference such as "to be" would have no word to compare an answer by.

@@ -42,7 +42,7 @@ def best_of_n(
     the score of its chosen answer shows what a better choice among them would bring.
     """
     candidates = multi_responses[:n] if n else multi_responses
-    return max([_best(metric, candidate, references) for candidate in candidates])
+    return max([_best_score(metric, candidate, references) for candidate in candidates])
 
 
 @metric(
@@ -134,14 +134,14 @@ def calibration_gap(
     why a case's own value keeps its sign, which tells the figure whether the answer was correct.
     """
     del bins  # of the run's figure
-    correct = float(_best(by, response, references) >= threshold)
+    correct = float(_best_score(by, response, references) >= threshold)
     return correct - confidence
 
 
 _TOO_FEW = Skip("fewer than two candidates")
 
 
-def _best(name: str, answer: str, references: Sequence[str]) -> float:
+def _best_score(name: str, answer: str, references: Sequence[str]) -> float:
     """The score of an answer against the reference that gives it most, as SQuAD scores it.
 
     Several references are several ways to be right: one that fits is enough.

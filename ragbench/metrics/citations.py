@@ -93,7 +93,7 @@ def cited(generation: GenerationResult[Any], retrieval: RetrievalResult[Any]) ->
     sentences: list[tuple[str, list[str]]] = []
     all_markers: list[str] = []
     for text in _sentences_with_marks(body):
-        markers = list(_markers(text, ids))
+        markers = list(_markers_of_sentence(text, ids))
         sentences.append((text, markers))
         all_markers += markers
     if not all_markers:
@@ -102,7 +102,7 @@ def cited(generation: GenerationResult[Any], retrieval: RetrievalResult[Any]) ->
         sentences = [(body, all_markers)]
     if not all_markers:
         return _NOT_CITED
-    positions = _positions(ids, retrieval.contexts, sources, all_markers)
+    positions = _positions_of_chunks(ids, retrieval.contexts, sources, all_markers)
     citations: list[Cited] = []
     for text, markers in sentences:
         chunks = tuple(map(positions.get, markers))
@@ -118,12 +118,14 @@ def _without_listed_sources(response: str, sources: Mapping[str, str]) -> str:
     Args:
         sources: the lines of the list, by their numbers.
     """
-
-    def line_or_nothing(line: re.Match[str]) -> str:
-        number = line[1]
-        return "" if number in sources else line[0]
-
-    return _SOURCE_LINE.sub(line_or_nothing, response)
+    parts: list[str] = []
+    position = 0
+    for line in _SOURCE_LINE.finditer(response):
+        if line[1] in sources:
+            parts.append(response[position : line.start()])
+            position = line.end()
+    parts.append(response[position:])
+    return "".join(parts)
 
 
 def _listed_sources(response: str) -> dict[str, str]:
@@ -165,11 +167,11 @@ def _sentences_with_marks(response: str) -> list[str]:
     return sentences
 
 
-def _markers(text: str, ids: Sequence[str]) -> Iterator[str]:
+def _markers_of_sentence(text: str, ids: Sequence[str]) -> Iterator[str]:
     """The numbers and ids that a sentence cites, in its order; numbers first.
 
-    A marker is the text of a citation, "3" of ``[3]``; `_positions` finds the chunk that it points
-    to. A range ``[3-5]`` is three markers.
+    A marker is the text of a citation, "3" of ``[3]``; `_positions_of_chunks` finds the chunk that
+    it points to. A range ``[3-5]`` is three markers.
 
     Args:
         ids: of the shown chunks; any other word in brackets is a remark.
@@ -209,7 +211,7 @@ def _markers_in_metadata(metadata: Mapping[str, Any]) -> list[str]:
     return markers
 
 
-def _positions(
+def _positions_of_chunks(
     ids: Sequence[str], contexts: Sequence[str], sources: Mapping[str, str], markers: Sequence[str]
 ) -> dict[str, int]:
     """The position of the chunk that each marker of an answer points to, by the marker's text.

@@ -90,7 +90,7 @@ def _amount_in_answer(beside: Beside, amount: Amount) -> Agreement:
     if _is_same_as_asked(beside, amount, candidates):
         return Agreement.SAME
     if is_same:  # but in percent
-        if _asked(beside.query).is_percent:
+        if _asked_unit(beside.query).is_percent:
             return Agreement.UNCLEAR
         return Agreement.DIFFERENT
     if _is_hour(amount, candidates):
@@ -108,7 +108,7 @@ def _is_same_as_asked(beside: Beside, amount: Amount, candidates: Sequence[Amoun
         amount: of the reference.
         candidates: the amounts of the answer.
     """
-    asked = _asked(beside.query)
+    asked = _asked_unit(beside.query)
     answer_amounts = (*beside.answer.amounts, *beside.answer.spoken)
     has_share = any(candidate.dimension == "share" for candidate in answer_amounts)
     all_candidates = (*candidates, *beside.answer.spoken)
@@ -301,7 +301,7 @@ def _amounts_matter(beside: Beside) -> bool:
     if _ASKS_OTHER.search(query):
         return False
     # Else where half of the reference's own words are numbers.
-    numbers = [word for word in beside.right_words if _is_number(word)]
+    numbers = [word for word in beside.right_words if _is_number_token(word)]
     return 2 * len(numbers) >= len(beside.new_words)
 
 
@@ -311,11 +311,11 @@ def _says_all_but_numbers(beside: Beside) -> bool:
     Then the answer makes the reference's statement, and another amount in it is a mistake whatever
     the question asks.
     """
-    words = {word for word in beside.right_words if not _is_number(word)}
+    words = {word for word in beside.right_words if not _is_number_token(word)}
     return bool(words) and words <= beside.answer_tokens
 
 
-def _is_number(word: str) -> bool:
+def _is_number_token(word: str) -> bool:
     """Whether a token is a number, such as "$5" or "v2": it ends with a digit."""
     return word[-1].isdecimal()
 
@@ -470,7 +470,7 @@ class _Asked(Record):
 
 
 @lru_cache(maxsize=1024)
-def _asked(query: str) -> _Asked:
+def _asked_unit(query: str) -> _Asked:
     """The scale and unit that a question asks for, read once for all answers to it."""
     lower = query.lower()
     scale = 1.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
@@ -126,7 +126,7 @@ def verdict_beside(
     answer = AnswerBeside(query, response, reference, reference_count)
     # The common case of a short answer needs no features.
     if answer.comparison.is_all:
-        return _by_comparison(answer)
+        return _verdict_by_comparison(answer)
     features = answer.features()
     likely = answer.probability_by_words(features)
     return ruled(answer, features, likely)
@@ -144,7 +144,7 @@ def ruled(answer: AnswerBeside, features: Mapping[str, float], likely: float) ->
     """
     comparison = answer.comparison
     if comparison.is_all:
-        return _by_comparison(answer)
+        return _verdict_by_comparison(answer)
     if comparison.agreement is Agreement.DIFFERENT:
         return AnswerVerdict(min(likely, CONTRADICTED), comparison.reason)
     said = features["recall_of_new"]
@@ -160,7 +160,7 @@ def ruled(answer: AnswerBeside, features: Mapping[str, float], likely: float) ->
     return AnswerVerdict(max(likely, UNSAID), "")
 
 
-def _by_comparison(answer: AnswerBeside) -> AnswerVerdict:
+def _verdict_by_comparison(answer: AnswerBeside) -> AnswerVerdict:
     """The verdict on an answer whose reference was compared as a whole, as one of amounts alone.
 
     No words are weighed: the comparison, a refusal, or that nothing compares decides.
@@ -369,10 +369,10 @@ class AnswerBeside(Beside):
         whole = " ".join(answer_roots)
         likenesses = [1.0] * (len(self.new_words) - len(missing))
         if missing:
-            likeness_of = _likeness_to(self.answer_words, self.language)
+            candidates = _words_without_numbers(self.answer_words)
             other_roots: set[str] = set()
             for word in missing:
-                likeness = likeness_of(word)
+                likeness = _likeness_to_nearest(word, candidates, self.language)
                 likenesses.append(likeness)
                 if likeness <= _OTHER_WORD:
                     other_roots.add(root(word))
@@ -465,30 +465,40 @@ def _phrase_likeness(phrase: str, text: str) -> float:
     return partial_ratio(phrase[:_LONGEST_PHRASE], text) / 100
 
 
-def _likeness_to(words: Sequence[str], language: str) -> Callable[[str], float]:
-    """How alike the most similar of the words is, 0 to 1; a number is itself or not.
+def _words_without_numbers(words: Sequence[str]) -> list[str]:
+    """The distinct words that are no numbers, as `_likeness_to_nearest` compares them.
 
-    Another word that exists is no more alike than any other, however near its letters are.
+    Each is cut after `_LONGEST_PHRASE` letters: comparing takes the product of both lengths.
+    """
+    distinct_words = dict.fromkeys(words)
+    return [word[:_LONGEST_PHRASE] for word in distinct_words if not word[-1].isdecimal()]
+
+
+def _likeness_to_nearest(word: str, candidates: Sequence[str], language: str) -> float:
+    """How alike a word and the nearest of an answer's words are, 0 to 1, by their letters.
+
+    A typo in an answer is nearly the word that was meant. Another word that exists is no more alike
+    than any other, however near its letters are; a number is itself or not. ``answer_correct`` has
+    weights that were fitted to these values.
+
+    Args:
+        word: of the reference, which the answer lacks.
+        candidates: the answer's words, from `_words_without_numbers`.
+        language: of the texts.
     """
     from rapidfuzz import fuzz, process
 
-    distinct_words = dict.fromkeys(words)
-    candidates = [word[:_LONGEST_PHRASE] for word in distinct_words if not word[-1].isdecimal()]
-
-    def likeness(word: str) -> float:
-        if word[-1].isdecimal() or not candidates:
-            return 0.0
-        word_start = word[:_LONGEST_PHRASE]
-        _, score, _ = process.extractOne(word_start, candidates, scorer=fuzz.ratio)
-        if score / 100 <= _OTHER_WORD:
+    if word[-1].isdecimal() or not candidates:
+        return 0.0
+    word_start = word[:_LONGEST_PHRASE]
+    _, score, _ = process.extractOne(word_start, candidates, scorer=fuzz.ratio)
+    if score / 100 <= _OTHER_WORD:
+        return score / 100
+    for candidate in candidates:  # several may be as near
+        is_as_near = fuzz.ratio(word_start, candidate) >= score
+        if is_as_near and is_spelling_of(word, candidate, language):
             return score / 100
-        for candidate in candidates:  # several may be as near
-            is_as_near = fuzz.ratio(word_start, candidate) >= score
-            if is_as_near and is_spelling_of(word, candidate, language):
-                return score / 100
-        return _OTHER_WORD
-
-    return likeness
+    return _OTHER_WORD
 
 
 _OTHER_WORD = 0.5

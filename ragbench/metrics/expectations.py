@@ -41,7 +41,7 @@ class Expected(Record, dict=True):
         """
         results: list[tuple[Expectation, bool | None]] = []
         for expectation in self.trace.case.expectations:
-            results.append((expectation, self._holds(expectation)))
+            results.append((expectation, self._expectation_holds(expectation)))
         return tuple(results)
 
     def reason(self, expectation: Expectation) -> str:
@@ -90,7 +90,7 @@ class Expected(Record, dict=True):
             return "the answer cites nothing"
         return "not cited by the answer"
 
-    def _holds(self, expectation: Expectation) -> bool | None:
+    def _expectation_holds(self, expectation: Expectation) -> bool | None:
         """Whether an expectation of the case holds; None where that cannot be known.
 
         A negated one (``must_not_contain``) holds where its text is missing. A case of which
@@ -210,7 +210,7 @@ def blocked_expectations(trace: Trace) -> Cell | None:
         is_answered = trace.generation.value is not None and trace.context.failure is None
         if is_answered:
             return None
-        return _without_value(trace, "context")
+        return _cell_without_value(trace, "context")
     if trace.generation.value is not None:
         if declined(trace.generation):
             return _DECLINED
@@ -219,10 +219,10 @@ def blocked_expectations(trace: Trace) -> Cell | None:
     has_sources = ExpectationKind.SOURCE in kinds and trace.context.value is not None
     if has_sources and trace.generation.status is Status.SKIPPED:
         return None
-    return _without_value(trace, "generation")
+    return _cell_without_value(trace, "generation")
 
 
-def _without_value(trace: Trace, name: str) -> Cell | None:
+def _cell_without_value(trace: Trace, name: str) -> Cell | None:
     """The failed or skipped cell of a case whose stage gave nothing; None where it gave something.
 
     Args:

@@ -13,6 +13,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import (
     Annotated,
@@ -155,24 +156,43 @@ def metric(function: Any = None, /, **options: Unpack[MetricOptions]) -> Any:
     Raises:
         ConfigError: a parameter has a name that means nothing, or no default.
     """
-
-    def define(function: FunctionT) -> FunctionT:
-        cast("Any", function).__metric__ = _Signature(function).definition(options)
-        return function
-
     if function is None:  # @metric(...), with options
-        return define
-    return define(function)
+        return partial(_with_definition, options)
+    return _with_definition(options, function)
+
+
+def _with_definition(options: MetricOptions, function: FunctionT) -> FunctionT:
+    """The same function with its definition as a metric, in the attribute ``__metric__``.
+
+    `definition_of` reads that attribute. The function itself can still be called as before.
+
+    Args:
+        options: those of ``@metric``.
+
+    Raises:
+        ConfigError: the function or an option is none of a metric.
+    """
+    cast("Any", function).__metric__ = _Signature(function).definition(options)
+    return function
 
 
 def definition_of(thing: object) -> MetricDefinition | None:
-    """The definition of a function that `metric` made one; None for anything else."""
+    """The definition of a function that `metric` made one; None for anything else.
+
+    A user's file is searched for metrics with it: any other object there is none.
+    """
     definition = getattr(thing, "__metric__", None)
     return definition if isinstance(definition, MetricDefinition) else None
 
 
 def definitions_in(module: Mapping[str, Any]) -> tuple[MetricDefinition, ...]:
-    """The metrics that a module defines, in their order there."""
+    """The metrics that a module defines, in their order there.
+
+    Metrics that it only imports are left out: each metric belongs to the module that defines it.
+
+    Args:
+        module: its names and values, as of `vars`.
+    """
     definitions: list[MetricDefinition] = []
     for value in module.values():
         if getattr(value, "__module__", None) != module["__name__"]:
@@ -192,6 +212,14 @@ class _Signature:
     """A function as it is written: what it reads of a case, its own parameters, its docstring."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
+        """Reads a function's parameters and docstring, and refuses what cannot be a metric.
+
+        Positional parameters name what it reads of a case, keyword-only ones are the metric's own;
+        a text under ``Args:`` explains each of these.
+
+        Raises:
+            ConfigError: the function takes ``*args`` or ``**kwargs``, is a coroutine, or is none.
+        """
         self.function = function
         self.name = getattr(function, "__name__", type(function).__name__)
         if not inspect.isfunction(function):
@@ -216,7 +244,11 @@ class _Signature:
         }
 
     def refuse(self, problem: str) -> NoReturn:
-        """Says what is wrong with it, and where it stands."""
+        """Raises the error of a function that is no metric, with its file and line for the user.
+
+        Args:
+            problem: the end of a sentence that begins with the metric's name.
+        """
         place = ""
         code = getattr(self.function, "__code__", None)
         if code is not None:
@@ -224,7 +256,10 @@ class _Signature:
         raise ConfigError(f"{place}the metric '{self.name}' {problem}")
 
     def definition(self, options: MetricOptions) -> MetricDefinition:
-        """The metric's definition, from the function and what else is said of it.
+        """The definition of the metric, from the function's signature and its ``@metric`` options.
+
+        Raises:
+            ConfigError: the function or an option is none of a metric.
 
         Raises:
             ConfigError: the function or an option is none of a metric.
@@ -236,7 +271,9 @@ class _Signature:
         facts = {name: value for name, value in options.items() if name in _FACTS}
         unknown = options.keys() - MetricOptions.__annotations__.keys()
         if unknown:
-            self.refuse(f"has the option {_unknown(min(unknown), MetricOptions.__annotations__)}")
+            self.refuse(
+                f"has the option {_unknown_name(min(unknown), MetricOptions.__annotations__)}"
+            )
         if options.get("probability") and (options.get("low", 0), options.get("high", 1)) != (0, 1):
             self.refuse("is a probability: its values go from 0 to 1, so leave out low and high")
         if not _NAME.fullmatch(options.get("name", self.name)):
@@ -254,11 +291,11 @@ class _Signature:
             needs=needs,
             direction=self._one_of(Direction, "direction", options.get("direction", "higher")),
             citation=options.get("cite", ""),
-            scorer=_place(self.function),
+            scorer=_import_place(self.function),
             aliases=tuple(options.get("aliases", ())),
             parameters=tuple(self._parameters(cutoff)),
             cutoff=self._cutoff(cutoff),
-            aggregate=None if aggregate is None else _place(aggregate),
+            aggregate=None if aggregate is None else _import_place(aggregate),
             formula=Formula(
                 function=self.function,
                 arguments=arguments,
@@ -270,9 +307,12 @@ class _Signature:
         )
 
     def _rules(self, arguments: Sequence[str], *, abstains: bool) -> int:
-        """What the rules that a formula rests on add to its version.
+        """How much the rules that a metric of ragbench rests on add to the metric's version.
 
         A user's own version stays as it is written: the digest of its formula has the rules.
+
+        What counts as declined, and how chunks are compared, changes values as the formula does. A
+        user's own version stays as it is written: the digest of its formula has the rules.
         """
         if not is_own(str(self.function.__module__)):
             return 0
@@ -281,18 +321,27 @@ class _Signature:
         return declining + comparing
 
     def _one_of(self, kind: type[EnumT], option: str, value: str) -> EnumT:
-        """The member of an enumeration that an option names."""
+        """The member of an enumeration that an option names; other texts are refused.
+
+        Args:
+            kind: the enumeration.
+            option: its name in ``@metric``, for the message.
+        """
         try:
             return kind(value)
         except ValueError:
             self.refuse(f"has the {option} {value!r}: it is one of {', '.join(kind)}")
 
     def _arguments(self) -> tuple[str, ...]:
-        """The names of what the function reads of a case."""
+        """The names of the function's positional parameters, each a key of `ARGUMENTS`.
+
+        They say which parts of a case the function reads. A misspelled name is refused when the
+        module is loaded, and not when the first case is scored.
+        """
         for parameter in self.positional:
             name = parameter.name
             if name not in ARGUMENTS:
-                unknown = _unknown(name, ARGUMENTS)
+                unknown = _unknown_name(name, ARGUMENTS)
                 self.refuse(
                     f"reads {unknown}. A parameter of its own comes after a '*' and has a default"
                 )
@@ -306,7 +355,11 @@ class _Signature:
         return tuple(parameter.name for parameter in self.positional)
 
     def _parameters(self, cutoff: str | None) -> Iterator[Parameter]:
-        """The metric's own parameters: all keywords but the cutoff."""
+        """The metric's own parameters: its keyword-only ones but the cutoff, each with its default.
+
+        They may be set in a list of metrics, ``name(parameter=value)``. Type, choices, smallest
+        value and explanation come from the annotation, or from the docstring's ``Args:``.
+        """
         try:
             hints = get_type_hints(self.function, include_extras=True)
         except (NameError, TypeError, AttributeError):  # of what is imported for checkers alone
@@ -336,7 +389,11 @@ class _Signature:
             )
 
     def _cutoff(self, cutoff: str | None) -> Literal["required", "optional", "none"]:
-        """Whether ``@k`` must, may or may not stand behind the metric's name."""
+        """Whether ``@k`` must, may or may not be behind the metric's name in a list of metrics.
+
+        Args:
+            cutoff: the keyword-only parameter that is k; None where there is none.
+        """
         if cutoff is None:
             return "none"
         for keyword in self.keywords:
@@ -353,14 +410,17 @@ _FACTS = frozenset(
 """Options that are fields of the definition."""
 
 
-def _unknown(name: str, choices: Iterable[str]) -> str:
-    """The end of a sentence about a name that does not exist, with those that do."""
+def _unknown_name(name: str, choices: Iterable[str]) -> str:
+    """The end of an error about an unknown name, with the nearest known one and all of them."""
     hint = did_you_mean(name, choices)
     return f"'{name}', which does not exist.{hint} Known: {', '.join(choices)}"
 
 
-def _place(function: Callable[..., Any]) -> str:
-    """Where a function can be imported from: ``module:name``."""
+def _import_place(function: Callable[..., Any]) -> str:
+    """Where a function can be imported from: ``module:name``.
+
+    Stored with each run, and shown where two metrics have one name.
+    """
     name = getattr(function, "__qualname__", type(function).__qualname__)
     return f"{function.__module__}:{name}"
 
