@@ -36,7 +36,10 @@ _FILLERS = Patterns("ragbench.text", "question", "fillers")
 
 
 def parse_question(query: str) -> ParsedQuestion:
-    """Takes a question apart for matching against sentences."""
+    """A question taken apart for matching against sentences.
+
+    Its language, its telling tokens, its kind.
+    """
     text = normalise(query)
     language = guess_language(query)
     tokens = tokenise(text)
@@ -58,23 +61,35 @@ def parse_question(query: str) -> ParsedQuestion:
 
 
 def _without_fillers(text: str, language: str) -> list[str]:
-    """The tokens of a question in a language without spaces, whose function words are cut out.
+    """The tokens of a question in a language without spaces, once its function words are cut out.
 
     Tokens of such a language are pairs of characters. So a single one that is left between two
     fillers is no token that a sentence could hold.
+
+    Tokens of such a language are pairs of characters. So a single one that is left between two
+    fillers is no token that a sentence could hold.
+
+    Args:
+        text: the question as `normalise` gives it.
     """
     unfilled = _FILLERS[language].sub(" ", text)
     return [token for token in tokenise(unfilled) if len(token) > 1 or token.isascii()]
 
 
 def holds_number(text: str) -> bool:
-    """Whether a text holds a digit, a number word or the name of a month."""
+    """Whether a text holds a digit, a number word or the name of a month.
+
+    It may answer "how many".
+    """
     return _RULES["number_word"].search(normalise(text)) is not None
 
 
 @lru_cache(maxsize=16)
 def function_tokens(language: str) -> frozenset[str]:
-    """The tokens of words such as "the" and "is" in a language."""
+    """The tokens of a language's function words, such as "the".
+
+    Sentences are not matched by them.
+    """
     return frozenset(tokenise(function_words().get(language, "")))
 
 
@@ -98,7 +113,10 @@ class AnswerType(StrEnum):
 
 
 def asked_type(query: str) -> AnswerType:
-    """The kind of answer that a question asks for; ``OTHER`` where it is unknown."""
+    """The kind of answer that a question asks for, such as a date; ``OTHER`` where it is unknown.
+
+    The order of `AnswerType` decides where a question fits two kinds.
+    """
     text = normalise(query)
     for kind in AnswerType:
         if kind is AnswerType.OTHER:
@@ -113,10 +131,16 @@ _NAMED = (AnswerType.PERSON, AnswerType.PLACE, AnswerType.NAME)
 
 
 def holds_type(text: str, kind: AnswerType, query_tokens: frozenset[str]) -> bool:
-    """Whether a text holds something of a kind that the question does not say itself.
+    """Whether a text holds something of a kind of answer that the question does not say itself.
 
     The lexical validator prefers sentences with a date where the question asks for one. Where it
     cannot be known whether one is there, the answer is yes.
+
+    The lexical validator prefers sentences with a date where the question asks for one. Where it
+    cannot be known whether a text has one, the answer is yes.
+
+    Args:
+        query_tokens: the tokens of the question.
     """
     if kind is AnswerType.OTHER:
         return True
@@ -140,7 +164,13 @@ def holds_type(text: str, kind: AnswerType, query_tokens: frozenset[str]) -> boo
 
 
 def _may_hold_any_name(text: str, kind: AnswerType) -> bool:
-    """Whether a text may hold a name that cannot be seen, or holds a preposition of place."""
+    """Whether a text may hold a name that cannot be seen, or holds a preposition of place.
+
+    In scripts without capitals names look like other words.
+
+    Args:
+        kind: of the answer that is asked for, one of `_NAMED`.
+    """
     if not text.isascii():
         has_capitals = any(letter.isupper() for letter in text)
         if not has_capitals:  # in such a script names look like other words
@@ -151,9 +181,12 @@ def _may_hold_any_name(text: str, kind: AnswerType) -> bool:
 
 
 def said_as_clause(question: str) -> str | None:
-    """A question as part of a sentence: "When was X built?" -> "when X was built".
+    """A question as part of a sentence: "when X was built" for "When was X built?".
 
     None where the question begins otherwise than with a question word.
+
+    "It is not stated here when X was built" is worded with it, a text without an answer that a
+    validator is tested by. None where the question begins otherwise than with a question word.
     """
     text = question.strip().rstrip(" ?")
     thing = _RULES["thing"].match(text)
@@ -168,7 +201,7 @@ def said_as_clause(question: str) -> str | None:
 
 
 def _subject_before_verb(words_of_question: str) -> str:
-    """The words behind a question word as in a statement: "was X built" -> "X was built"."""
+    """The words behind a question word as in a statement: "X was built" for "was X built"."""
     verb, *words = words_of_question.split()
     if not words:
         return words_of_question
@@ -211,12 +244,15 @@ _LONGEST_SENTENCE = 2_000
 def answer_span(query: str, question: ParsedQuestion, sentence: str) -> Span | None:
     """The part of a sentence that a question asks for.
 
-    Of the dates, numbers or names that the question does not say itself, the one whose distance
-    to the question's tokens in the sentence is the least: the sum of ``1 / (1 + words between)``
-    over these tokens is the largest.
+    Of the dates, numbers or names that the question does not say itself, the one whose distance to
+    the question's tokens in the sentence is the least: the sum of ``1 / (1 + words between)`` over
+    these tokens is the largest.
 
     None where answers of that kind have no look of their own, or nothing of that kind is in the
     sentence.
+
+    A short answer is quoted from the sentence by it. Another result for any sentence needs another
+    `SPANS_VERSION`.
     """
     if len(sentence) > _LONGEST_SENTENCE:
         return None
@@ -229,7 +265,7 @@ def answer_span(query: str, question: ParsedQuestion, sentence: str) -> Span | N
             query_places.append((word.place, token))
     best_span: Span | None = None
     highest = 0.0
-    for span in _candidates(query, question.language, sentence):
+    for span in _possible_answers(query, question.language, sentence):
         tokens = tokenise(sentence[span.start : span.end])
         if not query_tokens.isdisjoint(tokens):
             continue  # the question says it itself
@@ -249,7 +285,9 @@ class _Word(NamedTuple):
 
 
 def _words_with_places(sentence: str) -> list[_Word]:
-    """Each word and its place; words that a comma or its like parts are further apart.
+    """Each word of a sentence with its place; a comma or its like parts words further.
+
+    What belongs together is seldom parted by a comma.
 
     What belongs together is seldom parted by a comma.
     """
@@ -266,6 +304,13 @@ def _words_with_places(sentence: str) -> list[_Word]:
 
 def _nearness(span: Span, words: Sequence[_Word], query_places: Sequence[tuple[int, str]]) -> float:
     """How near a part of a sentence is to the question's tokens, each where it is nearest.
+
+    The sum of ``1 / (1 + words between)`` over the tokens.
+
+    Args:
+        span: the part.
+        words: of the sentence.
+        query_places: where in the sentence each token of the question is, as `_Word.place`.
 
     Args:
         query_places: where in the sentence each token of the question is, as `_Word.place`.
@@ -286,8 +331,11 @@ def _nearness(span: Span, words: Sequence[_Word], query_places: Sequence[tuple[i
     return sum(nearness_by_token.values())
 
 
-def _candidates(query: str, language: str, sentence: str) -> Iterator[Span]:
-    """The dates, numbers or names of a sentence, as the question asks for one of these."""
+def _possible_answers(query: str, language: str, sentence: str) -> Iterator[Span]:
+    """The spans of a sentence that may answer a question.
+
+    Dates, numbers or names, as it asks for.
+    """
     kind = asked_type(query)
     if kind is AnswerType.DATE:
         wants_year = _LOOK["which_year"].search(query) is not None
@@ -300,14 +348,17 @@ def _candidates(query: str, language: str, sentence: str) -> Iterator[Span]:
                     start += year.start()
             yield Span(start, end)
     elif kind is AnswerType.NUMBER:
-        yield from _numbers(query, sentence)
+        yield from _possible_numbers(query, sentence)
     elif kind in _NAMED and language != "de" and not any(map(is_spaceless, sentence)):
         # German nouns have capitals, too; scripts without spaces have none.
-        yield from _names(sentence, is_any=kind is not AnswerType.NAME)
+        yield from _possible_names(sentence, is_any=kind is not AnswerType.NAME)
 
 
-def _numbers(query: str, sentence: str) -> Iterator[Span]:
-    """The numbers of a sentence that may answer a question.
+def _possible_numbers(query: str, sentence: str) -> Iterator[Span]:
+    """The spans of a sentence's numbers that may answer a question for a number.
+
+    "How long" is answered by a number with a unit, "what share" by a percentage, and none of both
+    by the year of a date. Where the sentence has no such number, each of its numbers may be one.
 
     "How long" is answered by a number with a unit, "what share" by a percentage, and none of both
     by the year of a date. Where the sentence has no such number, each of its numbers may be one.
@@ -331,7 +382,7 @@ def _numbers(query: str, sentence: str) -> Iterator[Span]:
 
 
 def _with_units(numbers: Sequence[Span], sentence: str) -> list[Span]:
-    """The numbers that have a unit, each with its unit."""
+    """The numbers of a sentence that have a unit, each as a span with its unit: "5 days"."""
     with_units: list[Span] = []
     for number in numbers:
         unit = _LOOK["unit"].match(sentence, number.end)
@@ -340,12 +391,16 @@ def _with_units(numbers: Sequence[Span], sentence: str) -> list[Span]:
     return with_units
 
 
-def _names(sentence: str, *, is_any: bool) -> Iterator[Span]:
-    """Runs of words with capitals.
+def _possible_names(sentence: str, *, is_any: bool) -> Iterator[Span]:
+    """The spans of a sentence's names: runs of words with capitals.
 
     Args:
-        is_any: False: only several words, or one like "Berlin". So abbreviations and the numbers
-            of models are left out.
+        is_any: False: only several words, or one like "Berlin". So abbreviations and the numbers of
+            models are left out.
+
+    Args:
+        is_any: False: only several words, or one like "Berlin". So abbreviations and the numbers of
+            models are left out.
     """
     common_words = _common_words()
     for match in _NAMES["name"].finditer(sentence):
@@ -368,7 +423,7 @@ def _names(sentence: str, *, is_any: bool) -> Iterator[Span]:
 
 @cache
 def _common_words() -> frozenset[str]:
-    """Words that begin a sentence more often than names do."""
+    """Words that begin a sentence more often than names do: their capital shows no name."""
     function_words_of_english = function_words()["en"].split()
     further_words = table("ragbench.text", "question")["no_names"].split()
     return frozenset([*function_words_of_english, *further_words])
