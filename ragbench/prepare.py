@@ -57,6 +57,9 @@ def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
     One sample per line, all twelve fields on each, null where unknown.
 
     Scores have no place in a sample and are not written.
+
+    One bad case must not spoil the file: the rows are first written to a temporary file, since the
+    row with the most fields has to come first (ragas takes that row's fields for all).
     """
     del scores
     tally = Exported(paths=(path,))
@@ -71,7 +74,15 @@ def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
 
 
 def _write_lines(traces: Iterable[Trace], lines: BinaryIO, tally: Exported) -> tuple[int, bytes]:
-    """Writes a line per sample, in order.
+    """Writes a line for each case that no stage failed for, in order, and counts the others.
+
+    Args:
+        lines: the file of the lines.
+        tally: takes the counts.
+
+    Returns:
+        Position and text of the line with the most fields that are not null, the first of several;
+        -1 and nothing where there is no line.
 
     Returns:
         Position and text of the line with the most fields that are not null, the first of several;
@@ -87,7 +98,7 @@ def _write_lines(traces: Iterable[Trace], lines: BinaryIO, tally: Exported) -> t
             continue
         row = sample_row(trace).as_mapping()
         # `default` is called for sequences and mappings other than list and dict.
-        text = json.dumps(row, default=_container, separators=(",", ":"))
+        text = json.dumps(row, default=_plain_container, separators=(",", ":"))
         line = text.encode("ascii") + b"\n"
         lines.write(line)
         fields = sum(value is not None for value in row.values())
@@ -99,8 +110,11 @@ def _write_lines(traces: Iterable[Trace], lines: BinaryIO, tally: Exported) -> t
     return fullest_position, fullest_line
 
 
-def _container(value: Sequence[str] | Mapping[str, str]) -> object:
-    """A mapping or sequence as the dict or list that JSON can be written of."""
+def _plain_container(value: Sequence[str] | Mapping[str, str]) -> object:
+    """A mapping or sequence of a sample as the dict or list that JSON can be written of.
+
+    `json.dumps` calls this for whatever it cannot write itself.
+    """
     if isinstance(value, Mapping):
         return dict(value)
     return list(value)
