@@ -15,8 +15,6 @@ def _modules_of_names() -> dict[str, str]:
     """The module of each public name of ragbench, read from ``__init__.pyi``.
 
     Type checkers read that file, too, so that the two cannot differ.
-
-    Type checkers read that file, too, so that the two cannot differ.
     """
     import ast
     from pkgutil import get_data
@@ -32,9 +30,6 @@ def _modules_of_names() -> dict[str, str]:
 
 def __getattr__(name: str) -> object:
     """A public name of ragbench, whose module is loaded at the first use of the name.
-
-    So ``import ragbench``, and each command, waits only for what it uses. Python calls this for a
-    name that the module does not have yet.
 
     So ``import ragbench``, and each command, waits only for what it uses. Python calls this for a
     name that the module does not have yet.

@@ -60,9 +60,6 @@ def warn(text: str, *, level: int = 1) -> None:
 
     Args:
         level: which caller the warning names as its place; 1 is the caller of this function.
-
-    Args:
-        level: which caller the warning names as its place; 1 is the caller of this function.
     """
     frame = sys._getframe(level)  # pyright: ignore[reportPrivateUsage]
     file = frame.f_code.co_filename
@@ -74,8 +71,6 @@ class RagbenchError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Makes the error picklable with all its attributes, whatever its constructor takes.
-
-        So it can be raised in a worker's process and handled in the main one.
 
         So it can be raised in a worker's process and handled in the main one.
         """

@@ -27,8 +27,6 @@ _RUN = re.compile(rf"[{_CHARACTERS}]{{{_SHORTEST},}}")
 def _table_of_key_bytes() -> bytes:
     """A table for `bytes.translate`: an x for each character that keys are made of, else a space.
 
-    By it a text of megabytes is searched for a run in milliseconds, which an expression is not.
-
     By it a text of megabytes is searched for a run as long as a key in milliseconds, which a
     regular expression is not.
     """
@@ -179,11 +177,6 @@ def spans_of_keys(text: str, *, is_message: bool = False) -> Iterator[tuple[int,
         is_message: no text of a user, but an error's or a setting's. In it an example of a key
             counts as one, and whatever begins like a key and goes on at random: issuers change the
             length of their keys.
-
-    Args:
-        is_message: no text of a user, but an error's or a setting's. In it an example of a key
-            counts as one, and whatever begins like a key and goes on at random: issuers change the
-            length of their keys.
     """
     shapes = _shapes_of_keys()
     runs = b" ".join(_long_runs(text.encode("utf-8", "surrogatepass")))
@@ -227,9 +220,6 @@ def _words_of_runs(text: str) -> Sequence[str]:
 
 def _keys_in_run(text: str, start: int, end: int, *, is_message: bool) -> Iterator[tuple[int, int]]:
     """The start and end of the keys that begin in a run of a text.
-
-    The search goes on behind whatever has a key's form, be it one or not: in "sk-sk-sk-..." it
-    would else take time that grows with the square of its length.
 
     The search goes on behind whatever has a key's form, be it one or not: in "sk-sk-sk-..." it
     would else take time that grows with the square of its length.

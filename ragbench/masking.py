@@ -221,9 +221,6 @@ def _is_credential(name: str, sign: str, value: str, *, is_quoted: bool) -> bool
     Args:
         name: such as ``token``.
         sign: ``=`` or ``:``, which is between name and value.
-
-    Args:
-        sign: ``=`` or ``:``, which is between name and value.
     """
     if len(value) < _SHORTEST_VALUE:
         return False
@@ -260,9 +257,6 @@ _SECONDS_VALID = 0.5
 
 def _is_worth_hiding(value: str) -> bool:
     """Whether a secret value is no ordinary word or number, so that masking it harms no other text.
-
-    With ``postgres``, ``8080`` or ``true`` masked, every such word would vanish from every report.
-    Numbers are never masked: scores and counts in all files would be hit.
 
     With ``postgres``, ``8080`` or ``true`` masked, every such word would vanish from every report.
     Numbers are never masked: scores and counts in all files would be hit.
@@ -477,12 +471,7 @@ def hidden_in_id(text: str) -> str:
 def hidden_in_document(text: str, *, ids: Iterable[str] = ()) -> str:
     """JSON or any other text with everything masked that `hidden` masks.
 
-    In JSON, ids keep their form, by the names of their fields.
-
     In JSON, ids keep their form, by the names of their fields: cases are joined by them.
-
-    Args:
-        ids: those of JSON whose fields have no names.
 
     Args:
         ids: those of JSON whose fields have no names.
@@ -495,8 +484,6 @@ def hidden_in_document(text: str, *, ids: Iterable[str] = ()) -> str:
 
 def hidden_bytes(data: bytes, *, ids: Iterable[str] = ()) -> bytes:
     """A text in UTF-8, masked as `hidden_in_document` masks it; how files are made safe to share.
-
-    Not for a format that holds lengths or offsets: the text becomes shorter.
 
     Not for a format that holds lengths or offsets: the text becomes shorter.
     """
@@ -527,9 +514,6 @@ _LEAST_OF_PRIVATE_KEY = 64
 def _spans_of_issued_keys(text: str, *, is_message: bool = False) -> Iterator[tuple[int, int]]:
     """The start and end of each key of an issuer or private key in a text; they may overlap.
 
-    These are keys by their form, as issuers make them; the secrets that this process knows are
-    masked by `hidden_in_id`.
-
     These are known by their form alone; the secrets that this process knows are masked by
     `hidden_in_id`.
 
@@ -559,8 +543,6 @@ _ID_NAME = re.compile(
 
 def _without_keys(text: str, ids: frozenset[str]) -> str:
     """JSON, a piece of it, or JSON in lines, without the keys of issuers in its texts.
-
-    Ids in it keep their form, since cases are joined by them. Any other text is masked as a whole.
 
     Ids in it keep their form, since cases are joined by them. Any other text is masked as a whole.
 

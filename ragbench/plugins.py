@@ -386,8 +386,6 @@ class Registry:
     def targets(self) -> dict[str, str]:
         """The places of all parts of the kind by name, ragbench's own first.
 
-        A part of another package cannot replace one of ragbench's own.
-
         A part of another package cannot replace one of ragbench's own: a name means the same
         everywhere.
         """
@@ -401,8 +399,6 @@ class Registry:
 
     def has(self, name: str) -> bool:
         """Whether there is a part of the kind with a name.
-
-        Other packages are looked through only for what is none of ragbench's own: it takes 25 ms.
 
         Other packages are looked through only for a name that is none of ragbench's own: it takes
         25 ms.

@@ -83,10 +83,6 @@ def _write_lines(traces: Iterable[Trace], lines: BinaryIO, tally: Exported) -> t
     Returns:
         Position and text of the line with the most fields that are not null, the first of several;
         -1 and nothing where there is no line.
-
-    Returns:
-        Position and text of the line with the most fields that are not null, the first of several;
-        -1 and nothing where there is no line.
     """
     most_fields = 0
     fullest_position = -1

@@ -31,8 +31,6 @@ def _open_descriptor(path: str, flags: int) -> int:
 def make_private_file(path: Path) -> None:
     """Makes an empty file that only its owner can read, where there is none.
 
-    SQLite gives the files beside it the rights of the database.
-
     A database that is opened there stays private: SQLite would make the file with the usual rights.
     It gives the files beside it the rights of the database.
     """

@@ -148,9 +148,6 @@ def shown_line(text: str, *, longest: int | None = None) -> str:
 
     Args:
         longest: number of characters after which it is cut off.
-
-    Args:
-        longest: number of characters after which it is cut off.
     """
     # Masked before it is cut: half of a key would not be recognised.
     line = " ".join(hidden(text).split())
@@ -169,8 +166,6 @@ def shown_text(text: str) -> str:
 
 def _spelled_number(match: re.Match[str]) -> str:
     """The number of a character that would act on a terminal, in Python's notation.
-
-    A joiner behind a letter, a mark or a symbol stays, since words and emoji are built with it.
 
     A joiner behind a letter, a mark or a symbol stays, since words and emoji are built with it.
 

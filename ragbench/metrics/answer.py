@@ -41,9 +41,6 @@ def exact_match(
 
     The strictest measure of a generated answer, for facts of a word or two. A change of its values
     needs a higher ``version`` in the decorator: stored scores of runs are compared by it.
-
-    The strictest measure of a generated answer, for facts of a word or two. A change of its values
-    needs a higher ``version`` in the decorator: stored scores of runs are compared by it.
     """
     if normalise == "none" or response == reference:
         return float(response == reference)
@@ -55,9 +52,6 @@ def exact_match(
 @metric(group="generator", abstains=True, aliases=("F1",), cite=_SQUAD)
 def token_f1(response: str, reference: str, *, normalise: _Normalise = "multilingual") -> float:
     """F1 of the tokens that answer and reference share, as in SQuAD; characters in Chinese.
-
-    Gives part of the credit for an answer that says more, or less, than the reference. A change of
-    its values needs a higher ``version``: stored scores of runs are compared by it.
 
     Gives part of the credit for an answer that says more, or less, than the reference. A change of
     its values needs a higher ``version``: stored scores of runs are compared by it.
@@ -90,9 +84,6 @@ def end_to_end_em(
 
     `exact_match` leaves declined answers out, so that a system could raise it by declining whatever
     is hard; here each such answer costs its case.
-
-    `exact_match` leaves declined answers out, so that a system could raise it by declining whatever
-    is hard; here each such answer costs its case.
     """
     return _end_to_end_score(declined, response, case, normalise, exact_match)
 
@@ -102,9 +93,6 @@ def end_to_end_f1(
     declined: bool, response: str, case: Case, *, normalise: _Normalise = "multilingual"
 ) -> float | Skip:
     """token_f1 over all cases: declining counts 1 where there is no answer, else 0.
-
-    `token_f1` leaves declined answers out, so that a system could raise it by declining whatever is
-    hard; here each such answer costs its case.
 
     `token_f1` leaves declined answers out, so that a system could raise it by declining whatever is
     hard; here each such answer costs its case.
@@ -186,8 +174,6 @@ def rouge1(response: str, reference: str, *, stemmer: _Stemmer = True) -> float 
     """F-measure of shared words, as in rouge_score: of letters a-z and digits.
 
     In texts of other scripts nothing would be compared: those cases are skipped.
-
-    In texts of other scripts nothing would be compared: those cases are skipped.
     """
     return _rouge_score("rouge1", response, reference, stemmer)
 
@@ -202,9 +188,6 @@ def rouge1(response: str, reference: str, *, stemmer: _Stemmer = True) -> float 
 )
 def rouge2(response: str, reference: str, *, stemmer: _Stemmer = True) -> float | Skip:
     """F-measure of shared pairs of words, as in rouge_score: of letters a-z and digits.
-
-    Order counts here, as it does not in `rouge1`. In texts of other scripts nothing would be
-    compared: those cases are skipped.
 
     Order counts here, as it does not in `rouge1`. In texts of other scripts nothing would be
     compared: those cases are skipped.
@@ -227,9 +210,6 @@ def rouge_l(response: str, reference: str, *, stemmer: _Stemmer = True) -> float
 
     Words in the right order count, whatever is between them. In texts of other scripts nothing
     would be compared: those cases are skipped.
-
-    Words in the right order count, whatever is between them. In texts of other scripts nothing
-    would be compared: those cases are skipped.
     """
     return _rouge_score("rougeL", response, reference, stemmer)
 
@@ -243,9 +223,6 @@ def rouge_l(response: str, reference: str, *, stemmer: _Stemmer = True) -> float
 )
 def bleu(response: str, references: Sequence[str]) -> float:
     """Sentence BLEU of sacrebleu, divided by 100; of characters where words have no spaces.
-
-    The tokenizer follows from the script of the references; another choice gives other values,
-    which needs a higher ``version`` in the decorator.
 
     The tokenizer follows from the script of the references; another choice gives other values,
     which needs a higher ``version`` in the decorator.
@@ -270,8 +247,6 @@ def bleu(response: str, references: Sequence[str]) -> float:
 )
 def chrf(response: str, references: Sequence[str]) -> float:
     """F-score of shared character n-grams (chrF2 of sacrebleu), divided by 100.
-
-    It needs no tokenizer, and so serves every language, also those with many endings of a word.
 
     It needs no tokenizer, and so serves every language, also those with many endings of a word.
     """

@@ -253,9 +253,6 @@ def _is_answered(expectation: Expectation, response: str) -> bool:
 def is_mentioned(text: str, answer: str) -> bool:
     """Whether an answer has a text in whole words: 10 is not in 100, nor in 10.5.
 
-    Accents, digits and punctuation inside of it count. Of scripts without spaces between words
-    every place counts.
-
     Case and kind of white space do not count; accents, digits and punctuation inside of it do. In
     scripts without spaces between words every place counts.
     """
@@ -277,15 +274,11 @@ def _is_inside(text: str, end: int, step: int) -> bool:
 
     A number ends at a letter and a word at a digit: 10 is in 10km.
 
-    Then the match is only a part: "10" of "100". A number ends at a letter and a word at a digit:
-    10 is in 10km.
+    Then the match is only a part: "10" of "100".
 
     Args:
         text: the answer, as `spelled` gives it.
         end: the position where the match begins (left end), or behind it (right end).
-        step: -1 for the left end, 1 for the right one.
-
-    Args:
         step: -1 for the left end, 1 for the right one.
     """
     # The last letter of the match, the one next to it, and the one next to that.
@@ -309,8 +302,6 @@ def _is_inside(text: str, end: int, step: int) -> bool:
 
 def _is_of_word(letter: str) -> bool:
     """Whether a letter beside a match makes the match part of a longer word.
-
-    Not in scripts without spaces, where words are always next to others.
 
     Not in scripts without spaces, where words are always next to others.
     """

@@ -168,8 +168,6 @@ class MatchingTally:
     def _is_in_sample(self, case: Case) -> bool:
         """Whether a case is one of about `_CHECKED` whose ids are checked against their texts.
 
-        Its id decides, so that the sample is the same one in any order of the cases.
-
         Comparing texts takes time, and a sample shows as much. The case's id decides, so that the
         sample is the same one in any order of the cases.
         """
@@ -246,9 +244,6 @@ class MatchingTally:
 
         Args:
             ranks: of the chunks that are gold by id or document.
-
-        Args:
-            ranks: of the chunks that are gold by id or document.
         """
         by_text = match(case, result, Matching.TEXT)
         if isinstance(by_text, Matched) and by_text.matches:
@@ -269,8 +264,6 @@ class MatchingTally:
         """Whether the tally is as if all gold had been known before the first case was added.
 
         If not, all cases are read again at the end of the run and tallied with the whole gold.
-
-        If not, all cases are read again at the end of the run and tallied with the whole gold.
         """
         if not self.gold.ids:
             return True
@@ -285,10 +278,6 @@ class MatchingTally:
         Args:
             corpus: gives the ids of all documents. It is asked only where retrieval and gold have
                 no id in common: both may be of that corpus all the same.
-
-        Args:
-            corpus: gives the ids of all documents. It is asked only where retrieval and gold have
-                no id in common, and tells whether both are of that corpus all the same.
         """
         gold = self.gold
         if not gold.ids:

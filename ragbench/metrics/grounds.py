@@ -75,9 +75,6 @@ class Numbers(NamedTuple):
 
         Args:
             shown: the numbers of the chunks and of the question.
-
-        Args:
-            shown: the numbers of the chunks and of the question.
         """
         if not self.size:
             return []
@@ -187,8 +184,6 @@ def _is_number_shown(amount: Amount, index: dict[str, list[float]]) -> bool:
 
 def _rounding_of(number: float) -> float:
     """How far a number may be from the exact one that it is a rounding of: of 4.2 it is 0.05.
-
-    0 where it has one digit: nearly any number is "2" when it is rounded enough.
 
     0 where it has one digit: nearly any number is "2" when it is rounded enough.
     """
@@ -310,8 +305,6 @@ def _common_stems(language: str) -> frozenset[str]:
 
 def names_of(sentence: str) -> frozenset[str]:
     """The stems of a sentence's words with a capital: names, which a proof must hold.
-
-    None in German, either, where every noun has one.
 
     The first word is left out, and all of a heading or a text in capitals. None in German, where
     every noun has a capital.

@@ -68,8 +68,6 @@ def searches_of(retrieval: RetrievalResult[Any] | None) -> list[Search]:
 def _places(hop: Mapping[str, object], retrieval: RetrievalResult[Any]) -> tuple[int, ...] | None:
     """The positions in the whole retrieval of the contexts that one search (hop) found.
 
-    By ids where the hop has them, else by texts. None where it does not say what it found.
-
     By ids where the hop has them, else by texts; contexts that are not in the retrieval are left
     out. None where the hop does not say what it found: then it is not known what was new in it.
     """

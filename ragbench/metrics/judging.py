@@ -44,16 +44,11 @@ class JudgeScorer(Protocol):
 
         Judgements of runs compare when it is the same; which of the metrics a run asks for must not
         change it.
-
-        Judgements of runs compare when it is the same; which of the metrics a run asks for must not
-        change it.
         """
         ...
 
     def prepare(self, metric: Metric) -> str:
         """A digest of all that a judge is asked for a metric, before the first case is judged.
-
-        Judgements that are kept are used again only under the same digest.
 
         Judgements that are kept are used again only under the same digest.
         """
@@ -66,9 +61,6 @@ class JudgeScorer(Protocol):
 
         Args:
             panel: the models that may be asked.
-            repeat: which of several judgings this is, from 0; each is asked anew.
-
-        Args:
             repeat: which of several judgings this is, from 0; each is asked anew.
         """
         ...
@@ -89,10 +81,6 @@ async def ask_judge(
     Args:
         schema: the form of the reply.
         repeat: which of several judgings this is; the same messages are asked anew for each.
-
-    Raises:
-        ConfigError: no language model is named.
-        LLMStoppedError: no model answers any more, or may be asked.
 
     Raises:
         ConfigError: no language model is named.
@@ -121,9 +109,6 @@ def step_of(reply: Reply[Any], asked: str, answer: Any, quotes: Sequence[Quote] 
         asked: the name of the form of the answer.
         answer: as JSON can hold it.
         quotes: of the contexts, where the judge gave some.
-
-    Args:
-        asked: the name of the form of the answer.
     """
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
@@ -222,9 +207,6 @@ class JudgePlan:
 
         Raises:
             ConfigError: a language model, or one for embeddings, is needed and not there.
-
-        Raises:
-            ConfigError: a language model, or one for embeddings, is needed and not there.
         """
         for need, endpoint, problem in (
             (Need.LLM, chat, _NO_CHAT),
@@ -293,9 +275,6 @@ def not_asked(metric: Metric, trace: Trace) -> Cell | None:
 
 def mean_cell(cells: Sequence[Cell]) -> Cell:
     """The mean of the cells that have a value, of judgings or of sentences; else the first cell.
-
-    Where at least as many are unproved as have a value, so is the mean: verdicts of support alone
-    can lack a proof, and the mean of the others would be one of the unfavourable verdicts.
 
     Where at least as many are unproved as have a value, the mean is unproved, too: verdicts of
     support alone can lack a proof, and the mean of the others would be one of the unfavourable

@@ -257,12 +257,6 @@ def gold_of(
 
     Returns:
         A `Skip` that says why, where there is nothing to compare with.
-
-    Args:
-        only_relevant: whether ids that are judged as not relevant are left out.
-
-    Returns:
-        A `Skip` that says why, where there is nothing to compare with.
     """
     grades = case.judgements
     if matching is not Matching.TEXT and grades is not None:
@@ -336,9 +330,6 @@ def match(case: Case, result: RetrievalResult[Any], matching: Matching) -> Match
 
     Returns:
         A `Skip` that says why, where there is nothing to compare with.
-
-    Returns:
-        A `Skip` that says why, where there is nothing to compare with.
     """
     gold = gold_of(case, result, matching, only_relevant=False)
     if isinstance(gold, Skip):
@@ -382,8 +373,6 @@ def _match_plain(ids: Sequence[str], gold: Gold) -> tuple[list[Match], list[int]
 def _match_chunks(result: RetrievalResult[Any], gold: Gold) -> tuple[list[Match], list[int]]:
     """The matches of chunks of any kind, and the ranks that are no place of their own.
 
-    A chunk has none that is an earlier one again, or one of a document that stands above.
-
     A chunk has none that is an earlier one again, or one of a document that is further above.
     """
     is_by_id = gold.matching is not Matching.TEXT
@@ -413,8 +402,7 @@ def _text_name(text: str, metadata: Mapping[str, Any], gold: Gold) -> str | None
 
     None where it has no text. Where offsets are compared, equal texts of two places differ.
 
-    A second chunk of that name is the same one again. None where it has no text. Where offsets are
-    compared, equal texts of two places differ.
+    A second chunk of that name is the same one again.
     """
     name = normalised(text)
     if not name:
@@ -430,13 +418,7 @@ def _further_chunks(
 ) -> list[int]:
     """The ranks of chunks whose document is further above already: a document has one place.
 
-    None where a chunk is relevant by itself, and not by its document: then chunks are ranked.
-
     Empty where a chunk is relevant by itself, and not by its document: then chunks are ranked.
-
-    Args:
-        label_by_rank: the gold context that the chunk at a rank is.
-        skipped: ranks that have no place anyway.
 
     Args:
         label_by_rank: the gold context that the chunk at a rank is.
@@ -463,8 +445,7 @@ def _further_chunks(
 def plain_ids(result: RetrievalResult[Any]) -> Sequence[str]:
     """The ids of a retrieval whose chunks are known by their id alone.
 
-    Empty where any other name counts. Empty where one names a document, or may. Most retrievals are
-    such, and compared at once.
+    Empty where one names a document, or may.
 
     Most retrievals are such, and are compared by looking up each id, which is many times faster.
     """
@@ -501,8 +482,6 @@ def named_by(
 
     None where it is none of them.
 
-    None where it is none of them.
-
     Args:
         golds: the labels of the gold contexts.
     """
@@ -525,8 +504,6 @@ def named_by(
 
 def _shares_place(metadata: Mapping[str, Any], span: Evidence | None) -> bool | None:
     """Whether a chunk and a gold span overlap in a document by half of the shorter one or more.
-
-    None where they do not name the same document, or one of them has no offsets.
 
     None where they do not name the same document, or one of them has no offsets: then texts decide.
     """

@@ -260,9 +260,6 @@ class _Signature:
 
         Raises:
             ConfigError: the function or an option is none of a metric.
-
-        Raises:
-            ConfigError: the function or an option is none of a metric.
         """
         arguments = self._arguments()
         needs = frozenset[Need]().union(*(ARGUMENTS[argument] for argument in arguments))
@@ -311,8 +308,7 @@ class _Signature:
 
         A user's own version stays as it is written: the digest of its formula has the rules.
 
-        What counts as declined, and how chunks are compared, changes values as the formula does. A
-        user's own version stays as it is written: the digest of its formula has the rules.
+        What counts as declined, and how chunks are compared, changes values as the formula does.
         """
         if not is_own(str(self.function.__module__)):
             return 0

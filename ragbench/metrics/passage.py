@@ -70,8 +70,7 @@ def _lacks_reference(query: str, reference: str, text: str) -> bool:
 
     Each return of False is a case in which words cannot tell.
 
-    Each return of False is a case in which words cannot tell. The limits were measured by
-    benchmarks/wrong_passage.py: change them only with that.
+    The limits were measured by benchmarks/wrong_passage.py: change them only with that.
     """
     if not is_telling(normalised(reference)):
         return False

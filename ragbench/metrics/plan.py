@@ -193,10 +193,6 @@ class _Column:
         Args:
             arguments: of the cases, by name. What the function needs and is missing is added for
                 the functions that come after it: each is read from the cases once.
-
-        Args:
-            arguments: by name, for each case; what the function needs and is not there is added,
-                for the functions that come after it.
         """
         names = self.arguments
         if self._takes_best:
@@ -225,9 +221,6 @@ class _Column:
         self, columns: list[list[Any]], references: list[tuple[str, ...]]
     ) -> list[Cell]:
         """For each case the best cell of its several right answers.
-
-        The function is asked about each pair of a case and one of its references, of all cases in
-        one go.
 
         The function takes one reference, and is called for each pair of a case and a reference, of
         all cases in one go: a batch metric is not called case by case.
@@ -260,8 +253,6 @@ class _Column:
 
         The metric's direction says which is best. A failure comes first: without it another answer
         might have been the best one.
-
-        A failure comes first: without it another answer might have been the best one.
         """
         cell_by_value: dict[float, Cell] = {}
         for cell in cells:
@@ -450,9 +441,8 @@ def blocked(
     A failed stage comes before a declined answer, and a declined answer before what the case does
     not know: "I don't know" without a reference answer is an abstention.
 
-    A failed stage comes before a declined answer, and a declined answer before what the case does
-    not know: "I don't know" without a reference answer is an abstention. The order decides which
-    reason a report shows, and is the same for metrics with and without a judge.
+    The order decides which reason a report shows, and is the same for metrics with and without a
+    judge.
     """
     if not needs.isdisjoint(_OF_RETRIEVAL) and trace.context.value is None:
         return _cell_without_value(trace.context, "retrieval")

@@ -139,10 +139,6 @@ def _answer_schema(
         model: the pydantic class of the answer.
         allowed: the values of numbers, by the name of their field.
         prompt_input: the statements and questions that the prompt asks about.
-
-    Args:
-        allowed: the values of numbers, by the name of their field.
-        prompt_input: what the prompt asks about.
     """
     key = (model, json.dumps(allowed, sort_keys=True))
     schema = _SCHEMAS.get(key)
@@ -386,9 +382,6 @@ class RagasJudge:
 
         Raises:
             LLMStoppedError, ConfigError, InterruptedRunError: no case could be judged.
-
-        Raises:
-            LLMStoppedError, ConfigError, InterruptedRunError: no case could be judged.
         """
         try:
             value = await self._value(metric, ragas_metric, row, calls)
@@ -476,8 +469,6 @@ def _metrics_module(ragas_metric: RagasMetric) -> Any:
 
 def _prompt_parts(judge: object) -> Iterator[Any]:
     """All that makes the prompts of an object of RAGAS: prompts and settings, in a fixed order.
-
-    Those are its prompts, attributes with an instruction, and its settings, plain values.
 
     A digest of them shows when a new version of RAGAS asks otherwise. Prompts are the attributes
     with an instruction, settings those with plain values.

@@ -70,8 +70,6 @@ class Ranking(Record, kw_only=False, eq=False):
     def judged(self) -> Ranking:
         """The same ranking without the chunks whose relevance is not known.
 
-        As in trec_eval, a grade below 0 counts as none here.
-
         Where few chunks were judged, an unjudged one may be relevant: metrics with ``judged_only``
         leave it out in place of counting it as wrong. As in trec_eval, a grade below 0 counts as
         none.
@@ -112,10 +110,6 @@ def _ranking_of_slots(slots: tuple[tuple[int, ...], ...], grades: tuple[int, ...
 
     A slot is a place of the ranking. `Ranking` says how a chunk with several gold contexts counts;
     a change of that needs a higher `_VERSION`.
-
-    Args:
-        slots: for each place the gold contexts in its chunk, as positions in ``grades``.
-        grades: of all gold contexts.
 
     Args:
         slots: for each place the gold contexts in its chunk, as positions in ``grades``.

@@ -91,9 +91,6 @@ _NO_RUBRICS: Mapping[str, str] = MappingProxyType({})
 def _family_definitions(name: str) -> Sequence[MetricDefinition]:
     """The definitions of the metrics in a module of ragbench's own, which is imported for it.
 
-    It makes them in a function ``definitions``, lists them as ``DEFINITIONS``, or has functions
-    with ``@metric``.
-
     A module makes them in a function ``definitions``, lists them as ``DEFINITIONS``, or has
     functions with ``@metric``.
 
@@ -140,9 +137,6 @@ def _definition_in(metric_object: object) -> MetricDefinition | None:
 
 def find_definition(name: str) -> MetricDefinition:
     """The definition of a metric by its name, an alias or the place of its function.
-
-    Names are matched without regard to case, and ragbench's own win. A place is
-    ``file.py:function`` or ``package.module:function``.
 
     Names are matched without regard to case, and ragbench's own win. A place is
     ``file.py:function`` or ``package.module:function``.
@@ -290,10 +284,6 @@ def default_metrics(
     Args:
         has_hops: whether answers are known to rest on several searches.
         has_expectations: whether cases say what an answer has to contain.
-
-    Args:
-        has_hops: whether answers are known to rest on several searches.
-        has_expectations: whether cases say what an answer has to contain.
     """
     names = [*DEFAULT]
     if has_expectations:
@@ -389,7 +379,7 @@ def _definition_at(place: str) -> MetricDefinition:
 def _with_formula_digest(definition: MetricDefinition) -> MetricDefinition:
     """A user's definition with a digest of its formula's source; one of ragbench's own as it is.
 
-    By it stored scores are known to be those of an older version. Ragbench's own have a number.
+    Ragbench's own have a number.
 
     By the digest stored scores are known to be those of an older version of the file; ragbench's
     own metrics have a number for that. Another way to make it would make all stored scores
@@ -410,8 +400,6 @@ def _with_formula_digest(definition: MetricDefinition) -> MetricDefinition:
 @cache
 def _formula_digest(function: Callable[..., Any]) -> str:
     """The digest of a metric's function and of the project's files that it imports, by their code.
-
-    Taken once, right after the function was loaded: the code that runs is the code that counts.
 
     Taken once, right after the function was loaded: the code that runs is the code that counts.
     """
@@ -461,8 +449,6 @@ def split_metrics(text: str) -> list[str]:
 
 def read_spelling(text: str) -> tuple[str, dict[str, str], int | None]:
     """A metric as it was written, in its parts: name, texts of its parameters, cutoff.
-
-    The name is a registered one, ``file.py:function`` or ``package.module:function``.
 
     ``nDCG(dcg=exp-log2)@10`` is ``nDCG``, ``{"dcg": "exp-log2"}``, 10. The name is a registered
     one, ``file.py:function`` or ``package.module:function``; whether it exists is not looked at.
@@ -556,9 +542,6 @@ def _parameter_value(name: str, parameter: Parameter, given: object) -> Paramete
     Args:
         name: of the metric, for messages.
         given: a text as a user wrote it, or such a value.
-
-    Args:
-        name: of the metric, for messages.
     """
     kind: Any = type(parameter.default)
     if parameter.choices:

@@ -29,11 +29,10 @@ _ANOTHER = re.compile(rf"[\s,]\+?{RUBRIC}[\w.-]+=")
 def rubric(name: str, words: str) -> Metric:
     """The metric of a criterion in the user's words.
 
-    A language model passes or fails each answer by it. Its words are the summary of the metric.
-    They are part of its digest, so that scores by other words under the same name do not compare.
+    A language model passes or fails each answer by it. They are part of its digest, so that scores
+    by other words under the same name do not compare.
 
-    The words are the summary of the metric. They are part of its digest, so that scores by other
-    words under the same name do not compare.
+    The words are the summary of the metric.
 
     Args:
         name: without ``rubric:``.

@@ -93,8 +93,6 @@ def _names_in_metadata(
     """The names of documents that an answer's metadata or the record of the answer lists as cited.
 
     A number that is not an id is the rank of a chunk, from 1.
-
-    A number that is not an id is the rank of a chunk, from 1.
     """
     metadata = as_object(generation.metadata)
     for field in (CITED_SOURCES, "citations"):

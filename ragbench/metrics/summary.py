@@ -64,9 +64,6 @@ class SummaryBuilder:
 
         Args:
             cells: one for each of the metrics.
-
-        Args:
-            cells: one for each of the metrics.
         """
         for column, reasons, cell in zip(self._columns, self._reasons, cells, strict=True):
             value = cell.value

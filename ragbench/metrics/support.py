@@ -171,8 +171,6 @@ def answer_sentences(response: str) -> list[str]:
 def _user_message(sentences: Sequence[str], texts: Mapping[int, str], query: str) -> str:
     """The user's message of the prompt: contexts, numbered sentences and query as JSON.
 
-    In JSON no text can pass for a part of the prompt.
-
     In JSON no text of a case can pass for a part of the prompt. The names of the fields are those
     of which the prompt speaks.
 
@@ -210,8 +208,8 @@ def _missing_proof(
 
     Full or partial support is proved by quotes; other verdicts need no proof.
 
-    Full or partial support is proved by quotes; other verdicts need no proof. A judge that finds
-    the answer plausible says "supported" without looking: its quotes show whether it looked.
+    A judge that finds the answer plausible says "supported" without looking: its quotes show
+    whether it looked.
 
     Args:
         texts: the contexts that were shown, by their places.

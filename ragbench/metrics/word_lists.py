@@ -55,8 +55,6 @@ def affixes() -> tuple[tuple[str, str, bool], ...]:
 
     By them "non-smoking" and "smoking", "careful" and "careless" are told apart.
 
-    By them "non-smoking" and "smoking", "careful" and "careless" are told apart.
-
     Returns:
         The two affixes, of which one may be empty, and whether they are beginnings.
     """

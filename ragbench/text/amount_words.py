@@ -121,9 +121,6 @@ def _values_by_word(rows: Iterable[str]) -> dict[str, float]:
 
     Args:
         rows: of ``amounts.toml``.
-
-    Args:
-        rows: of ``amounts.toml``.
     """
     values: dict[str, float] = {}
     for row in rows:
@@ -135,9 +132,6 @@ def _values_by_word(rows: Iterable[str]) -> dict[str, float]:
 
 def _bounds_by_words(entries: Mapping[str, Any]) -> dict[tuple[str, ...], str]:
     """The bound that a phrase sets, by the phrase's words: ``("at", "least")`` is ``least``.
-
-    Args:
-        entries: of ``amounts.toml``, the phrases of each bound.
 
     Args:
         entries: of ``amounts.toml``, the phrases of each bound.

@@ -59,10 +59,7 @@ class Amount(NamedTuple):
         This amount is the one that is expected: the reference's.
 
         "about 400" and "408", "4.2" and "4.23" are the same; 5 ml and 5 mg differ; 5 ml and 3 kg do
-        not compare. This amount is the one that is expected: the reference's.
-
-        "about 400" and "408", "4.2" and "4.23" are the same; 5 ml and 5 mg differ; 5 ml and 3 kg do
-        not compare. This amount is the one that is expected: the reference's.
+        not compare.
         """
         if not self.dimension or not other.dimension:
             # One leaves its unit out: the figures are compared as they are written.
@@ -84,12 +81,8 @@ class Amount(NamedTuple):
     def _is_bounded_otherwise(self, other: Amount) -> bool:
         """Whether one amount is a lower bound and the other an upper one.
 
-        "at least 5" and "at most 5". "at least 5" and "at most 5". A number without a bound agrees
-        with every bound: "5" may be short for "at least 5".
-
-        A number without a bound agrees with every bound: "5" may be short for "at least 5".
-
-        A number without a bound agrees with every bound: "5" may be short for "at least 5".
+        "at least 5" and "at most 5". A number without a bound agrees with every bound: "5" may be
+        short for "at least 5".
         """
         mine = _SIDES_OF_BOUNDS.get(self.bound)
         theirs = _SIDES_OF_BOUNDS.get(other.bound)
@@ -102,28 +95,16 @@ class Amount(NamedTuple):
     ) -> Agreement:
         """Whether the figures of both amounts are the same number, rounded as they are written.
 
-        UNCLEAR where rounding may explain the difference, and need not. The tolerances were
-        measured on people's verdicts of answers: another one changes which answers count as wrong,
-        for which the version of ``answer_correct`` is raised.
+        UNCLEAR where rounding may explain the difference, and need not.
 
-        UNCLEAR where rounding may explain the difference, and need not. Another tolerance changes
-        which answers count as wrong: raise the version of ``answer_correct`` with it.
+        Another tolerance changes which answers count as wrong: raise the version of
+        ``answer_correct`` with it.
 
         Args:
             mine: the value of this amount, or its number.
             theirs: the same of the other amount.
             my_step: what the last digit of ``mine`` counts.
             their_step: what that of ``theirs`` counts.
-
-        Args:
-            mine: the value of this amount, or its number.
-            theirs: the same of the other amount.
-            my_step: what the last digit of ``mine`` counts.
-            their_step: what that of ``theirs`` counts.
-
-        Args:
-            mine: the value of this amount, or its number.
-            my_step: what the last digit of ``mine`` counts.
         """
         difference = abs(mine - theirs)
         tolerance = _FLOAT_ERROR * abs(mine)
@@ -161,10 +142,6 @@ class Amount(NamedTuple):
         """The size of the amount's unit in base units, as far as its last digit shows it.
 
         Whether two amounts are in one unit decides how near they must be: a conversion rounds.
-
-        Whether two amounts are in one unit decides how near they must be: a conversion rounds.
-
-        Whether two amounts are in one unit decides how near they must be: a conversion rounds.
         """
         if not self.place:
             return 1.0
@@ -190,9 +167,6 @@ def amount_in_unit(number: float, place: float, unit: Unit | None, bound: str = 
     Amounts of one dimension compare by their value, which is in the base unit: 24 months and 2
     years.
 
-    Amounts of one dimension compare by their value, which is in the base unit: 24 months and 2
-    years.
-
     Args:
         place: what the last digit of the number counts: .1 of 4.2.
     """
@@ -205,8 +179,6 @@ def amount_in_unit(number: float, place: float, unit: Unit | None, bound: str = 
 
 def rate(count: float, seconds: float) -> Amount:
     """The amount of "so many times in so many seconds", as of "twice a week".
-
-    Frequencies compare by it, whatever the words: weekly, once a week, 52 times a year.
 
     Frequencies compare by it, whatever the words: weekly, once a week, 52 times a year.
     """
@@ -237,8 +209,6 @@ class Date(NamedTuple):
 
     def is_within(self, other: Date) -> bool:
         """Whether another date names all that this one does, as 12 May 1998 names May 1998.
-
-        An answer that is more exact than the reference is right.
 
         An answer that is more exact than the reference is right.
         """

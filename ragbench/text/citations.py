@@ -34,11 +34,7 @@ def without_citations(answer: str) -> str:
 
     What is nothing but a mark stays.
 
-    Their numbers are no part of what the answer says: ``[3]`` would count as an amount. What is
-    nothing but a mark stays.
-
-    Their numbers are no part of what the answer says: ``[3]`` would count as an amount. What is
-    nothing but a mark stays.
+    Their numbers are no part of what the answer says: ``[3]`` would count as an amount.
     """
     if not _MAY_CITE.search(answer):
         return answer
@@ -50,9 +46,6 @@ def without_citations(answer: str) -> str:
 
 def without_sources(answer: str) -> str:
     """An answer without the list of sources at its end, which states nothing.
-
-    It stays where it is the whole answer, and where nothing in it looks like a source: "Sources:
-    wind and sun" may be the answer.
 
     It stays where it is the whole answer, and where nothing in it looks like a source: "Sources:
     wind and sun" may be the answer.
@@ -84,11 +77,6 @@ _EDGES = " \t.,;:*_`\"'<>()[]【】-•"
 def bracketed_names(answer: str) -> Iterator[str]:
     """What an answer has in brackets, or links to, if it is no mark such as ``[1]``.
 
-    Whether it is the name of a document only a comparison with such names shows.
-
-    Any of it may be the name of a cited document. Whether it is one, only a comparison with such
-    names shows.
-
     Any of it may be the name of a cited document. Whether it is one, only a comparison with such
     names shows.
     """
@@ -101,7 +89,7 @@ def bracketed_names(answer: str) -> Iterator[str]:
 def listed_sources(answer: str) -> Iterator[str]:
     """What an answer has behind ``Source:``, and in its list of sources.
 
-    Names of documents, mostly. Names of documents, mostly.
+    Names of documents, mostly.
     """
     for match in _SOURCE_LABEL.finditer(answer):
         yield from _possible_names(match[1])
@@ -112,14 +100,8 @@ def listed_sources(answer: str) -> Iterator[str]:
 def _possible_names(place: str) -> Iterator[str]:
     """The possible names in a citation.
 
-    Each part as it is written, without "source:", and each word. Each part as it is written,
-    without "source:", and each word. In ``[source: returns.md page 3]`` the name is one word of
-    several, and which one is not known.
-
-    In ``[source: returns.md page 3]`` the name is one word of several, and which one is not known.
-
-    Args:
-        place: the text between the brackets, or behind the label.
+    Each part as it is written, without "source:", and each word. In ``[source: returns.md page 3]``
+    the name is one word of several, and which one is not known.
 
     Args:
         place: the text between the brackets, or behind the label.

@@ -89,8 +89,6 @@ def read_answer(text: str) -> Reading:
 def opens_with_refusal(text: str, query: str) -> bool:
     """Whether the first statement of an answer says that there is no answer to the question.
 
-    Where to look is no answer either, unless the question asks for the way: "How do I find ...".
-
     "Look at the report" is a refusal, too, unless the question asks for the way: "How do I find
     ...".
     """
@@ -111,9 +109,6 @@ def _languages_of_cues(folded: str) -> list[str]:
 
     Args:
         folded: a text in the small letters of `str.casefold`.
-
-    Args:
-        folded: a text in the small letters of `str.casefold`.
     """
     parts_of_words, whole_words = _cues_of_refusals(folded.isascii())
     languages = [language for part, language in parts_of_words if part in folded]
@@ -131,8 +126,7 @@ def _cues_of_refusals(is_ascii: bool) -> tuple[list[tuple[str, str]], dict[str, 
     To look for each is a tenth of the work of one expression that begins with any of them. A text
     of ASCII alone holds only those of ASCII.
 
-    A cue is a word that every refusal in a language holds. To look for each is a tenth of the work
-    of one expression that begins with any of them.
+    A cue is a word that every refusal in a language holds.
 
     Args:
         is_ascii: whether they are for a text of ASCII alone, which holds no other cues.
@@ -161,8 +155,7 @@ def _sentence_parts(text: str) -> list[str]:
 
     That is: small letters, straight apostrophes, single spaces, and no marks at the ends.
 
-    That is: small letters, straight apostrophes, single spaces, and no marks at the ends. Another
-    form leaves rules of ``declining.toml`` without a match.
+    Another form leaves rules of ``declining.toml`` without a match.
     """
     plain = unicodedata.normalize("NFKC", text).translate(_APOSTROPHES)
     parts: list[str] = []
@@ -234,10 +227,6 @@ def _part_declines(part: str, part_before: str, languages: Sequence[str]) -> boo
         part_before: the part above. With it a part may decline that is a statement alone: "It only
             covers the price; it does not name the term".
         languages: whose rules are tried.
-
-    Args:
-        part_before: beside it a part may decline that is a statement alone: "It only covers the
-            price; it does not name the term".
     """
     core = _without_opening(part, languages)
     but = _SIGNS["but"].search(core)
@@ -285,9 +274,6 @@ def _compiled_rules(language: str, kind: str) -> re.Pattern[str]:
     """The rules of a kind in a language, as one pattern; compiled when an answer first needs it.
 
     To compile the rules of all eighteen languages would take longer than most commands.
-
-    Args:
-        kind: the name of the rules in ``declining.toml``. A language may have none of a kind.
 
     Args:
         kind: the name of the rules in ``declining.toml``. A language may have none of a kind.

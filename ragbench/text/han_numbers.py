@@ -33,9 +33,6 @@ def han_numbers_in_digits(text: str) -> str:
 
     Signs that are a part of another word stay: without "percent" before it a number needs something
     that it counts behind it.
-
-    Signs that are a part of another word stay: without "percent" before it a number needs something
-    that it counts behind it.
     """
     if not _ANY_SIGN.search(text):
         return text
@@ -44,9 +41,6 @@ def han_numbers_in_digits(text: str) -> str:
 
 def _number_in_digits(match: re.Match[str]) -> str:
     """The digits of a number in Chinese signs, between blanks, as `re.sub` puts them in its place.
-
-    Args:
-        match: of `_NUMBER`: its first group is the sign for percent, its second the number's signs.
 
     Args:
         match: of `_NUMBER`: its first group is the sign for percent, its second the number's signs.

@@ -31,9 +31,7 @@ def guess_language(text: str) -> str:
     Kana, Hangul, Han and Cyrillic decide by themselves (for ``ja``, ``ko``, ``zh``, ``ru``). Text
     in other letters gets the language most of whose function words it holds.
 
-    Kana, Hangul, Han and Cyrillic decide by themselves (for ``ja``, ``ko``, ``zh``, ``ru``). Text
-    in other letters gets the language most of whose function words it holds. Where a wrong guess
-    does harm, there is `recognised_language`.
+    Where a wrong guess does harm, there is `recognised_language`.
     """
     if not text.isascii():
         for language, script in _scripts_of_languages("scripts"):
@@ -51,9 +49,6 @@ def language_of(query: str) -> str | None:
     is sure. Keywords, names and numbers are of no language.
 
     None where nothing decides.
-
-    Its script or its function words decide; else py3langid (the extra ``onnx`` brings it), where it
-    is sure. Keywords, names and numbers are of no language.
     """
     recognised = recognised_language(query) or _language_by_script("other_scripts", query)
     if recognised:

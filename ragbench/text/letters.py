@@ -64,11 +64,7 @@ def as_written(words: Iterable[str], other_words: Sequence[str]) -> tuple[str, .
 
     Only where one of both is written without accents: two accents are two words.
 
-    So "Muller" in an answer is the "Müller" of a reference. Only where one of both is written
-    without accents: two accents are two words.
-
-    Args:
-        other_words: the words of the other text.
+    So "Muller" in an answer is the "Müller" of a reference.
 
     Args:
         other_words: the words of the other text.
@@ -96,8 +92,6 @@ def as_written(words: Iterable[str], other_words: Sequence[str]) -> tuple[str, .
 
 def readable_text(text: str) -> str:
     """The text without NUL characters and lone surrogates, which tokenizers stop at.
-
-    Each is replaced by one character, so that words stay apart.
 
     Each is replaced by one character, so that words stay apart and offsets stay those of the text.
     """

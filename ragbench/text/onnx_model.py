@@ -98,9 +98,6 @@ class OnnxTextModel:
         Args:
             encoding: from `encode`.
             max_length: tokens that are read; None: all.
-
-        Args:
-            max_length: tokens that are read; None: all.
         """
         tokens_by_input = {
             "input_ids": encoding.ids[:max_length],
@@ -186,8 +183,6 @@ class TextEncoder:
 
     def _pieces_that_fit(self, text: str, prefix: str) -> list[tuple[str, int]]:
         """A text in pieces that fit the model together with a prefix, with the tokens of each.
-
-        An empty text counts as one token, so that it has a vector: that of the prefix.
 
         An empty text counts as one token, so that it has a vector: that of the prefix.
         """

@@ -130,10 +130,6 @@ def _head_by_labels(columns: int, labels: Sequence[str], name: str) -> _Head:
 
     Raises:
         ConfigError: it is not known which logit speaks for an answer.
-
-    Args:
-        columns: how many logits a row has.
-        name: of the model, for the message.
     """
     entailing = _classes_with(labels, _ENTAILS)
     if columns == len(labels) > 1 and len(entailing) == 1:
@@ -300,10 +296,6 @@ class PairReader(PairModel):
 
         Returns:
             The score; the offset of the span's first character, and the one behind its last.
-
-        Args:
-            starts: of each token of the pair, the logit that the answer starts with it.
-            ends: of each token, the logit that the answer ends with it.
         """
         # Which tokens are the text's is known for every tokenizer; token types are not.
         sequence_of_text = 0 if self._head.text_first else 1
@@ -414,9 +406,6 @@ def find_reader_files(reader: str) -> ReaderFiles:
 
     Raises:
         ConfigError: there is neither an ONNX file nor weights that sentence-transformers loads.
-
-    Raises:
-        ConfigError: there is neither an ONNX file nor weights that sentence-transformers loads.
     """
     try:
         onnx_files = find_onnx_files(reader)
@@ -478,8 +467,6 @@ def load_reader(files: ReaderFiles, threads: int) -> Reader:
 
 def import_reader_packages(reader: str | None) -> None:
     """Imports the packages that a reader needs, so that a missing one is found before any query.
-
-    A model of the hub may turn out to need another one, when its files are fetched.
 
     A model of the hub may turn out to need another one, when its files are fetched.
 

@@ -66,9 +66,6 @@ def _without_fillers(text: str, language: str) -> list[str]:
     Tokens of such a language are pairs of characters. So a single one that is left between two
     fillers is no token that a sentence could hold.
 
-    Tokens of such a language are pairs of characters. So a single one that is left between two
-    fillers is no token that a sentence could hold.
-
     Args:
         text: the question as `normalise` gives it.
     """
@@ -133,11 +130,9 @@ _NAMED = (AnswerType.PERSON, AnswerType.PLACE, AnswerType.NAME)
 def holds_type(text: str, kind: AnswerType, query_tokens: frozenset[str]) -> bool:
     """Whether a text holds something of a kind of answer that the question does not say itself.
 
-    The lexical validator prefers sentences with a date where the question asks for one. Where it
-    cannot be known whether one is there, the answer is yes.
+    The lexical validator prefers sentences with a date where the question asks for one.
 
-    The lexical validator prefers sentences with a date where the question asks for one. Where it
-    cannot be known whether a text has one, the answer is yes.
+    Where it cannot be known whether a text has one, the answer is yes.
 
     Args:
         query_tokens: the tokens of the question.
@@ -186,7 +181,7 @@ def said_as_clause(question: str) -> str | None:
     None where the question begins otherwise than with a question word.
 
     "It is not stated here when X was built" is worded with it, a text without an answer that a
-    validator is tested by. None where the question begins otherwise than with a question word.
+    validator is tested by.
     """
     text = question.strip().rstrip(" ?")
     thing = _RULES["thing"].match(text)
@@ -288,8 +283,6 @@ def _words_with_places(sentence: str) -> list[_Word]:
     """Each word of a sentence with its place; a comma or its like parts words further.
 
     What belongs together is seldom parted by a comma.
-
-    What belongs together is seldom parted by a comma.
     """
     words: list[_Word] = []
     place = 0
@@ -310,9 +303,6 @@ def _nearness(span: Span, words: Sequence[_Word], query_places: Sequence[tuple[i
     Args:
         span: the part.
         words: of the sentence.
-        query_places: where in the sentence each token of the question is, as `_Word.place`.
-
-    Args:
         query_places: where in the sentence each token of the question is, as `_Word.place`.
     """
     span_places: list[int] = []
@@ -359,9 +349,6 @@ def _possible_numbers(query: str, sentence: str) -> Iterator[Span]:
 
     "How long" is answered by a number with a unit, "what share" by a percentage, and none of both
     by the year of a date. Where the sentence has no such number, each of its numbers may be one.
-
-    "How long" is answered by a number with a unit, "what share" by a percentage, and none of both
-    by the year of a date. Where the sentence has no such number, each of its numbers may be one.
     """
     numbers = [Span(*number.span()) for number in _LOOK["number"].finditer(sentence)]
     if _LOOK["measured"].search(query):
@@ -393,10 +380,6 @@ def _with_units(numbers: Sequence[Span], sentence: str) -> list[Span]:
 
 def _possible_names(sentence: str, *, is_any: bool) -> Iterator[Span]:
     """The spans of a sentence's names: runs of words with capitals.
-
-    Args:
-        is_any: False: only several words, or one like "Berlin". So abbreviations and the numbers of
-            models are left out.
 
     Args:
         is_any: False: only several words, or one like "Berlin". So abbreviations and the numbers of

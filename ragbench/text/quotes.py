@@ -43,10 +43,8 @@ def locate_quote(quote: str, text: str) -> Span | None:
 
     None when it does not stand there, or says nothing.
 
-    A model that quotes changes marks and spaces, and must change nothing else. Both are compared in
-    Unicode NFKD, casefolded, with runs of white space as one space, invisible characters left out,
-    and one form of quotation marks and dashes. No number may be cut. Marks at the ends of the
-    quotation do not count.
+    A model that quotes changes marks and spaces, and must change nothing else. No number may be
+    cut.
     """
     normal_quote, _, _ = _normalised_with_offsets(quote)
     normal_quote = normal_quote.strip(_TRIMMED)

@@ -167,11 +167,6 @@ def _is_number_with_period(text: str, start: int, number_start: int, end: int) -
         start: where the sentence begins.
         number_start: where the number begins.
         end: the position behind its period.
-
-    Args:
-        start: where the sentence begins.
-        number_start: where the number begins.
-        end: the position behind its period.
     """
     is_near_start = number_start - start < _NEAR
     if is_near_start and not text[start:number_start].strip():
@@ -224,13 +219,10 @@ def touched(sentences: Iterable[Span], stretch: Span) -> Span | None:
 def windows_of(text: str, *, characters: int = 1800) -> tuple[Span, ...]:
     """Runs of whole sentences, each up to a length, that together hold every word of a text.
 
-    Neighbouring windows share a sentence, so that two sentences which belong together stand in one
-    window. A single sentence that is too long is cut at white space, or where there is none, at the
-    limit.
+    A single sentence that is too long is cut at white space, or where there is none, at the limit.
 
     A model reads a long text window by window. Neighbouring windows share a sentence, so that two
-    sentences which belong together are in one window. A single sentence that is too long is cut at
-    white space, or where there is none, at the limit.
+    sentences which belong together are in one window.
 
     Args:
         characters: of the longest window.

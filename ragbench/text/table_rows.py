@@ -51,8 +51,6 @@ _MOST_VALUES = 12
 def row_around(text: str, place: Span) -> TableRow | None:
     """The row of a table that a place in a text is in; None where the place is in running text.
 
-    A validator reads a quoted number together with the label of its row.
-
     A validator reads a quoted number together with the label of its row: alone it shows nothing.
     """
     row = _row_of_html(text, place)
@@ -63,8 +61,6 @@ def row_around(text: str, place: Span) -> TableRow | None:
 
 def rows_in(text: str, place: Span) -> Sequence[TableRow]:
     """The row that a place is in, or all rows of a table that begin in it; empty in running text.
-
-    A place is a piece of evidence, which is often a part of one row but may quote a whole table.
 
     A place is a piece of evidence, which is often a part of one row but may quote a whole table.
     """
@@ -88,8 +84,6 @@ def is_heading(text: str, place: Span) -> bool:
     """Whether a place in a text is a whole line that only names what is below it.
 
     Evidence that is a heading supports no answer by itself.
-
-    Evidence that is a heading supports no answer by itself.
     """
     line_start = text.rfind("\n", 0, place.start) + 1
     line_end = text.find("\n", place.end)
@@ -109,8 +103,6 @@ def is_heading(text: str, place: Span) -> bool:
 
 def _row_of_html(text: str, place: Span) -> TableRow | None:
     """The row of an HTML table around a place, with the row that names the columns, if any.
-
-    None where the place is outside of a row, runs over the end of one, or is in a layout table.
 
     None where the place is outside of a row, runs over the end of one, or is in a layout table.
     """
@@ -161,10 +153,6 @@ def _line_broken_row(lines: _Lines, first: int, last: int) -> TableRow | None:
     """The row of a table with a line for each cell, as text from a PDF has it.
 
     None in running text. It is a label and the lines of values below it.
-
-    Args:
-        first: the number of the line in which the quoted place begins: a label, or a value.
-        last: the number of the line in which it ends.
 
     Args:
         first: the number of the line in which the quoted place begins: a label, or a value.

@@ -55,8 +55,6 @@ def regex_text(rule: str | Sequence[str], entries: Mapping[str, Any]) -> str:
 
     A rule can be a list of alternatives, so that a table keeps long ones readable.
 
-    A rule can be a list of alternatives, so that a table keeps long ones readable.
-
     Args:
         entries: the rules by name; ``{name}`` in a rule is the place of another one.
     """

@@ -220,9 +220,6 @@ def counter_for_model(model: str) -> TokenCounter:
 
     For any other one the approximate counter. Remembered: without a network, each call would try
     the download again, and a dry run of many cases takes minutes.
-
-    Remembered: without a network, each call would try the download again, and a dry run of many
-    cases takes minutes.
     """
     try:
         tiktoken = require("tiktoken", extra="tokens")

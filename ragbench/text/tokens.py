@@ -165,9 +165,6 @@ def chunk_tokens(text: str, title: object, title_weight: int) -> list[str]:
     Args:
         title: from the metadata of the chunk, which may hold anything.
         title_weight: how often the title counts; 0 leaves it out.
-
-    Args:
-        title: from the metadata of the chunk, which may hold anything.
     """
     text_tokens = tokenise(text)
     if not title_weight or not isinstance(title, str):

@@ -36,8 +36,6 @@ class Unit(NamedTuple):
 def units_by_word() -> Mapping[str, Unit]:
     """All units by their words: symbols in their case, words in small letters.
 
-    Each later table may give a word of an earlier one another unit.
-
     Each later table may give a word of an earlier one another unit: everyday words come last.
     """
     units: dict[str, Unit] = {}
@@ -61,8 +59,6 @@ def _units_of_rows(
     rows_by_dimension: Mapping[str, Sequence[str]],
 ) -> Iterator[tuple[Unit, str]]:
     """The unit of each row of a table, and its names, still in one text: ``1000 km | kilometre``.
-
-    A size may have the zero of its scale behind it: ``1/273.15 degrees celsius``.
 
     A size may have the zero of its scale behind it: ``1/273.15 degrees celsius``.
 

@@ -39,9 +39,6 @@ def is_spelling_of(word: str, other: str, language: str = "en") -> bool:
 
     Args:
         language: of the texts that they come from, besides English.
-
-    Args:
-        language: of the texts that they come from, besides English.
     """
     if _american_spelling(word) == _american_spelling(other):
         return True
@@ -80,8 +77,7 @@ def exists(word: str, language: str = "en") -> bool:
 
     Of most languages no list is there: their words exist nowhere, and any of them may be a typo.
 
-    Two words that both exist are no typos of each other. Of most languages no list is there: their
-    words exist nowhere, and any of them may be a typo.
+    Two words that both exist are no typos of each other.
     """
     if _is_listed(word, "en"):
         return True

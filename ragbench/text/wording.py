@@ -42,8 +42,6 @@ class Wording(NamedTuple):
     def is_typed(self) -> bool:
         """Whether the text names amounts, dates or identifiers, and nothing else.
 
-        Metrics compare such a text by what it names, and not by its words.
-
         Metrics compare such a text by what it names, and not by its words: "14 days" is "two
         weeks".
         """
@@ -256,10 +254,6 @@ class _WordingReader:
         out are compared with those in digits: "a third" with "1/3". The order decides about words
         of two meanings: "May" is a month before it is a word, "third" a part before it is a number.
 
-        Amounts that are written out are compared with those in digits: "a third" with "1/3". The
-        order decides about words of two meanings: "May" is a month before it is a word, "third" a
-        part before it is a number.
-
         Returns:
             The position behind all that was read: "a dozen" takes two words.
         """
@@ -302,8 +296,6 @@ class _WordingReader:
 
     def _read_article(self, position: int) -> int:
         """Reads "an hour" as one hour, where a half follows, or where the text says no more.
-
-        In a sentence "a day" and "a metre" seldom are amounts.
 
         In a sentence "a day" and "a metre" seldom are amounts.
 
@@ -401,8 +393,6 @@ class _WordingReader:
 
         None for other letters. 5m are metres, unless a currency is before them.
 
-        5m are metres, unless a currency is before them.
-
         Args:
             position: of the number.
             end: of the letter.
@@ -430,10 +420,6 @@ class _WordingReader:
 
         Returns:
             The position behind all that was read.
-
-        Args:
-            bound: as `Amount.bound`.
-            position: of the first piece of the number.
         """
         words = self._words
         number, place, end = figure
@@ -718,8 +704,6 @@ class _WordingReader:
         """Adds a time of day to the text's amounts, by its minutes since midnight.
 
         Its word is one that no text has, so that "2 pm" and "14:00" are the same word.
-
-        Its word is one that no text has, so that "2 pm" and "14:00" are the same word.
         """
         self._tokens.append(f"clock{minutes}")
         self._amounts.append(Amount("clock", value=minutes, number=minutes / 60))
@@ -771,8 +755,6 @@ class _WordingReader:
 
         Names that are also words, such as "may" and "march", are months beside a number only.
 
-        Names that are also words, such as "may" and "march", are months beside a number only.
-
         Args:
             month: its number, 1 to 12.
 
@@ -814,9 +796,6 @@ class _WordingReader:
         """The day before a month ("12 March", "the 3rd of May"); None where there is none.
 
         Its number was read as an amount already, and is taken back: it counts nothing.
-
-        Args:
-            before: the piece before the month, or before the ending of "3rd".
 
         Args:
             before: the piece before the month, or before the ending of "3rd".
@@ -877,9 +856,6 @@ def _minutes_of_day(hours: int, minutes: int, half: str) -> int:
 
     Args:
         hours: as written, 1 to 12 where ``half`` is given.
-        half: ``am`` or ``pm``; other words are none of the time.
-
-    Args:
         half: ``am`` or ``pm``; other words are none of the time.
     """
     if half in HALVES_OF_DAY:
