@@ -46,8 +46,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """The names that completion offers for ``ragbench.``.
-
-    Also public ones that are not loaded yet.
-    """
+    """The names that completion offers for ``ragbench.``, those not loaded yet among them."""
     return sorted({*globals(), *_modules_of_names()})

@@ -54,8 +54,6 @@ class RagbenchWarning(UserWarning):
 def warn(text: str, *, level: int = 1) -> None:
     """Issues a `RagbenchWarning`, past all filters of warnings.
 
-    Filters of warnings do not apply: many a RAG silences all warnings when it is imported.
-
     Many a RAG silences all warnings when it is imported, and a user must know of these.
 
     Args:
@@ -247,7 +245,11 @@ class NoContextsError(InterfaceError):
     """A system that retrieves and answers in one call returned its answer alone."""
 
     def __init__(self, reason: str = "the answer came without contexts") -> None:
-        """Makes the message that an answer came without contexts, or gives another reason."""
+        """Makes the message that an answer came without contexts, or gives another reason.
+
+        Args:
+            reason: why there are none, for the reader of the failure.
+        """
         super().__init__(reason)
 
 

@@ -107,7 +107,10 @@ class _Shapes:
     """The table, by what a word must have to be the beginning of a key."""
 
     def __init__(self) -> None:
-        """Reads ``issuers.json``, the forms that issuers give their keys."""
+        """Reads ``issuers.json``, the forms that issuers give their keys.
+
+        They are looked up by how a key begins, so that a text is not searched for each of them.
+        """
         self.by_word: defaultdict[str, list[_Shape]] = defaultdict(list)
         """By the first word of a key, which a sign ends: ``ghp`` of ``ghp_``."""
         self.by_start: defaultdict[str, list[_Shape]] = defaultdict(list)
@@ -140,7 +143,10 @@ class _Shapes:
                 self.by_start[word[:_LETTERS_OF_START]].append(shape)
 
     def may_begin(self, words: Sequence[str]) -> bool:
-        """Whether any of some words is the beginning of a key; for nearly all texts none is."""
+        """Whether any of some words is the beginning of a key; for nearly all texts none is.
+
+        Only where one is, the patterns of keys are tried.
+        """
         if not self.by_word.keys().isdisjoint(words):
             return True
         starts = {word[:_LETTERS_OF_START] for word in words}
@@ -148,7 +154,10 @@ class _Shapes:
         return not self.by_start.keys().isdisjoint(starts)
 
     def beginning_with(self, word: str) -> Iterator[_Shape]:
-        """The forms of keys that may begin with a word."""
+        """The forms of keys that may begin with a word.
+
+        Only their patterns need to be tried there.
+        """
         yield from self.by_word.get(word, ())
         yield from self.by_start.get(word[:_LETTERS_OF_START], ())
         yield from self.by_start.get(word[:2], ())

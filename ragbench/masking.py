@@ -274,10 +274,7 @@ class _Secrets:
     """
 
     def __init__(self) -> None:
-        """Begins without secrets.
-
-        Those of the environment are read when they are first asked for.
-        """
+        """Begins without secrets; the environment is read when secrets are first asked for."""
         self._lock = threading.Lock()
         self._added: set[str] = set()
         self._environment: set[str] = set()
@@ -330,7 +327,7 @@ class _Secrets:
 def _longest_form_first(item: tuple[str, bool]) -> tuple[int, str]:
     """The sort key of a secret's form: longer ones first, equally long ones by their letters.
 
-    A form may be a part of a longer one, which would keep its other part if it came second.
+    A shorter form may be a part of a longer one, whose rest would stay if the short one came first.
 
     Args:
         item: the form, and whether it is masked inside of words.
@@ -429,6 +426,8 @@ def hide_arguments(value: object) -> None:
     """Declares the credentials among nested settings to be secrets, so that `hidden` masks them.
 
     These are settings with a telling name, and the credentials in any text or URL.
+
+    A user writes keys into files of settings, from which they would get into manifests and errors.
     """
     if isinstance(value, Mapping):
         for name, setting in cast("Mapping[object, object]", value).items():
@@ -447,6 +446,8 @@ def hidden(text: str) -> str:
     """A text without all secrets of this process, see `hide`, and without the keys of any issuer.
 
     The values of environment variables whose names say that they are secret are among them.
+
+    Called in the few places where text leaves the process: files, reports, the terminal.
     """
     without_secrets = hidden_in_id(text)
     return _masked(without_secrets, _spans_of_issued_keys(without_secrets))
@@ -579,7 +580,10 @@ _BEFORE_ENTRY = " \n,["
 
 
 def _strings_of_json(text: str) -> list[tuple[str, bool]]:
-    """Each string of a JSON text, and whether it is an id; empty where the text is no JSON."""
+    """Each string of a JSON text, and whether it is an id; empty where the text is no JSON.
+
+    Only strings may hold a key, and ids among them keep their form.
+    """
     try:
         return [*_strings_with_ids(json.loads(text))]
     except (ValueError, RecursionError):
@@ -587,9 +591,9 @@ def _strings_of_json(text: str) -> list[tuple[str, bool]]:
 
 
 def _strings_with_ids(value: object, *, is_id: bool = False) -> Iterator[tuple[str, bool]]:
-    """Each string of a JSON value, and whether it is an id.
+    """Each string of a JSON value, and whether it is an id, by which cases are joined.
 
-    A field's name says so, or is one itself.
+    A value is one by the name of its field; a field's name counts as one itself.
 
     Args:
         is_id: whether strings of this value are ids.

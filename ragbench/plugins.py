@@ -82,7 +82,10 @@ def directory_kept(who: str) -> Generator[None]:
 
 
 def _working_directory() -> str:
-    """The path of the working directory; empty where the directory was deleted."""
+    """The path of the working directory; empty where the directory was deleted.
+
+    Python raises an error for a deleted one.
+    """
     try:
         return os.getcwd()  # noqa: PTH109
     except FileNotFoundError:
@@ -154,7 +157,10 @@ def require(module: str, *, extra: str) -> ModuleType:
 
 
 def _import_error(package: str, error: Exception) -> str:
-    """Why a package cannot be imported, naming the package below it that fails, if there is one."""
+    """Why a package cannot be imported, naming the package below it that fails, if there is one.
+
+    The user has to repair the latter, and knows only the former.
+    """
     text = error_text(error)
     raising_package = _raising_package(error)
     if raising_package in ("", package):
@@ -203,9 +209,9 @@ def extras() -> Mapping[str, tuple[str, ...]]:
 
 
 def extra_problem(extra: str, begins: Callable[[str], None] | None = None) -> str:
-    """The error of importing the modules of an extra, as its message.
+    """The message of the error that importing the modules of an extra raises; or empty.
 
-    Empty where all can be imported.
+    A check of the installation shows it, with the line that repairs it.
 
     Args:
         extra: its name, or `CORE`.
@@ -272,9 +278,9 @@ class _LazyModule(ModuleType):
     """A module that is imported when an attribute of it is first used."""
 
     def __getattr__(self, name: str) -> Any:
-        """An attribute of the module, which is imported now.
+        """An attribute of the module, which is imported for it now.
 
-        Python calls this for an unknown attribute.
+        Python calls this for an attribute that is not there yet; afterwards all of them are.
         """
         module = importlib.import_module(self.__name__)
         # With all attributes of the module as its own, this method is not called again.
@@ -342,8 +348,8 @@ def _replace_missing_vertexai() -> None:
 def load_attribute(target: str) -> Any:
     """The object at ``"package.module:attribute"``, whose module is imported.
 
-    Dots may follow the colon. For places that ragbench and packages write. Those that users write
-    are loaded by `load_target`, which explains mistakes.
+    Dots may follow the colon. For places that ragbench and other packages write; those that users
+    write are loaded by `load_target`, which explains mistakes.
     """
     module_name, colon, path = target.partition(":")
     if not colon or not module_name or not path:
@@ -428,6 +434,8 @@ def load_target(
     spec: str, *, search_path: str | Path = ".", offers: Callable[[object], bool] | None = None
 ) -> Any:
     """The object that a user's text points at, imported, and returned as it is.
+
+    Users name their RAGs, metrics and parts so, in commands and files: a mistake is explained.
 
     Args:
         spec: ``package.module:attribute`` or ``path/to/file.py:attribute``.

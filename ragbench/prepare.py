@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 
 
 def prepare(traces: Iterable[Trace | RunCase]) -> Iterator[SampleRow]:
-    """A row for every trace, or case of a run (`ragbench.open_traces`), in order."""
+    """A row for every trace, or case of a run (`ragbench.open_traces`), in order.
+
+    A row has the fields of RAGAS' samples, so that RAGAS can evaluate what ragbench ran.
+    """
     for trace in traces:
         if isinstance(trace, RunCase):
             trace = trace.trace
@@ -56,10 +59,9 @@ def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
 
     One sample per line, all twelve fields on each, null where unknown.
 
-    Scores have no place in a sample and are not written.
-
-    One bad case must not spoil the file: the rows are first written to a temporary file, since the
-    row with the most fields has to come first (ragas takes that row's fields for all).
+    Scores have no place in a sample and are not written. The line with the most fields comes first,
+    as ragas takes its fields for those of all: the lines wait in a temporary file until it is
+    known.
     """
     del scores
     tally = Exported(paths=(path,))

@@ -112,10 +112,9 @@ def annotation(level: str, title: str, message: str) -> str:
 
 
 def _encoded_for_workflow(text: str) -> str:
-    """A text for a workflow command of GitHub.
+    """A text for a workflow command of GitHub, with its line ends percent-encoded.
 
-    Line ends percent-encoded, broken letters as numbers. A line end in a message would end the
-    command, and the rest could be another command.
+    A line end in a message would end the command, and the rest could be another command.
     """
     # Half of a character (a surrogate) cannot be written as UTF-8.
     writable = text.encode("utf-8", "backslashreplace").decode()
@@ -165,7 +164,7 @@ def shown_text(text: str) -> str:
 
 
 def _spelled_number(match: re.Match[str]) -> str:
-    """The number of a character that would act on a terminal, in Python's notation.
+    """The number of a character that would act on a terminal, to be shown in its place.
 
     A joiner behind a letter, a mark or a symbol stays, since words and emoji are built with it.
 
@@ -190,9 +189,9 @@ _MOST_NAMES = 12
 
 
 def shortened_line(text: str) -> str:
-    """A name or an id for a message.
+    """A name or an id for a message: masked, at most 60 characters, each of which can be printed.
 
-    Masked, at most 60 characters, each of which can be printed.
+    Names come from users' files, and may be of any length.
     """
     name = hidden(text)
     if len(name) > _LONGEST_NAME:
@@ -204,7 +203,10 @@ def shortened_line(text: str) -> str:
 
 
 def as_line(names: Sequence[str], most: int) -> str:
-    """Names on one line, at most ``most``, and the number of the others: ``a, b and 3 more``."""
+    """Names on one line, at most ``most``, and the number of the others: ``a, b and 3 more``.
+
+    A message stays readable where a thousand names are concerned.
+    """
     line = ", ".join(names[:most])
     unnamed = len(names) - most
     if unnamed > 0:
@@ -213,7 +215,10 @@ def as_line(names: Sequence[str], most: int) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names on one line for a message, each shortened; of more than 12 the number of the others."""
+    """Names on one line for a message, each shortened; of more than 12 the number of the others.
+
+    Names come from users' files, and may be many and long.
+    """
     shortened = [shortened_line(name) for name in names]
     return as_line(shortened, _MOST_NAMES)
 
@@ -231,9 +236,9 @@ def did_you_mean(name: str, known_names: Iterable[str]) -> str:
 
 
 def listed_names(name: object, known_names: Sequence[str]) -> str:
-    """Sentences for the end of a message about a wrong name.
+    """Sentences for the end of a message about a wrong name: the nearest name, and all.
 
-    The nearest known one, and all of them.
+    The message then need not be followed by a look into the documentation.
     """
     question = did_you_mean(str(name), known_names)
     names = ", ".join(known_names)

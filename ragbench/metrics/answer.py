@@ -275,7 +275,10 @@ def _rouge_score(variant: str, response: str, reference: str, stemmer: bool) -> 
 
 @cache
 def _rouge_scorer(variant: str, stemmer: bool) -> Any:
-    """The scorer of rouge_score for a variant of ROUGE, such as ``rougeL``, made once a process."""
+    """The scorer of rouge_score for a variant of ROUGE, such as ``rougeL``, kept for the process.
+
+    A scorer is made anew for each variant and stemmer, and not for each of thousands of answers.
+    """
     return _load_rouge().RougeScorer([variant], use_stemmer=stemmer)
 
 

@@ -112,12 +112,19 @@ class Beside:
 
     @cached_property
     def query_tokens(self) -> frozenset[str]:
-        """The words of the question: what an answer only repeats from them is no answer yet."""
+        """All words of the question, as tokens of its wording.
+
+        What an answer only repeats from them is no answer yet, so the comparisons leave such words
+        out.
+        """
         return frozenset(self.query_wording.tokens)
 
     @cached_property
     def answer_tokens(self) -> frozenset[str]:
-        """All words of the answer, common ones such as "the" too: whether it says a word at all."""
+        """All words of the answer, common ones such as "the" too.
+
+        ``answer_words`` has only the telling ones; whether a word is said at all, this knows.
+        """
         return frozenset(self.answer.tokens)
 
     @cached_property

@@ -66,7 +66,7 @@ class Cited(NamedTuple):
     def is_factual(self) -> bool:
         """Whether a sentence of an answer states something: no question, no heading, no greeting.
 
-        Only such a sentence needs a citation, so that only its lack counts against the answer.
+        Only such a sentence needs a citation: the lack of one in any other does not count.
         """
         plain = MARKS.sub("", self.text).rstrip()
         if plain.startswith("#") or plain.endswith(("?", ":")):

@@ -64,7 +64,10 @@ def says_more_than_question(beside: Beside) -> bool:
 
 
 def _new_amounts(beside: Beside) -> list[Amount]:
-    """The amounts of the reference that are not in the question: the ones that are asked for."""
+    """The amounts of the reference that are not in the question: the ones that are asked for.
+
+    An amount that the question names is repeated by right and wrong answers alike.
+    """
     in_query = beside.query_wording.amounts
     return [amount for amount in beside.right.amounts if amount not in in_query]
 
@@ -231,7 +234,11 @@ def _best_agreement(amount: Amount, candidates: Iterable[Amount]) -> Agreement:
 
 
 def is_other_amount(beside: Beside) -> bool:
-    """Whether an answer lacks an amount that is asked for, and has another amount in its place."""
+    """Whether an answer lacks an amount that is asked for, and has another amount in its place.
+
+    Such an answer is wrong, however much of its text is right. An amount within a range of the
+    reference is left to the words.
+    """
     if not beside.right.amounts or not _amounts_matter(beside):
         return False
     expected = _new_amounts(beside)
@@ -316,7 +323,10 @@ def _says_all_but_numbers(beside: Beside) -> bool:
 
 
 def _is_number_token(word: str) -> bool:
-    """Whether a token is a number, such as "$5" or "v2": it ends with a digit."""
+    """Whether a token is a number, such as "$5" or "v2": it ends with a digit.
+
+    Tokens of units stay words: they say what is counted.
+    """
     return word[-1].isdecimal()
 
 

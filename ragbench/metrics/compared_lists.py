@@ -66,7 +66,7 @@ def is_other_part(beside: Beside) -> bool:
 
 
 def _missing_items(beside: Beside, items: Iterable[frozenset[str]]) -> list[frozenset[str]]:
-    """The items of a reference's list of which the answer lacks a word.
+    """The items of a reference's list that an answer does not name in full.
 
     Args:
         items: of the reference, each by its words.

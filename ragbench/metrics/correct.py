@@ -97,6 +97,8 @@ def verdict(query: str, response: str, references: Sequence[str]) -> AnswerVerdi
 def probability(query: str, response: str, reference: str, reference_count: int = 1) -> float:
     """How likely people would call an answer right by one of the case's references: 0 to 1.
 
+    For callers that need no reason, which `verdict_beside` gives, too.
+
     Args:
         reference_count: of the case. An answer like none of many references is more likely wrong.
     """

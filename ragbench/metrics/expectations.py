@@ -133,15 +133,18 @@ class Expected(Record, dict=True):
         return False
 
     def _is_retrieved(self, expectation: Expectation) -> bool | None:
-        """Whether an expected document was retrieved; None where the chunks have no names."""
+        """Whether an expected document was retrieved; None where the chunks have no names.
+
+        A document goes by several names, with and without folders: one in common is enough.
+        """
         if self._retrieved is None:
             return None
         return not self._retrieved.isdisjoint(wanted_names(expectation.texts))
 
     def _is_cited(self, expectation: Expectation) -> bool | None:
-        """Whether the answer cites an expected document.
+        """Whether the answer cites an expected document; None where that cannot be known.
 
-        None without an answer, or without known names.
+        It cannot without an answer, and where the citations have no names to compare.
         """
         if self._cited is None:
             return None
@@ -167,9 +170,9 @@ class Expected(Record, dict=True):
 
     @cached_property
     def _cited(self) -> CitedNames | None:
-        """The names of the documents that the answer cites, with how sure they are.
+        """The names of the documents that the answer cites; None without an answer.
 
-        None without an answer.
+        The result says, too, how sure the names are: words in brackets may be a remark.
         """
         generated = self._answer
         if generated is None:
@@ -272,9 +275,8 @@ def is_mentioned(text: str, answer: str) -> bool:
 def _is_inside(text: str, end: int, step: int) -> bool:
     """Whether a word or a number goes on beyond one end of a match of a text in an answer.
 
-    A number ends at a letter and a word at a digit: 10 is in 10km.
-
-    Then the match is only a part: "10" of "100".
+    Then the match is only a part, "10" of "100", and the answer does not have the text. A number
+    ends at a letter and a word at a digit: 10 is in 10km.
 
     Args:
         text: the answer, as `spelled` gives it.
@@ -309,9 +311,9 @@ def _is_of_word(letter: str) -> bool:
 
 
 def _is_spaceless(letter: str) -> bool:
-    """Whether words in a letter's script are written without spaces.
+    """Whether words in a letter's script are written without spaces between them.
 
-    No end of a word can be seen there.
+    No end of a word can be seen there, so that any place of a text in an answer counts.
     """
     if letter < "\u0e00":  # nearly all letters: before the first of the ranges
         return False

@@ -357,10 +357,9 @@ class MatchingTally:
         return MatchingVerdict(matching, tuple(notes))
 
     def _notes_on_writing(self) -> Iterator[str]:
-        """A note that chunks do not count as gold only for how their ids are written.
+        """A note that only the writing of ids keeps chunks from being gold; or nothing.
 
-        None without such. It gives one pair of ids as an example, so that the user can see and mend
-        the difference.
+        It gives one pair of ids as an example, so that the user can see and mend the difference.
         """
         if self._pair is None:
             return
@@ -376,7 +375,10 @@ class MatchingTally:
         )
 
     def _reason_not_by_id(self) -> str:
-        """Why ids of retrieval and gold cannot be compared, with counts, as a part of a note."""
+        """Why ids of retrieval and gold cannot be compared, with the counts that show it.
+
+        A part of the note to the reader that texts were compared instead.
+        """
         reason = f"{self.shared:,} of {self.named:,} retrieved ids are gold ids of some case"
         if 2 * self.shared > self.named:
             return f"ids of the two sides do not mean the same, though {reason}"
@@ -384,10 +386,9 @@ class MatchingTally:
 
 
 def _difference_of_forms(name: str, gold: str) -> str:
-    """How two ids that look the same differ in Unicode's form.
+    """How two ids that look the same differ in Unicode's form; empty for other ids.
 
-    Empty where the difference can be seen. "é" may be one character or two: without this remark the
-    note would show two equal ids.
+    "é" may be one character or two: without this remark the note would show two equal ids.
 
     Args:
         name: the retrieved id.

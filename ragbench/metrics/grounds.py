@@ -65,7 +65,10 @@ class Numbers(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many numbers and dates a text names: the weight of its numbers beside its words."""
+        """How many numbers and dates a text names.
+
+        In shares of what a passage supports, each counts as much as a word.
+        """
         return len(self.amounts) + len(self.dates)
 
     def lacking(self, shown: Numbers) -> list[str]:
@@ -90,7 +93,7 @@ class Numbers(NamedTuple):
 
 
 def _number_text(amount: Amount) -> str:
-    """A number as a reader knows it, with commas from 10,000 on; a time of day with its minutes."""
+    """A number as a reader would write it, for a message; a time of day with its minutes."""
     if amount.dimension == "clock":
         hours, minutes = divmod(int(amount.value), 60)
         return f"{hours}:{minutes:02}"
@@ -101,7 +104,10 @@ def _number_text(amount: Amount) -> str:
 
 
 def _date_text(date: Date) -> str:
-    """A date as a reader knows it, as far as it is named: "31 March 2024", or "March 2024"."""
+    """A date as a reader would write it, for a message: "31 March 2024", or "March 2024".
+
+    Parts that the text does not name are left out.
+    """
     parts: list[str] = []
     if date.day:
         parts.append(str(date.day))
@@ -157,9 +163,10 @@ def _is_date_shown(date: Date, shown: Numbers, index: dict[str, list[float]]) ->
 
 
 def _is_number_shown(amount: Amount, index: dict[str, list[float]]) -> bool:
-    """Whether a number was shown, or one that it is when rounded to at least two digits.
+    """Whether a number is among the shown ones, or is one of them rounded.
 
-    A year is not rounded.
+    An answer that says 4.2 for 4.23 makes nothing up. It must keep two digits or more, and a year
+    is not rounded.
 
     Args:
         index: of the shown numbers, by `_values_by_dimension`.
@@ -232,7 +239,10 @@ def numbers_of(text: str) -> Numbers:
 
 @lru_cache(maxsize=4096)
 def _wording_with_short_years(text: str) -> Wording:
-    """The numbers and dates of a text, with "2018-19" read as two years."""
+    """The numbers and dates of a text, with "2018-19" read as two years.
+
+    The reader of wordings alone would take the 19 for a number that no chunk has.
+    """
     if "-" in text or "–" in text or "/" in text:
         text = _SHORT_YEAR.sub(r"\1\2-\1\3", text)
     return read_wording(text)
@@ -331,7 +341,10 @@ def names_of(sentence: str) -> frozenset[str]:
 
 @lru_cache(maxsize=512)
 def sentences_of(text: str) -> tuple[Span, ...]:
-    """The sentences of a text as spans, remembered: an answer and its chunks are cut many times."""
+    """The sentences of a text, as spans of it.
+
+    Remembered, since an answer and its chunks are cut by several metrics.
+    """
     return tuple(split_sentences(text))
 
 
@@ -350,7 +363,10 @@ def around(text: str, start: int, end: int) -> str:
 
 
 def shared(sentence: str, passage: str) -> float:
-    """Share of a sentence's words and numbers that a passage holds, 0 to 1; 0 where it has none."""
+    """Share of a sentence's words and numbers that a passage holds, 0 to 1; 0 where it has none.
+
+    By it a citation is held against its chunk, and compared with the other chunks.
+    """
     words = words_of(sentence)
     numbers = numbers_of(sentence)
     size = len(words) + numbers.size
@@ -420,7 +436,10 @@ _FOREIGN = "the quotes are in another language, and share neither a number nor a
 
 @lru_cache(maxsize=1024)
 def _all_stems(text: str) -> frozenset[str]:
-    """The stems of all words of a text, common ones too: a name is looked for among them."""
+    """The stems of all words of a text, common ones too.
+
+    A name that is also a common word ("Will") must be found in a passage.
+    """
     return frozenset(tokenise(text))
 
 

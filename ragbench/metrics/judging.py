@@ -188,8 +188,8 @@ class JudgePlan:
     def needs_chat(self) -> bool:
         """Whether any metric asks a language model.
 
-        Only then one is tried, and named in the fingerprint. The fingerprint names all that scores
-        depend on; a model that is not asked must not change it.
+        Only then the model is tried before the run, and named in the fingerprint of all that scores
+        depend on: a model that is not asked must not change it.
         """
         return any(Need.LLM in metric.definition.needs for metric in self.metrics)
 
@@ -197,8 +197,8 @@ class JudgePlan:
     def needs_embeddings(self) -> bool:
         """Whether any metric asks an embedding model.
 
-        Only then one is tried, and is in the fingerprint. The fingerprint names all that scores
-        depend on; a model that is not asked must not change it.
+        Only then the model is tried before the run, and named in the fingerprint of all that scores
+        depend on: a model that is not asked must not change it.
         """
         return any(Need.EMBEDDINGS in metric.definition.needs for metric in self.metrics)
 

@@ -133,7 +133,11 @@ def _is_cut(chunk: str, gold: str) -> bool:
 
 @lru_cache(maxsize=512)
 def _distinct_words(text: str) -> frozenset[str]:
-    """The distinct words of a text, remembered: each chunk is compared with several gold texts."""
+    """The distinct words of a text.
+
+    A cheap comparison of them saves most comparisons of characters. Remembered, since each chunk is
+    compared with several gold texts.
+    """
     return frozenset(multilingual_tokens(text))
 
 
@@ -201,10 +205,10 @@ class Gold(Record):
     def matches_in(
         self, id: str | None, metadata: Mapping[str, Any], text: str
     ) -> list[tuple[int, MatchedBy]]:
-        """The gold contexts that a chunk is or holds.
+        """The positions of the gold contexts that a chunk is or holds, and what shows each.
 
-        The position of each, and by what it was recognised. Empty for a chunk that is not relevant.
-        By ids a chunk is one gold context at most; by texts it may hold several.
+        Empty for a chunk that is not relevant. By ids a chunk is one gold context at most; by texts
+        it may hold several.
 
         Args:
             metadata: of the chunk, where it may name its document.
@@ -241,7 +245,10 @@ class Gold(Record):
         return matches
 
     def held_by(self, id: str | None, metadata: Mapping[str, Any], text: str) -> tuple[int, ...]:
-        """The positions of the gold contexts that a chunk is or holds, as those of `matches_in`."""
+        """The positions of the gold contexts that a chunk is or holds.
+
+        As `matches_in`, for callers that need not know by what a gold context was recognised.
+        """
         return tuple(position for position, _ in self.matches_in(id, metadata, text))
 
 
@@ -400,9 +407,8 @@ def _match_chunks(result: RetrievalResult[Any], gold: Gold) -> tuple[list[Match]
 def _text_name(text: str, metadata: Mapping[str, Any], gold: Gold) -> str | None:
     """The name by which a chunk is known where texts are compared: its text.
 
-    None where it has no text. Where offsets are compared, equal texts of two places differ.
-
-    A second chunk of that name is the same one again.
+    A second chunk of that name is the same one again, and has no place in the ranking. None where
+    the chunk has no text. Where offsets are compared, equal texts of two places differ.
     """
     name = normalised(text)
     if not name:
@@ -443,11 +449,10 @@ def _further_chunks(
 
 
 def plain_ids(result: RetrievalResult[Any]) -> Sequence[str]:
-    """The ids of a retrieval whose chunks are known by their id alone.
+    """The ids of a retrieval whose chunks are known by their id alone; else nothing.
 
-    Empty where one names a document, or may.
-
-    Most retrievals are such, and are compared by looking up each id, which is many times faster.
+    A chunk that names its document, or may, is known by more than its id. Most retrievals are
+    plain, and are compared by looking up each id, which is many times faster.
     """
     ids = result.context_ids or ()
     metadata = result.context_metadata

@@ -306,9 +306,8 @@ class _Signature:
     def _rules(self, arguments: Sequence[str], *, abstains: bool) -> int:
         """How much the rules that a metric of ragbench rests on add to the metric's version.
 
-        A user's own version stays as it is written: the digest of its formula has the rules.
-
-        What counts as declined, and how chunks are compared, changes values as the formula does.
+        What counts as declined, and how chunks are compared, changes values as the formula does. A
+        user's own version stays as it is written: the digest of its formula has the rules.
         """
         if not is_own(str(self.function.__module__)):
             return 0
@@ -407,7 +406,11 @@ _FACTS = frozenset(
 
 
 def _unknown_name(name: str, choices: Iterable[str]) -> str:
-    """The end of an error about an unknown name, with the nearest known one and all of them."""
+    """The end of an error about an unknown name, with the nearest known one and all of them.
+
+    Args:
+        choices: the known names.
+    """
     hint = did_you_mean(name, choices)
     return f"'{name}', which does not exist.{hint} Known: {', '.join(choices)}"
 

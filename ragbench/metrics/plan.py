@@ -83,10 +83,9 @@ class Plan:
     def score(
         self, traces: Sequence[Trace], matched: Sequence[Compared] | None = None
     ) -> list[tuple[Cell, ...]]:
-        """The cells of a window of cases.
+        """For each of some cases what each metric gives for it, or why it gives nothing.
 
-        What each metric gives for each case, or why it gives nothing. Never raises for a case or a
-        metric that cannot be scored: its cell says so.
+        Never raises for a case or a metric that cannot be scored: its cell says so.
 
         Args:
             matched: the comparisons of the cases' retrievals, where they were made already.
@@ -141,7 +140,10 @@ class Plan:
         return rankings
 
     def _matched(self, trace: Trace) -> Compared:
-        """A case's retrieval compared with what is relevant; None where nothing was retrieved."""
+        """A case's retrieval compared with what is relevant; None where nothing was retrieved.
+
+        Where a caller has compared it already, that comparison is used instead.
+        """
         result = trace.context.value
         if result is None:
             return None
@@ -249,10 +251,9 @@ class _Column:
         return best
 
     def _best_cell(self, cells: Sequence[Cell]) -> Cell:
-        """The best cell of a case's several right answers.
+        """The best cell of a case's several right answers, by the direction of the metric.
 
-        The metric's direction says which is best. A failure comes first: without it another answer
-        might have been the best one.
+        A failure comes first: without it another answer might have been the best one.
         """
         cell_by_value: dict[float, Cell] = {}
         for cell in cells:
@@ -376,7 +377,10 @@ class _Column:
 
 
 def _range_text(low: float | None, high: float | None) -> str:
-    """A metric's range in words, such as "0 to 1"; at least one of its ends is not None."""
+    """A metric's range in words, such as "0 to 1", for the error of a value outside of it.
+
+    At least one of its ends is not None.
+    """
     if low is None:
         return f"up to {high:g}"
     if high is None:
@@ -462,7 +466,10 @@ def blocked(
 
 @cache
 def _checks(needs: frozenset[Need]) -> tuple[Check, ...]:
-    """The checks of a case before a metric with some needs is computed, out of `_CHECK_OF`."""
+    """The checks of a case before a metric with some needs is computed, out of `_CHECK_OF`.
+
+    Looked up once for the same needs, since each of thousands of cases is checked.
+    """
     return tuple(check for need, check in _CHECK_OF.items() if need in needs)
 
 

@@ -53,7 +53,11 @@ _SAMPLE_FIELDS: Mapping[str, Mapping[str, str]] = {
 
 @cache
 def definitions() -> tuple[MetricDefinition, ...]:
-    """Every metric of RAGAS, as ragas.toml lists them: those without a model first."""
+    """The definitions of RAGAS' metrics, as ragas.toml lists them: those without a model first.
+
+    The registry of metrics calls this function by its name; ``ragbench show metrics`` keeps the
+    order.
+    """
     plain: Mapping[str, Sequence[str]] = table("ragbench.metrics", "ragas")["plain"]
     return (
         *[_definition(name, *row) for name, row in plain.items()],
@@ -210,7 +214,10 @@ class RagasMetric(Record):
 
     @property
     def is_aspect(self) -> bool:
-        """Whether the metric is a critic of RAGAS' older interface, which takes a sample."""
+        """Whether the metric is a critic of RAGAS' older interface, which takes a sample.
+
+        All other metrics take arguments, and are in another module of RAGAS.
+        """
         return self.cls == "AspectCritic"
 
     def arguments(self, metric: Metric) -> dict[str, Any]:
@@ -251,7 +258,10 @@ _DEFAULTS: Mapping[str, Any] = {
 
 @cache
 def judged_metrics() -> Mapping[str, RagasMetric]:
-    """The metrics of RAGAS that ask models, as ragas.toml lists them, by name with ``ragas:``."""
+    """The metrics of RAGAS that ask models, as ragas.toml lists them, by name with ``ragas:``.
+
+    A row of ragas.toml leaves out what `_DEFAULTS` has.
+    """
     rows: Mapping[str, Mapping[str, Any]] = table("ragbench.metrics", "ragas")["judged"]
     return {
         f"ragas:{name}": _judged_metric(name, {**_DEFAULTS, **row}) for name, row in rows.items()
@@ -301,7 +311,9 @@ def _judged_metric(name: str, row: Mapping[str, Any]) -> RagasMetric:
 
 
 def _checked_share(metric: Metric, values: Mapping[str, Any], name: str) -> float:
-    """The value of a metric's parameter that is a share, refused above 1.
+    """The value of a metric's parameter that is a share; one above 1 is an error.
+
+    RAGAS would weigh with it, and give a score outside of 0 to 1.
 
     Args:
         values: of the metric's parameters.

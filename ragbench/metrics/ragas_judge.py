@@ -129,11 +129,10 @@ _SCHEMAS: dict[tuple[type[Any], str], Schema[Any]] = {}
 def _answer_schema(
     model: type[Any], allowed: Mapping[str, Sequence[int]], prompt_input: Mapping[str, Any]
 ) -> Schema[Any]:
-    """The form of a judge's answer to a prompt.
+    """The form of a judge's answer to a prompt: its numbers in range, an entry a question.
 
-    Numbers within their values, an entry for each question. RAGAS would take a 2 for a verdict of 0
-    or 1, and count an entry that the judge forgot as if it had not been asked for. An answer of
-    another form is sent back to the judge for repair.
+    RAGAS would take a 2 for a verdict of 0 or 1, and count an entry that the judge forgot as if it
+    had not been asked for. An answer of another form is sent back to the judge for repair.
 
     Args:
         model: the pydantic class of the answer.
@@ -248,7 +247,10 @@ class _LLM:
     is_async = True
 
     def generate(self, prompt: str, response_model: type[Any]) -> Any:
-        """Refuses a call that blocks: RAGAS makes one only where no event loop runs."""
+        """Refuses a call that blocks.
+
+        RAGAS makes one only where no event loop runs; its models must have the method.
+        """
         raise RuntimeError("this judge answers coroutines only")
 
     async def agenerate(self, prompt: str, response_model: type[Any]) -> Any:
@@ -317,10 +319,7 @@ class RagasJudge:
         """RAGAS' objects of metrics, by the metrics' names."""
 
     def identity(self) -> Mapping[str, str]:
-        """RAGAS' version and a digest of all its prompts.
-
-        Judgements of another one do not compare.
-        """
+        """RAGAS' version and a digest of its prompts: only the same one compares."""
         digests: list[str] = []
         for metric in judged_metrics().values():
             if metric.name == "aspect_critic":
@@ -449,7 +448,10 @@ class RagasJudge:
 
 
 def _are_noncommittal(steps: Sequence[JudgeStep]) -> bool:
-    """Whether the judge was asked if an answer commits to anything, and always denied it."""
+    """Whether the judge was asked if an answer commits to anything, and always denied it.
+
+    RAGAS gives 0 to such an answer; where a case has no answer, that would be unjust.
+    """
     verdicts: list[Any] = []
     for step in steps:
         if "noncommittal" in step.answer:
@@ -511,11 +513,9 @@ _GROUNDED = frozenset({"faithfulness", "response_groundedness"})
 
 
 def _unasked_cell(metric: Metric, ragas_metric: RagasMetric, row: Mapping[str, Any]) -> Cell | None:
-    """The cell of a case that needs no judge, since a text is missing or empty.
+    """The cell of a case that needs no judge, since a text is missing or empty; else None.
 
-    None where it needs one. None where the judge is to be asked.
-
-    RAGAS refuses empty texts and empty retrievals.
+    RAGAS refuses empty texts and empty retrievals, and no call needs to be paid for them.
 
     Args:
         row: the case in the fields of RAGAS' sample.
@@ -537,9 +537,10 @@ def _unasked_cell(metric: Metric, ragas_metric: RagasMetric, row: Mapping[str, A
 
 
 def _rubric_grades(row: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
-    """The grades that a case's own rubrics describe, by the field ``score``.
+    """The grades that a case's own rubrics describe, as values of the field ``score``.
 
-    Empty without such rubrics. By them an answer with a grade that no rubric describes is refused.
+    An answer with a grade that no rubric describes is refused. Empty where the names of rubrics
+    have no numbers, or the case has no rubrics.
 
     Args:
         row: the case in the fields of RAGAS' sample.
@@ -557,7 +558,10 @@ def _rubric_grades(row: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
 
 
 def _in_plain_types(value: Any) -> Any:
-    """A value of a case in the types that RAGAS' samples accept: lists and plain dictionaries."""
+    """A value of a case in the types that RAGAS' samples accept: lists and plain dictionaries.
+
+    Cases hold them as other sequences and mappings.
+    """
     if isinstance(value, (str, int, float)):
         return value
     if isinstance(value, Mapping):

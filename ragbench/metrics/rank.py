@@ -294,10 +294,9 @@ def ndcg(
 
 
 def _discounted_gain(gains: Sequence[int]) -> float:
-    """The discounted cumulated gain of a ranking.
+    """The discounted cumulated gain of a ranking: the sum of gain / log2(rank + 1).
 
-    Each gain, divided by log2 of its rank + 1, summed. Gains of 0 or less, of chunks that are not
-    relevant or not judged, bring nothing.
+    Gains of 0 or less, of chunks that are not relevant or not judged, bring nothing.
 
     Args:
         gains: by rank, best first.

@@ -129,7 +129,10 @@ def definitions() -> tuple[MetricDefinition, ...]:
 
 
 def _definition_in(metric_object: object) -> MetricDefinition | None:
-    """The definition that an object is, or that ``@metric`` left on it; None where it has none."""
+    """The definition that an object is, or that ``@metric`` left on it; None where it has none.
+
+    What another package or a user's file offers may be either.
+    """
     if isinstance(metric_object, MetricDefinition):
         return metric_object
     return definition_of(metric_object)
@@ -187,6 +190,9 @@ def _unknown_metric(name: str, index: Mapping[str, MetricDefinition]) -> ConfigE
 def parse_metric(given: MetricLike, *, rubrics: Mapping[str, str] = _NO_RUBRICS) -> Metric:
     """Reads one metric, such as ``"nDCG@10"``, ``"P(rel=2)@5"`` or ``"my.py:recall(rel=2)@5"``.
 
+    Commands, files and Python name metrics in this form; an unknown name is an error that says
+    which known one is near.
+
     Args:
         rubrics: criteria in words, by name, for metrics called ``rubric:NAME``.
     """
@@ -226,9 +232,11 @@ def parse_metrics(
 ) -> tuple[Metric, ...]:
     """Reads a list of metrics, keeping its order and dropping repetitions.
 
+    All mistakes of a list are reported at once.
+
     Args:
-        metrics: a text with commas or spaces between them, or one text, function or metric each.
-            A text that begins with + adds to the default ones.
+        metrics: a text with commas or spaces between them, or one text, function or metric each. A
+            text that begins with + adds to the default ones.
         rubrics: criteria in words, by name, for metrics called ``rubric:NAME``.
 
     Raises:
@@ -379,11 +387,9 @@ def _definition_at(place: str) -> MetricDefinition:
 def _with_formula_digest(definition: MetricDefinition) -> MetricDefinition:
     """A user's definition with a digest of its formula's source; one of ragbench's own as it is.
 
-    Ragbench's own have a number.
-
-    By the digest stored scores are known to be those of an older version of the file; ragbench's
-    own metrics have a number for that. Another way to make it would make all stored scores
-    incomparable.
+    By the digest stored scores are known to be those of an older version of the file. Ragbench's
+    own metrics have a version number for that. Another way to make the digest would make all stored
+    scores of users' metrics incomparable.
     """
     formula = definition.formula
     if formula is None or is_own(str(formula.function.__module__)):

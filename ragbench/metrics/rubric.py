@@ -27,12 +27,10 @@ _ANOTHER = re.compile(rf"[\s,]\+?{RUBRIC}[\w.-]+=")
 
 
 def rubric(name: str, words: str) -> Metric:
-    """The metric of a criterion in the user's words.
+    """The metric of a criterion in the user's words, which a language model checks answers by.
 
-    A language model passes or fails each answer by it. They are part of its digest, so that scores
-    by other words under the same name do not compare.
-
-    The words are the summary of the metric.
+    The words are the summary of the metric, and part of its digest: scores by other words under the
+    same name do not compare.
 
     Args:
         name: without ``rubric:``.

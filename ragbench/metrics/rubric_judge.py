@@ -36,10 +36,7 @@ class RubricJudge:
         self._task = read_prompt("ragbench.metrics", "rubric").text
 
     def identity(self) -> Mapping[str, str]:
-        """The digest of the prompt without a criterion.
-
-        The criteria of metrics are in their own digests.
-        """
+        """The digest of the prompt without a criterion: each criterion is in its metric's."""
         return {"prompts": digest_of([self._task, self._schema.definition])}
 
     def prepare(self, metric: Metric) -> str:
@@ -47,10 +44,9 @@ class RubricJudge:
         return digest_of([self._task_of(metric), self._schema.definition])
 
     def _task_of(self, metric: Metric) -> str:
-        """The prompt of a metric, which ends with its criterion.
+        """The prompt of a metric, which ends with its criterion: the user's own order to the judge.
 
-        That is the user's order, and no data. Data are sent apart from the prompt, so that no text
-        of a case can pass for an order.
+        The texts of a case are sent apart from it, so that none can pass for an order.
         """
         return f"{self._task}\n{metric.definition.summary}"
 

@@ -19,9 +19,9 @@ from ragbench.text.citations import bracketed_names, listed_sources
 
 
 def spelled(text: str) -> str:
-    """A text in the form in which names compare.
+    """A text in the form in which names compare: one form of Unicode, no case, single spaces.
 
-    One form of Unicode, without case, single spaces.
+    A case that expects "Café.md" is met by "café.md" of a file system that splits the accent off.
     """
     folded = unicodedata.normalize("NFC", text).casefold()
     # Without its case a letter may be in the other form again.
@@ -83,7 +83,10 @@ def cited_names(
 
 
 def wanted_names(names: Iterable[str]) -> frozenset[str]:
-    """Names of documents as a case gives them, in the form in which names compare."""
+    """Names of documents as a case gives them, in the form in which names compare.
+
+    Without further forms: a name with a folder demands that folder.
+    """
     return frozenset(spelled(name) for name in names)
 
 
@@ -121,7 +124,7 @@ def _names_of_number(retrieval: RetrievalResult[Any], number: str) -> Iterator[s
 
 
 def _names_at(result: RetrievalResult[Any], place: int) -> Iterator[str]:
-    """The names of one retrieved chunk and of its document.
+    """The names of one retrieved chunk and of its document, as far as the retrieval has any.
 
     Args:
         place: of the chunk in the retrieval, from 0.

@@ -58,9 +58,7 @@ class SummaryBuilder:
         """By slice ("tag" or "language", and its name) the rows of its cases."""
 
     def add(self, case: Case, cells: Sequence[Cell]) -> None:
-        """Takes in a case.
-
-        Its cells, and what groups it with others (cluster, gold, tags, language).
+        """Takes in a case: its cells, its cluster or gold, its tags and its language.
 
         Args:
             cells: one for each of the metrics.
@@ -92,10 +90,9 @@ class SummaryBuilder:
             self._members["language", case.language].append(row)
 
     def summaries(self) -> tuple[Summary, ...]:
-        """The summary of each metric over the cases added so far.
+        """The summary of each metric over the cases so far: figure, interval, reasons, slices.
 
-        Figure, interval, reasons, slices. A slice is the cases of one tag or language. Reports show
-        reasons and slices in this order.
+        A slice is the cases of one tag or language. Reports show reasons and slices in this order.
         """
         summaries: list[Summary] = []
         slice_keys = sorted(self._members, key=_tags_first)
@@ -154,7 +151,10 @@ class SummaryBuilder:
 
 
 def _tags_first(slice_key: tuple[str, str]) -> tuple[bool, str]:
-    """The sort key of a slice in a report: tags before languages, each by name."""
+    """The sort key of a slice in a report: tags before languages, each by name.
+
+    A slice is the cases of one tag or language.
+    """
     by, name = slice_key
     return by != "tag", name
 

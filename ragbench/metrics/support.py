@@ -71,7 +71,7 @@ class SupportJudge:
     def prepare(self, metric: Metric) -> str:
         """The digest of the prompt, under which judgements are kept.
 
-        The same for each setting of the metric.
+        The metric has no setting that changes what a judge is asked.
         """
         return self._digest
 

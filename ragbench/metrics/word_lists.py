@@ -20,7 +20,11 @@ def correct_table() -> Mapping[str, Any]:
 
 @cache
 def word_list(kind: str) -> frozenset[str]:
-    """The words of a kind in ``correct.toml``, such as ``denials``."""
+    """The words of a kind in ``correct.toml``, such as ``denials``.
+
+    They decide comparisons of answers, and are in a file of their own so that a language can be
+    added without code. Another word changes values of ``answer_correct``.
+    """
     return frozenset(correct_table()["words"][kind].split())
 
 

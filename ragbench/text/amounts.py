@@ -50,16 +50,17 @@ class Amount(NamedTuple):
     """``least``, ``more``, ``most``, ``less`` or ``about``; empty for the number itself."""
 
     def equals(self, other: Amount) -> bool:
-        """Whether both amounts may be the same: a number alone equals whatever has that number."""
+        """Whether both amounts may be the same: a number alone equals whatever has that number.
+
+        The yes or no of `compared`, which also knows what does not compare.
+        """
         return self.compared(other) is Agreement.SAME
 
     def compared(self, other: Amount) -> Agreement:
         """Whether another amount is the same as this one, at the precision of the less exact one.
 
-        This amount is the one that is expected: the reference's.
-
         "about 400" and "408", "4.2" and "4.23" are the same; 5 ml and 5 mg differ; 5 ml and 3 kg do
-        not compare.
+        not compare. This amount is the one that is expected: the reference's.
         """
         if not self.dimension or not other.dimension:
             # One leaves its unit out: the figures are compared as they are written.
@@ -81,8 +82,8 @@ class Amount(NamedTuple):
     def _is_bounded_otherwise(self, other: Amount) -> bool:
         """Whether one amount is a lower bound and the other an upper one.
 
-        "at least 5" and "at most 5". A number without a bound agrees with every bound: "5" may be
-        short for "at least 5".
+        "At least 5" and "at most 5" contradict each other. A number without a bound agrees with
+        every bound: "5" may be short for "at least 5".
         """
         mine = _SIDES_OF_BOUNDS.get(self.bound)
         theirs = _SIDES_OF_BOUNDS.get(other.bound)
@@ -148,7 +149,7 @@ class Amount(NamedTuple):
         return float(f"{self.step / self.place:.9g}")  # 9 digits: without errors of division
 
     def times(self, factor: float) -> Amount:
-        """The amount multiplied: 5 written under "in thousands" is 5,000."""
+        """The amount multiplied by a factor: 5 written under "in thousands" is 5,000."""
         return self._replace(
             value=self.value * factor,
             number=self.number * factor,
@@ -201,7 +202,10 @@ class Date(NamedTuple):
     day: int | None
 
     def equals(self, other: Date) -> bool:
-        """Whether two dates may be one: no part that both name (year, month, day) differs."""
+        """Whether two dates may be one: no part that both name (year, month, day) differs.
+
+        "12 May" and "May 1998" may be one: an answer leaves out what the question says.
+        """
         for mine, theirs in zip(self, other, strict=True):
             if mine is not None and theirs is not None and mine != theirs:
                 return False

@@ -32,9 +32,8 @@ _PLACES = re.compile(r"\d|https?:|\.\w{2,4}\b")
 def without_citations(answer: str) -> str:
     """An answer without its citation marks and its list of sources.
 
-    What is nothing but a mark stays.
-
-    Their numbers are no part of what the answer says: ``[3]`` would count as an amount.
+    Their numbers are no part of what the answer says: ``[3]`` would count as an amount. An answer
+    that is nothing but a mark stays.
     """
     if not _MAY_CITE.search(answer):
         return answer
@@ -87,9 +86,9 @@ def bracketed_names(answer: str) -> Iterator[str]:
 
 
 def listed_sources(answer: str) -> Iterator[str]:
-    """What an answer has behind ``Source:``, and in its list of sources.
+    """The possible names of documents behind ``Source:`` in an answer, and in its list of sources.
 
-    Names of documents, mostly.
+    Answers cite documents by name there, without any mark in their sentences.
     """
     for match in _SOURCE_LABEL.finditer(answer):
         yield from _possible_names(match[1])
@@ -98,10 +97,9 @@ def listed_sources(answer: str) -> Iterator[str]:
 
 
 def _possible_names(place: str) -> Iterator[str]:
-    """The possible names in a citation.
+    """The possible names in a citation: its parts, with and without "source:", and its words.
 
-    Each part as it is written, without "source:", and each word. In ``[source: returns.md page 3]``
-    the name is one word of several, and which one is not known.
+    In ``[source: returns.md page 3]`` the name is one word of several, and which one is not known.
 
     Args:
         place: the text between the brackets, or behind the label.

@@ -102,8 +102,6 @@ def opens_with_refusal(text: str, query: str) -> bool:
 def _languages_of_cues(folded: str) -> list[str]:
     """The languages of which a text has a cue, a word that every refusal in that language holds.
 
-    Only the rules of these languages need to be tried.
-
     Only the rules of these languages are tried: for most answers there is none, and the work is
     saved.
 
@@ -123,10 +121,8 @@ def _languages_of_cues(folded: str) -> list[str]:
 def _cues_of_refusals(is_ascii: bool) -> tuple[list[tuple[str, str]], dict[str, list[str]]]:
     """The cues of all languages: parts of words with their language, whole words with theirs.
 
-    To look for each is a tenth of the work of one expression that begins with any of them. A text
-    of ASCII alone holds only those of ASCII.
-
-    A cue is a word that every refusal in a language holds.
+    A cue is a word that every refusal in a language holds. To look for each is a tenth of the work
+    of one expression that begins with any of them.
 
     Args:
         is_ascii: whether they are for a text of ASCII alone, which holds no other cues.
@@ -153,9 +149,8 @@ _CONCLUDES = "answers behind a refusal"
 def _sentence_parts(text: str) -> list[str]:
     """The sentences of an answer, cut at semicolons, too, in the form that the rules expect.
 
-    That is: small letters, straight apostrophes, single spaces, and no marks at the ends.
-
-    Another form leaves rules of ``declining.toml`` without a match.
+    That is: small letters, straight apostrophes, single spaces, and no marks at the ends. In
+    another form rules of ``declining.toml`` would match no more.
     """
     plain = unicodedata.normalize("NFKC", text).translate(_APOSTROPHES)
     parts: list[str] = []
@@ -170,9 +165,9 @@ def _sentence_parts(text: str) -> list[str]:
 
 
 def _kinds_of_parts(parts: Sequence[str], languages: Sequence[str]) -> list[str]:
-    """For each part of an answer its kind.
+    """For each part of an answer its kind: whether it declines, goes with that, or answers.
 
-    It declines, goes with a refusal, sends elsewhere, or answers.
+    An answer declines as a whole only if no part of it answers.
 
     Args:
         parts: as `_sentence_parts` gives them.
@@ -248,9 +243,12 @@ def _part_declines(part: str, part_before: str, languages: Sequence[str]) -> boo
 
 
 def _without_opening(part: str, languages: Sequence[str]) -> str:
-    """A part of an answer without its opening, such as "I'm sorry, but".
+    """A part of an answer without an opening such as "I'm sorry, but", which says nothing itself.
 
-    Rules are written without it.
+    The rules of what declines are written without openings.
+
+    Args:
+        languages: whose openings are taken off.
     """
     core = part
     for language in languages:
@@ -294,7 +292,7 @@ def _compiled_rules(language: str, kind: str) -> re.Pattern[str]:
 
 
 def _rules_by_language() -> Mapping[str, Mapping[str, Any]]:
-    """The rules of ``declining.toml`` by language, which say what declines."""
+    """The rules of ``declining.toml`` by language: refusals, what goes with them, their cues."""
     languages: Mapping[str, Mapping[str, Any]] = table("ragbench.text", "declining")["languages"]
     return languages
 

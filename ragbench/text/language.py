@@ -47,8 +47,6 @@ def language_of(query: str) -> str | None:
 
     Its script or its function words decide; else py3langid (the extra ``onnx`` brings it), where it
     is sure. Keywords, names and numbers are of no language.
-
-    None where nothing decides.
     """
     recognised = recognised_language(query) or _language_by_script("other_scripts", query)
     if recognised:
@@ -75,9 +73,8 @@ def _language_identifier() -> Any:
 def recognised_language(text: str) -> str | None:
     """The language of a text, where its script or its function words are clear; else None.
 
-    None where nothing decides, as for a list of names or numbers.
-
-    None for a list of names or numbers, and where two languages are near: "die" is of several.
+    None for a list of names or numbers, and where two languages are near: "die" is a word of
+    several.
     """
     if not text.isascii():
         language = _language_by_script("scripts", text)
@@ -118,7 +115,10 @@ def _language_by_script(section: str, text: str) -> str | None:
 
 
 def _scripts_of_languages(section: str) -> Iterable[tuple[str, str]]:
-    """The languages of a section of ``language.toml``, each with a pattern of its letters."""
+    """The languages of a section of ``language.toml``, each with a pattern of its letters.
+
+    Only languages that their script tells from others are there.
+    """
     return cast("Mapping[str, str]", table("ragbench.text", "language")[section]).items()
 
 

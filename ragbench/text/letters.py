@@ -55,16 +55,18 @@ def bare(word: str) -> str:
 
 
 def _spelled_out(word: str) -> str:
-    """A word with two letters for an umlaut: "mueller" for "müller"."""
+    """A word with two letters for an umlaut: "mueller" for "müller".
+
+    Texts without accents are often written so.
+    """
     return bare(word.translate(_UMLAUTS))
 
 
 def as_written(words: Iterable[str], other_words: Sequence[str]) -> tuple[str, ...]:
     """Words of a text, each in the form of another text's word that only an accent parts it from.
 
-    Only where one of both is written without accents: two accents are two words.
-
-    So "Muller" in an answer is the "Müller" of a reference.
+    So "Muller" in an answer is the "Müller" of a reference. Only where one of both is written
+    without accents: two accents are two words.
 
     Args:
         other_words: the words of the other text.

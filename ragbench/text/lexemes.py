@@ -102,7 +102,10 @@ class Lexeme:
         self.end = end
 
     def is_right_behind(self, other: Lexeme) -> bool:
-        """Whether no blank parts the piece from another one before it: the k of 5k."""
+        """Whether no blank parts the piece from another one before it, as the k of 5k.
+
+        "5 k" and "5k", "3 rd" and "3rd" are read differently.
+        """
         return self.start == other.end
 
 

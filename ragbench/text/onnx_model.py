@@ -75,7 +75,10 @@ class OnnxTextModel:
             raise ConfigError(f"'{model}' is no {kind}: it wants {', '.join(unknown_inputs)}")
 
     def encode(self, first: str, second: str | None = None) -> Any:
-        """The tokens of a text or of a pair of texts, special ones included; nothing is cut."""
+        """The tokens of a text or of a pair of texts, special ones included; nothing is cut.
+
+        Callers see by the length whether the model takes it, and cut it themselves.
+        """
         # The tokenizer refuses a text with half of a character in it.
         first = readable_text(first)
         if second is not None:
@@ -153,13 +156,11 @@ class TextEncoder:
         self.dimension = len(vector)
 
     def encode(self, texts: Sequence[str], *, prefix: str = "") -> Floats32:
-        """One row a text; not normalised.
+        """For each text a row with its vector, not normalised.
 
         A text that is longer than the model takes is cut into pieces, each with the prefix, and
-        gets the mean of their vectors, weighted by their tokens: nothing is left unread.
-
-        Stored vectors were made by these rules: another way to cut or weigh makes old indexes
-        wrong.
+        gets the mean of their vectors, weighted by their tokens: nothing is left unread. Stored
+        vectors were made by these rules: another way to cut or weigh makes old indexes wrong.
 
         Args:
             prefix: put before each piece, as some models want "query: ".
@@ -203,9 +204,9 @@ class TextEncoder:
         return pieces
 
     def _vector_of_piece(self, text: str) -> Floats32:
-        """The vector of a text that fits the model.
+        """The vector of a text that fits the model: its tokens' vectors pooled, or the model's own.
 
-        Its tokens' vectors pooled, or the model's own one.
+        Called by several threads at once.
         """
         encoding = self._model.encode(text)
         # A piece may have a token more than it had within its text: that one is cut.
@@ -222,10 +223,9 @@ class TextEncoder:
 
 
 def stated_pooling(folder: Path) -> Pooling | None:
-    """The pooling that the files of a sentence-transformers model state.
+    """The pooling that the files of a sentence-transformers model state; None without such a file.
 
-    None where they state none. Pooled in another way, the vectors of a model mean nothing, and no
-    error would show it.
+    Pooled in another way, the vectors of a model mean nothing, and no error would show it.
 
     Raises:
         ConfigError: the model states a pooling that the encoder does not know.
@@ -270,7 +270,10 @@ class OnnxFiles(Record):
 
 
 def is_hub_name(model: str) -> bool:
-    """Whether a text names a repository ``owner/name`` of the hub, and no folder that exists."""
+    """Whether a text names a repository ``owner/name`` of the hub, and no folder that exists.
+
+    A user writes either in the same setting, and a folder needs no download.
+    """
     return _HUB_NAME.fullmatch(model) is not None and not Path(model).exists()
 
 
@@ -333,7 +336,10 @@ def _files_from_hub(model: str, names: tuple[str, ...], revision: str | None) ->
 
 
 def optional_hub_file(model: str, name: str) -> Path | None:
-    """A file that a hub repository need not have, downloaded; None where that fails."""
+    """A file that a hub repository need not have, downloaded; None where that fails.
+
+    The model works without it, as a reader without ``config.json``.
+    """
     hub = require("huggingface_hub", extra="onnx")
     errors = require("huggingface_hub.errors", extra="onnx")
     try:
@@ -368,7 +374,7 @@ class PairModel(OnnxTextModel):
     def length(self, first: str, second: str) -> int:
         """The number of tokens of a pair of texts, special ones included.
 
-        Whether it fits the model.
+        By it a long text is cut so that each pair fits the model.
         """
         return len(self.encode(first, second).ids)
 
@@ -414,12 +420,15 @@ class PairClassifier(PairModel):
     def logits(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """For each pair of texts one logit: how well the second fits the first.
 
-        Pairs are not cut.
+        Pairs are not cut: callers cut those that are longer than the model takes.
         """
         return self._read_each(pairs, self._logit)
 
     def _logit(self, encoding: Any) -> float:
-        """The logit of one encoded pair: the model's one number, or that of yes less that of no."""
+        """The logit of one encoded pair: the model's one number, or that of yes less that of no.
+
+        Cross-encoders are trained in both forms.
+        """
         outputs = self.run(encoding)
         row = outputs[0]
         if len(row) == 1:

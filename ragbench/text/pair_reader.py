@@ -60,15 +60,24 @@ class Reader(Protocol):
     """Reads pairs of a question and a text."""
 
     def length(self, first: str, second: str) -> int:
-        """The number of tokens of a question with a text, special ones included."""
+        """The number of tokens of a question with a text, special ones included.
+
+        By it a long text is cut so that each pair fits the model.
+        """
         ...
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """For each token of a text its begin and end in the text, without special tokens."""
+        """For each token of a text its begin and end in the text, without special tokens.
+
+        A long text is cut into windows at these positions.
+        """
         ...
 
     def read(self, pairs: Sequence[tuple[str, str]]) -> list[PairReading]:
-        """One reading for each pair of a question and a text, in order; pairs are not cut."""
+        """One reading for each pair of a question and a text, in order; pairs are not cut.
+
+        A reading says how sure the model is that the text answers the question, and where.
+        """
         ...
 
 
@@ -183,7 +192,7 @@ class _Config(msgspec.Struct):
 
 
 def _position_of_class(key: str) -> int:
-    """The position of a class's logit, which a model's configuration has as text: "2".
+    """The sort key of a class in a model's configuration: its position as text, such as "2".
 
     Keys of any other form come before all others.
     """
@@ -193,9 +202,10 @@ def _position_of_class(key: str) -> int:
 
 
 def _read_config(config: Path | None) -> _Config:
-    """The labels and architectures of a model's ``config.json``.
+    """The labels and architectures of a model's ``config.json``; empty ones where there is no file.
 
-    Empty ones where there is no file.
+    Raises:
+        ConfigError: the file cannot be read.
     """
     if config is None:
         return _Config()
@@ -240,17 +250,19 @@ class PairReader(PairModel):
             )
 
     def _position_of_output(self, pattern: str) -> int | None:
-        """The position of the model's output whose name has a pattern; None where there is none."""
+        """The position of the model's output whose name has a pattern; None where there is none.
+
+        By the names of its outputs it is known which kinds of logits a model gives.
+        """
         for position, name in enumerate(self.outputs):
             if re.fullmatch(pattern, name):
                 return position
         return None
 
     def _position_of_logits(self, rows: Sequence[Floats32]) -> int | None:
-        """The position of the output with the logits of a pair.
+        """The position of the output with the logits of a pair; None for a model of spans alone.
 
-        None where the model gives a span alone. It is the first one with a row for each pair and no
-        name that says more.
+        It is the first one with a row for each pair and no name that says more.
 
         Args:
             rows: the outputs for a pair.
@@ -286,9 +298,10 @@ class PairReader(PairModel):
         return PairReading(logit=logit, span=span, start=start, end=end, answers=answers)
 
     def _best_span(self, encoding: Any, starts: Floats32, ends: Floats32) -> tuple[float, int, int]:
-        """The span of a text that best answers the question.
+        """The span of a text that best answers the question, with its score above "no answer".
 
-        Its score above "no answer", and its place.
+        Longer ones than `_LONGEST_ANSWER` tokens are left out: they quote a passage, and answer
+        nothing.
 
         Args:
             starts: of each token of the pair, the logit that the answer starts with it.
@@ -361,20 +374,26 @@ class LoadedReader:
         self._model.model.eval()
 
     def length(self, first: str, second: str) -> int:
-        """The number of tokens of a question with a text, special ones included."""
+        """The number of tokens of a question with a text, special ones included.
+
+        By it a long text is cut so that each pair fits the model.
+        """
         return len(self._model.tokenizer(first, second)["input_ids"])
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """For each token of a text its begin and end in the text, without special tokens."""
+        """For each token of a text its begin and end in the text, without special tokens.
+
+        A long text is cut into windows at these positions.
+        """
         encoding = self._model.tokenizer(
             text, add_special_tokens=False, return_offsets_mapping=True
         )
         return [(int(start), int(end)) for start, end in encoding["offset_mapping"]]
 
     def read(self, pairs: Sequence[tuple[str, str]]) -> list[PairReading]:
-        """One reading for each pair of a question and a text, in order.
+        """One reading for each pair of a question and a text, in order; such a model names no span.
 
-        Such a model names no span.
+        It runs in PyTorch, one pair at a time.
         """
         readings: list[PairReading] = []
         for question, text in pairs:
@@ -427,7 +446,10 @@ def find_reader_files(reader: str) -> ReaderFiles:
 
 
 def _weights_folder(reader: str) -> Path | None:
-    """The folder with a reader's weights, of the hub after a download; None where there is none."""
+    """The folder with a reader's weights, of the hub after a download; None where there is none.
+
+    Only a reader without an ONNX file is loaded from weights.
+    """
     folder = Path(reader)
     if is_hub_name(reader):
         hub = require("huggingface_hub", extra="onnx")
@@ -443,7 +465,10 @@ def _weights_folder(reader: str) -> Path | None:
 
 
 def _first_file(folder: Path | None, names: Sequence[str]) -> Path | None:
-    """The file of a folder with the first of some names; None where the folder has none of them."""
+    """The file of a folder with the first of some names; None where the folder has none of them.
+
+    Models come with files of several names, of which one is enough.
+    """
     if folder is None:
         return None
     for name in names:

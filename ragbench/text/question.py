@@ -36,9 +36,9 @@ _FILLERS = Patterns("ragbench.text", "question", "fillers")
 
 
 def parse_question(query: str) -> ParsedQuestion:
-    """A question taken apart for matching against sentences.
+    """A question taken apart for matching against sentences: language, telling tokens, kind.
 
-    Its language, its telling tokens, its kind.
+    A sentence answers a question more likely if it has more of the question's telling tokens.
     """
     text = normalise(query)
     language = guess_language(query)
@@ -76,7 +76,7 @@ def _without_fillers(text: str, language: str) -> list[str]:
 def holds_number(text: str) -> bool:
     """Whether a text holds a digit, a number word or the name of a month.
 
-    It may answer "how many".
+    Where the question asks "how many" or "when", such a sentence may be its answer.
     """
     return _RULES["number_word"].search(normalise(text)) is not None
 
@@ -85,7 +85,7 @@ def holds_number(text: str) -> bool:
 def function_tokens(language: str) -> frozenset[str]:
     """The tokens of a language's function words, such as "the".
 
-    Sentences are not matched by them.
+    They are in every sentence, and so show no match of a question and a sentence.
     """
     return frozenset(tokenise(function_words().get(language, "")))
 
@@ -178,10 +178,8 @@ def _may_hold_any_name(text: str, kind: AnswerType) -> bool:
 def said_as_clause(question: str) -> str | None:
     """A question as part of a sentence: "when X was built" for "When was X built?".
 
-    None where the question begins otherwise than with a question word.
-
-    "It is not stated here when X was built" is worded with it, a text without an answer that a
-    validator is tested by.
+    "It is not stated here when X was built" is a text without an answer, by which a validator is
+    tested. None where the question begins otherwise than with a question word.
     """
     text = question.strip().rstrip(" ?")
     thing = _RULES["thing"].match(text)
@@ -322,9 +320,9 @@ def _nearness(span: Span, words: Sequence[_Word], query_places: Sequence[tuple[i
 
 
 def _possible_answers(query: str, language: str, sentence: str) -> Iterator[Span]:
-    """The spans of a sentence that may answer a question.
+    """The spans of a sentence that may answer a question: dates, numbers or names, as it asks for.
 
-    Dates, numbers or names, as it asks for.
+    Nothing where the kind of answer has no look of its own.
     """
     kind = asked_type(query)
     if kind is AnswerType.DATE:
@@ -369,7 +367,10 @@ def _possible_numbers(query: str, sentence: str) -> Iterator[Span]:
 
 
 def _with_units(numbers: Sequence[Span], sentence: str) -> list[Span]:
-    """The numbers of a sentence that have a unit, each as a span with its unit: "5 days"."""
+    """The numbers of a sentence that have a unit, each as a span with its unit: "5 days".
+
+    They answer questions such as "how long".
+    """
     with_units: list[Span] = []
     for number in numbers:
         unit = _LOOK["unit"].match(sentence, number.end)

@@ -37,14 +37,10 @@ _FEWEST_LETTERS = 2
 def locate_quote(quote: str, text: str) -> Span | None:
     """The place of a quotation in a text; None where the text does not hold it, or it says nothing.
 
-    Both are compared in Unicode NFKD, casefolded, with runs of white space as one space, invisible
-    characters left out, and one form of quotation marks and dashes. Nothing else may differ, and no
-    number may be cut. Marks at the ends of the quotation do not count.
-
-    None when it does not stand there, or says nothing.
-
-    A model that quotes changes marks and spaces, and must change nothing else. No number may be
-    cut.
+    A model that quotes changes marks and spaces, and must change nothing else. So both are compared
+    in Unicode NFKD, casefolded, with runs of white space as one space, invisible characters left
+    out, and one form of quotation marks and dashes. Marks at the ends of the quotation do not
+    count. No number may be cut.
     """
     normal_quote, _, _ = _normalised_with_offsets(quote)
     normal_quote = normal_quote.strip(_TRIMMED)

@@ -97,7 +97,12 @@ def _possible_ends(text: str) -> Iterator[re.Match[str]]:
 
 
 def _append_stripped(spans: list[Span], text: str, start: int, end: int) -> None:
-    """Adds a stretch of a text to spans, without white space at its ends, if anything is left."""
+    """Adds a stretch of a text to spans, without white space at its ends, if anything is left.
+
+    Args:
+        start: where the stretch begins.
+        end: the position behind it.
+    """
     without_end = text[start:end].rstrip()
     stripped = without_end.lstrip()
     if stripped:
@@ -202,9 +207,9 @@ def _breaks_line(text: str, position: int) -> bool:
 
 
 def touched(sentences: Iterable[Span], stretch: Span) -> Span | None:
-    """The span from the first to the last of the sentences that a stretch touches.
+    """The span from the first to the last of the sentences that a stretch touches, or None.
 
-    None where none is. Half a sentence of a quotation is read with its other half.
+    Half a sentence of a quotation is read with its other half.
     """
     overlapping = [
         sentence
@@ -219,10 +224,9 @@ def touched(sentences: Iterable[Span], stretch: Span) -> Span | None:
 def windows_of(text: str, *, characters: int = 1800) -> tuple[Span, ...]:
     """Runs of whole sentences, each up to a length, that together hold every word of a text.
 
-    A single sentence that is too long is cut at white space, or where there is none, at the limit.
-
     A model reads a long text window by window. Neighbouring windows share a sentence, so that two
-    sentences which belong together are in one window.
+    sentences which belong together are in one window. A single sentence that is too long is cut at
+    white space, or where there is none, at the limit.
 
     Args:
         characters: of the longest window.
@@ -254,6 +258,8 @@ def windows_of(text: str, *, characters: int = 1800) -> tuple[Span, ...]:
 
 def _parts_of_sentence(text: str, span: Span, characters: int) -> list[Span]:
     """The spans of a sentence's parts of at most so many characters, cut at blanks if possible.
+
+    A model would leave the end of a longer one unread.
 
     Args:
         span: of the sentence.

@@ -128,9 +128,9 @@ def _row_of_html(text: str, place: Span) -> TableRow | None:
 
 
 def _row_of_lines(text: str, place: Span) -> TableRow | None:
-    """The row of a table around a place, in a text of lines.
+    """The row of a table around a place in a text of lines; None in running text.
 
-    One line of cells, or a line for each cell. None where the place is in running text.
+    A row is one line of several cells, or has a line for each cell.
     """
     lines = _Lines(text)
     first = lines.number_at(place.start)
@@ -150,9 +150,9 @@ def _row_of_lines(text: str, place: Span) -> TableRow | None:
 
 
 def _line_broken_row(lines: _Lines, first: int, last: int) -> TableRow | None:
-    """The row of a table with a line for each cell, as text from a PDF has it.
+    """The row of a table that has a line for each cell, as text from a PDF; None in running text.
 
-    None in running text. It is a label and the lines of values below it.
+    It is a label and the lines of values below it.
 
     Args:
         first: the number of the line in which the quoted place begins: a label, or a value.
@@ -244,7 +244,10 @@ def _is_value(line: str) -> bool:
 
 
 def _is_label(line: str) -> bool:
-    """Whether a line may name the values below it in a table: a few words that are no sentence."""
+    """Whether a line may name the values below it in a table: a few words that are no sentence.
+
+    A value alone shows nothing; with its label it is a statement.
+    """
     if line == "" or len(line) > _LONGEST_CELL:
         return False
     if _SENTENCE_END.search(line):
@@ -256,6 +259,6 @@ def _is_label(line: str) -> bool:
 def _names_next_line(line: str) -> bool:
     """Whether a line is a label whose value is the next line, whatever that says.
 
-    It ends with a colon.
+    A colon at the end shows it: "Colour:" above "red".
     """
     return line.endswith(":") and _is_label(line)

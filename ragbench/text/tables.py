@@ -44,7 +44,11 @@ class Prompt(NamedTuple):
 
 @cache
 def read_prompt(package: str, name: str) -> Prompt:
-    """The prompt in the file ``prompts/NAME.md`` of a package, with the version that is in it."""
+    """The prompt in the file ``prompts/NAME.md`` of a package, with the version that is in it.
+
+    A prompt is the order to a language model. The version is in the first line of the file, and is
+    raised with every change of the text: verdicts by another text do not compare.
+    """
     raw = get_data(package, f"prompts/{name}.md") or b""
     head, _, text = raw.decode().partition("\n")
     return Prompt(version=int(head.removeprefix("version ")), text=text.strip())
@@ -83,9 +87,9 @@ class Patterns(dict[str, re.Pattern[str]]):
         self._flags = flags
 
     def __missing__(self, name: str) -> re.Pattern[str]:
-        """The compiled pattern of an entry that is used for the first time.
+        """The compiled pattern of an entry that is used for the first time; it is kept.
 
-        `dict` calls this and keeps it.
+        `dict` calls this for an unknown key.
 
         Args:
             name: of the entry in the table.

@@ -10,10 +10,8 @@ _END = re.compile(r"</(?:think|thinking|reasoning)>", re.IGNORECASE)
 def behind_thoughts(text: str) -> str:
     """The answer behind a model's thoughts, which some models write in tags before it.
 
-    Some servers cut the opening tag off.
-
     Thoughts are no part of what the model answers: "I am not sure" in them declines nothing. The
-    whole text is returned where there are none, or where they never end; some servers cut the
+    whole text is returned where there are none, or where they never end. Some servers cut the
     opening tag off.
 
     Example:

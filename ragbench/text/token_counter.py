@@ -109,8 +109,8 @@ class ApproximateCounter(Record):
     def count(self, text: str) -> int:
         """About how many tokens a text has, rather too many than too few.
 
-        A budget must not be overrun. The weights were fitted to the encoding cl100k_base;
-        docs/post_retrieval.md says how far it is off.
+        A budget of tokens must not be overrun. The weights were fitted to the encoding cl100k_base;
+        docs/post_retrieval.md says how far they are off.
         """
         noise_letters = sum(map(len, _NOISE.findall(text)))
         if noise_letters:
@@ -144,7 +144,10 @@ class ModelCounter:
     tokens: Callable[[str], Sized] = field(repr=False, compare=False)
 
     def count(self, text: str) -> int:
-        """The number of tokens in a text by the model's tokenizer, lone surrogates replaced."""
+        """The number of tokens in a text by the model's tokenizer.
+
+        Lone surrogates, half characters, are replaced: tokenizers refuse them.
+        """
         return len(self.tokens(readable_text(text)))
 
 
@@ -216,10 +219,10 @@ def _file_counter(path: Path) -> ModelCounter:
 
 @lru_cache(maxsize=8)
 def counter_for_model(model: str) -> TokenCounter:
-    """The counter of a language model that tiktoken knows.
+    """The counter of a language model that tiktoken knows; for others the approximate one.
 
-    For any other one the approximate counter. Remembered: without a network, each call would try
-    the download again, and a dry run of many cases takes minutes.
+    Remembered: without a network, each call would try the download again, and a dry run of many
+    cases takes minutes.
     """
     try:
         tiktoken = require("tiktoken", extra="tokens")

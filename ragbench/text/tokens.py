@@ -87,9 +87,9 @@ def squad_tokens(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def _is_punctuation(char: str) -> bool:
-    """Whether a character is a mark that no token has.
+    """Whether a character is a mark, which no token has.
 
-    Of Unicode's kinds, or a sign that SQuAD removes.
+    Marks are those of Unicode's kinds, and signs such as $ that SQuAD's script removes.
     """
     return char in string.punctuation or unicodedata.category(char).startswith("P")
 
@@ -113,12 +113,15 @@ _NEEDS_CARE = rf"[{_UNSPACED}{_MARKS}]"
 
 
 def _run_pattern(letters: str) -> str:
-    """A pattern for runs of letters and digits, with what joins numbers and codes.
+    """A pattern for runs of letters and digits, with what joins numbers and codes, such as "3.14".
 
-    A run begins with a letter or digit, never with a mark.
+    A run begins with a letter or digit, never with a mark. No group is repeated possessively:
+    Python before 3.11.5 leaves its last letter out (CPython gh-106052). Nothing follows the last
+    group, so that it is never tried again. Another pattern gives other tokens: see
+    `TOKENISER_VERSION`.
 
-    No group is repeated possessively: Python before 3.11.5 leaves its last letter out (CPython
-    gh-106052). Nothing follows the last group, so that it is never tried again.
+    Args:
+        letters: the pattern of letters within a run.
     """
     return rf"(?=[^\W_]){letters}(?:(?:[-_/]|(?<=\d)[.:,](?=\d)){letters})*"
 
@@ -136,7 +139,10 @@ _JOINT = re.compile(r"[-_/]")
 
 
 def normalise(text: str) -> str:
-    """A text in Unicode NFKC and casefolded, as it is cut into tokens; its length may change."""
+    """A text in Unicode NFKC and casefolded, so that "Ｃafé" and "CAFÉ" give the same tokens.
+
+    Its length may change: offsets in it are not those of the text.
+    """
     if text.isascii():
         return text.lower()
     return unicodedata.normalize("NFKC", text).casefold()
@@ -175,7 +181,7 @@ def chunk_tokens(text: str, title: object, title_weight: int) -> list[str]:
 def _pattern_of_runs(normal: str) -> re.Pattern[str]:
     """The pattern that cuts a text into runs of letters and digits.
 
-    The fastest that its letters allow.
+    The fastest of three that the letters of the text allow: all of them give the same runs for it.
 
     Args:
         normal: the text as `normalise` gives it.

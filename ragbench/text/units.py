@@ -23,12 +23,18 @@ class Unit(NamedTuple):
     """Where its scale begins, in the base unit: of degrees Celsius at 273.15 kelvin."""
 
     def per(self, other: Unit) -> Unit:
-        """The unit of so much in each of another unit: km/h is kilometres per hour."""
+        """The unit of so much in each of another unit: km/h is kilometres per hour.
+
+        Such units are not listed: any two of the tables may be combined.
+        """
         dimension = f"{self.dimension}/{other.dimension}"
         return Unit(dimension, self.size / other.size)
 
     def to_the_power(self, exponent: int) -> Unit:
-        """The square or cube of a unit: m² of metre."""
+        """The square or cube of a unit: m² of metre.
+
+        Such units are not listed: any of the tables may have a power.
+        """
         return Unit(f"{self.dimension}^{exponent}", self.size**exponent)
 
 

@@ -49,7 +49,10 @@ def is_spelling_of(word: str, other: str, language: str = "en") -> bool:
 
 
 def _american_spelling(word: str) -> str:
-    """A word with the American ending, where the British one differs: "color" for "colour"."""
+    """A word with the American ending, where the British one differs: "color" for "colour".
+
+    Two words with the same one are one word in two spellings.
+    """
     for british, american in _SPELLINGS:
         root = word.removesuffix(british)
         if root != word and len(root) >= _SHORTEST_ROOT:
@@ -60,7 +63,8 @@ def _american_spelling(word: str) -> str:
 def _is_one_step_away(word: str, other: str) -> bool:
     """Whether one typo may have made one of two words of the other.
 
-    A letter more, less, other or moved.
+    A step is a letter more, less, another or moved. Short words are left out: most of them have
+    other words as neighbours.
     """
     shortest = min(len(word), len(other))
     if shortest < _SHORTEST_MISSPELLED or abs(len(word) - len(other)) > 1:
@@ -92,9 +96,9 @@ def _is_listed(word: str, language: str) -> bool:
 
 @cache
 def _words_of(language: str) -> frozenset[str]:
-    """The words of a language, read when a word is first looked up.
+    """The words of a language, for which the package has a list.
 
-    That takes a quarter of a second.
+    Read when a word is first looked up in it, which takes a quarter of a second.
     """
     from spellchecker import SpellChecker
 

@@ -58,12 +58,18 @@ class Wording(NamedTuple):
 
     @property
     def names_any(self) -> bool:
-        """Whether the text names an amount, a date or an identifier at all."""
+        """Whether the text names an amount, a date or an identifier at all.
+
+        Without any, there is nothing to compare but words.
+        """
         return bool(self.amounts or self.dates or self.spoken or self.identifiers)
 
     @property
     def years(self) -> frozenset[int]:
-        """The years of the text's dates, and its numbers without a unit that may be a year."""
+        """The years of the text's dates, and its numbers from 1000 to 2100 without a unit.
+
+        "in 1998" names a year as a number alone.
+        """
         years = {date.year for date in self.dates if date.year}
         for amount in self.amounts:
             is_without_unit = amount.dimension == ""
@@ -77,7 +83,10 @@ class Wording(NamedTuple):
         return tuple([year_as_amount(date.year) for date in self.dates if date.year])
 
     def is_named_by(self, other: Wording) -> bool:
-        """Whether another text names all amounts and dates of this one, in whatever form."""
+        """Whether another text names all amounts and dates of this one, in whatever form.
+
+        Then it holds what this text, a short answer, says: "two weeks" is named by "14 days".
+        """
         amounts = (*other.amounts, *other.years_of_dates)
         for amount in self.amounts:
             if not amount_is_among(amount, amounts):
@@ -86,15 +95,15 @@ class Wording(NamedTuple):
 
 
 def amount_is_among(amount: Amount, amounts: Iterable[Amount]) -> bool:
-    """Whether one of some amounts is the same as an amount, in whatever unit it is written."""
+    """Whether one of some amounts is the same as an amount, in whatever unit it is written.
+
+    Two equal amounts may be unequal objects: 24 months and 2 years.
+    """
     return any(map(amount.equals, amounts))
 
 
 def _date_is_within(date: Date, dates: Iterable[Date]) -> bool:
-    """Whether one of some dates names all that a date does.
-
-    Its day, month and year as far as known.
-    """
+    """Whether one of some dates names all that a date names of day, month and year."""
     return any(map(date.is_within, dates))
 
 
@@ -186,7 +195,10 @@ class _WordingReader:
         self._identifiers: list[str] = []
 
     def read(self) -> Wording:
-        """Reads all pieces of the text, and returns what it names."""
+        """Reads all pieces of the text from the first to the last, and returns what it names.
+
+        Most pieces are words that name nothing: these are not looked at further.
+        """
         special = self._words.special
         position = 0
         while position < len(self._lexemes):
@@ -248,11 +260,11 @@ class _WordingReader:
     # --- words
 
     def _read_word(self, position: int) -> int:
-        """Reads a word of the text.
+        """Reads a word of the text, with the month, part, rate or number that it names.
 
-        The month, part, rate or number that it names, or only the word. Amounts that are written
-        out are compared with those in digits: "a third" with "1/3". The order decides about words
-        of two meanings: "May" is a month before it is a word, "third" a part before it is a number.
+        Amounts that are written out are compared with those in digits: "a third" with "1/3". The
+        order decides about words of two meanings: "May" is a month before it is a word, "third" a
+        part before it is a number.
 
         Returns:
             The position behind all that was read: "a dozen" takes two words.
@@ -288,7 +300,10 @@ class _WordingReader:
         return end
 
     def _is_part_of(self, position: int) -> bool:
-        """Whether the word "third" or the like is a part, as in "a third of", and no ordinal."""
+        """Whether the word "third" or the like is a part, as in "a third of", and no ordinal.
+
+        "the third of" is a day or a place in an order.
+        """
         word_before = self._word_at(position - 1)
         word_behind = self._word_at(position + 1)
         # Behind the last word of a text there is an empty one.
@@ -345,10 +360,7 @@ class _WordingReader:
         return self._read_quantity(_Figure(number, place, end), bound, position)
 
     def _figure_at(self, position: int) -> _Figure:
-        """The number at a position alone, without scale and unit.
-
-        In digits, or in one or two words.
-        """
+        """The number at a position, in digits or one or two words, without its scale and unit."""
         words = self._words
         lexeme = self._lexemes[position]
         end = position + 1
@@ -389,9 +401,9 @@ class _WordingReader:
         return number == 1 or word.endswith("s")
 
     def _short_scale(self, position: int, end: int) -> float | None:
-        """The scale of a letter right behind a number: the k of 5k, the m of £50m.
+        """The scale of a letter right behind a number, such as the k of 5k; None for other letters.
 
-        None for other letters. 5m are metres, unless a currency is before them.
+        5m are metres, unless a currency is before them, as in £5m.
 
         Args:
             position: of the number.
@@ -460,16 +472,14 @@ class _WordingReader:
         return behind
 
     def _follows_half(self, position: int) -> bool:
-        """Whether "and a half" follows at a position, as behind "an hour"."""
+        """Whether "and a half" follows at a position, which adds to the number before it."""
         for offset, word in enumerate(_AND_A_HALF):
             if self._word_at(position + offset) != word:
                 return False
         return True
 
     def _add_unit_words(self, begin: int, end: int) -> None:
-        """Adds the words of a unit to the words of the text.
-
-        An answer may be compared by them, too.
+        """Adds the words of a unit to the words of the text, by which texts are compared, too.
 
         Args:
             begin: the position of the unit's first piece.
@@ -528,9 +538,7 @@ class _WordingReader:
         return before.kind == "word" and before.word in self._words.units
 
     def _bound_before(self, position: int) -> str:
-        """How the words before a number bound it: ``most`` by "no more than".
-
-        Empty without such words.
+        """How the words before a number bound it, ``most`` by "no more than"; or empty.
 
         Args:
             position: of the number.
@@ -551,10 +559,9 @@ class _WordingReader:
         return ""
 
     def _unit_at(self, position: int) -> tuple[Unit | None, int]:
-        """The unit that begins at a position, and the position behind it.
+        """The unit that begins at a position, or None, and the position behind it.
 
-        None where there is no unit. A unit may be of several pieces: "per", powers, "calendar
-        days".
+        A unit may be of several pieces: "km per hour", "m²", "calendar days".
         """
         words = self._words
         lexeme = self._piece_at(position)
@@ -591,10 +598,7 @@ class _WordingReader:
         return unit, end
 
     def _unit_by_word(self, lexeme: Lexeme) -> Unit | None:
-        """The unit that one piece names, by its symbol as it is written, or its word.
-
-        None for other ones.
-        """
+        """The unit that one piece names by its symbol or word; None where it names none."""
         if lexeme.kind != "word" and lexeme.raw not in SIGN_WORDS:
             return None
         units = self._words.units
@@ -679,7 +683,10 @@ class _WordingReader:
         return behind
 
     def _add_pieces(self, begin: int, end: int) -> None:
-        """Adds the pieces from one position to another to the words of the text, as they are."""
+        """Adds the pieces from one position to another to the words of the text, as they are.
+
+        What they name is added to the amounts apart from that.
+        """
         for lexeme in self._lexemes[begin:end]:
             self._tokens.append(lexeme.word)
 
@@ -723,9 +730,9 @@ class _WordingReader:
         self._tokens.append(identifier)
 
     def _add_day(self, lexeme: Lexeme) -> None:
-        """Adds a day in digits to the text's dates.
+        """Adds a day in digits to the text's dates; of 3/4/2024 the year alone.
 
-        Of 3/4/2024 only the year, since the rest is not sure.
+        Which of 3 and 4 is the month differs between countries.
 
         Args:
             lexeme: the piece that is a day.
@@ -816,14 +823,20 @@ class _WordingReader:
 
 
 def _is_day(lexeme: Lexeme) -> bool:
-    """Whether a piece beside a month may be its day: a number of one or two digits, up to 31."""
+    """Whether a piece beside a month may be its day: a number of one or two digits, up to 31.
+
+    "May 1998" and "May 500" name none.
+    """
     if lexeme.kind != "number" or not lexeme.raw.isdecimal():
         return False
     return len(lexeme.raw) <= 2 and 1 <= int(lexeme.raw) <= 31
 
 
 def _is_year(lexeme: Lexeme) -> bool:
-    """Whether a piece behind a month may be its year: a number of four digits."""
+    """Whether a piece behind a month may be its year: a number of four digits.
+
+    "May 12" names a day.
+    """
     if lexeme.kind != "number" or not lexeme.raw.isdecimal():
         return False
     return len(lexeme.raw) == 4
@@ -834,6 +847,8 @@ def _number_in_digits(digits: str) -> tuple[float, float]:
 
     A comma before one or two digits is that of decimals (12,50), else it is between thousands;
     several points are between thousands (4.523.000).
+
+    A text does not say which way of writing it uses: the places of the marks show it.
     """
     plain = digits[:_MOST_DIGITS].replace(" ", "")
     if "," in plain:
