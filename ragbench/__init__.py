@@ -46,5 +46,8 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """The names that completion offers for ``ragbench.``, those not loaded yet among them."""
+    """The names that completion offers for ``ragbench.``, those not loaded yet among them.
+
+    Without it, a user would see only what was used before.
+    """
     return sorted({*globals(), *_modules_of_names()})

@@ -115,6 +115,9 @@ class DataError(InputError):
     def __init__(self, problems: Sequence[Problem], *, shown: int = 20) -> None:
         """Makes a message of the first problems, one a line.
 
+        All problems of a file are found before the error is raised, so that a user mends them at
+        once; the message stays readable in a terminal.
+
         Args:
             problems: of the file, all of them.
             shown: how many the message lists.
@@ -144,6 +147,8 @@ class ForeignCollectionError(StoreError):
 
     def __init__(self, address: str, collection: str) -> None:
         """Makes a message with the two options that name what ragbench cannot know.
+
+        The user knows what another program put there, and names it by the options.
 
         Args:
             address: of the vector store.
@@ -177,7 +182,10 @@ _PACKAGES = {
 
 
 def installed_name(module: str) -> str:
-    """The name under which pip knows the package that a module belongs to, for a line to copy."""
+    """The name under which pip knows the package that a module belongs to, for a line to copy.
+
+    Module and package have different names for some: `_PACKAGES`.
+    """
     return _PACKAGES.get(module, module)
 
 
@@ -186,6 +194,8 @@ class MissingExtraError(InputError):
 
     def __init__(self, package: str, extra: str) -> None:
         """Makes a message with the line for pip.
+
+        The user copies the line, and runs the command again.
 
         Args:
             package: the module that is missing.
@@ -204,6 +214,8 @@ class BrokenExtraError(MissingExtraError):
 
     def __init__(self, package: str, extra: str, reason: str, *, lacks: str = "") -> None:
         """Makes a message with the package, the reason, and the line for pip that repairs it.
+
+        Another line than for a missing package: pip would leave an installed one as it is.
 
         Args:
             reason: the error that importing it raised, in words.
@@ -247,6 +259,8 @@ class NoContextsError(InterfaceError):
     def __init__(self, reason: str = "the answer came without contexts") -> None:
         """Makes the message that an answer came without contexts, or gives another reason.
 
+        Without contexts nothing of retrieval can be measured.
+
         Args:
             reason: why there are none, for the reader of the failure.
         """
@@ -281,6 +295,8 @@ class LLMError(RagbenchError):
         attempts: int = 0,
     ) -> None:
         """Keeps the model's reply beside the message, as far as there is one.
+
+        A reply that could not be used is the best hint of why.
 
         Args:
             status: of the HTTP response.

@@ -60,7 +60,10 @@ class _Shape:
     """What a key looks like: an entry of the table."""
 
     def __init__(self, entry: dict[str, Any]) -> None:
-        """Takes an entry of ``issuers.json``, whose pattern is compiled only when it is needed."""
+        """Takes an entry of ``issuers.json``, whose pattern is compiled only when it is needed.
+
+        A shape is the form that an issuer gives its keys, such as ``ghp_`` and 36 letters.
+        """
         self._entry = entry
         self._least_entropy: float = entry.get("entropy", 0.0)
 
@@ -84,7 +87,10 @@ class _Shape:
         return re.compile(pattern)
 
     def is_key(self, text: str) -> bool:
-        """Whether a text that fits the pattern is as random as a key, and no example of one."""
+        """Whether a text that fits the pattern is as random as a key, and no example of one.
+
+        Most texts that fit a pattern by chance repeat letters, or are words.
+        """
         if self._examples is not None and self._examples.fullmatch(text):
             return False
         return _entropy(text) >= self._least_entropy
@@ -123,6 +129,8 @@ class _Shapes:
 
     def _add(self, entry: dict[str, Any]) -> None:
         """Adds a form of key to the tables, under each beginning that its keys may have.
+
+        A text is then searched only for the forms that one of its words may begin.
 
         Args:
             entry: of ``issuers.json``.
@@ -165,7 +173,10 @@ class _Shapes:
 
 @lru_cache(maxsize=1)
 def _shapes_of_keys() -> _Shapes:
-    """The forms of keys by their beginnings, read when a text first has a run like a key."""
+    """The forms of keys by their beginnings, read when a text first has a run like a key.
+
+    Most processes mask nothing, and never read the table.
+    """
     return _Shapes()
 
 
@@ -181,6 +192,9 @@ def may_hold_key(data: bytes) -> bool:
 
 def spans_of_keys(text: str, *, is_message: bool = False) -> Iterator[tuple[int, int]]:
     """The start and end of each key of a known issuer in a text, in no order; they may overlap.
+
+    The caller masks them. Most texts must cost next to nothing: only runs of the length of a key
+    are looked at.
 
     Args:
         is_message: no text of a user, but an error's or a setting's. In it an example of a key

@@ -34,7 +34,10 @@ _URL = re.compile(r"\b[a-zA-Z][a-zA-Z0-9+.-]*://[^\s'\"<>]+")
 
 @cache
 def _credentials_table(name: str) -> dict[str, str]:
-    """A table of ``credentials.toml``, which says how credentials look and what they are called."""
+    """A table of ``credentials.toml``, which says how credentials look and what they are called.
+
+    Read once. Names and forms are data there, so that a new one needs no code.
+    """
     tables = tomllib.loads((get_data("ragbench", "credentials.toml") or b"").decode())
     return cast("dict[str, dict[str, str]]", tables)[name]
 
@@ -42,6 +45,8 @@ def _credentials_table(name: str) -> dict[str, str]:
 @cache
 def _name_words(kind: str) -> frozenset[str]:
     """Words that the name of a credential contains, such as "token": a line of the table ``names``.
+
+    `is_secret` decides by them, for settings and headers alike.
 
     Args:
         kind: the name of the line, which says where in a name they count.
@@ -52,6 +57,8 @@ def _name_words(kind: str) -> frozenset[str]:
 @cache
 def _shape_of_credential(name: str) -> re.Pattern[str]:
     """The pattern of one form of credential, with the secret as its group, or as a whole.
+
+    Such forms are known by their look alone, as ``Authorization: Bearer ...``.
 
     Args:
         name: in the table ``shapes`` of ``credentials.toml``.
@@ -137,6 +144,8 @@ def mask_text(text: str, secrets: Iterable[str] = ()) -> str:
 
 def _masked(text: str, spans: Iterable[tuple[int, int]]) -> str:
     """A text in which `MASK` is in the place of each span; overlapping ones get one mask.
+
+    A text without spans is returned as it is: nearly all are.
 
     Args:
         spans: start and end of each, in any order.
@@ -285,7 +294,10 @@ class _Secrets:
         self._forms: tuple[tuple[str, bool], ...] = ()
 
     def add(self, values: Iterable[str]) -> None:
-        """Adds values to the secrets of this process; ordinary words and numbers are ignored."""
+        """Adds values to the secrets of this process; ordinary words and numbers are ignored.
+
+        They are added by whatever reads a key, from any thread.
+        """
         secrets = {value for value in values if _is_worth_hiding(value)}
         with self._lock:
             # To make the forms takes time, and the same values are added for each case.
@@ -314,7 +326,11 @@ class _Secrets:
         return self._forms
 
     def _make_forms(self) -> None:
-        """Makes the forms of all secrets anew, the longest first, as one may contain another."""
+        """Makes the forms of all secrets anew, the longest first, as one may contain another.
+
+        A form is the secret as JSON, a URL or a shell writes it; a short form is masked as a whole
+        word only.
+        """
         masked_in_words: dict[str, bool] = {}
         for secret in self._added | self._environment:
             is_long = len(secret) >= _MASKED_WITHIN_WORDS
@@ -382,7 +398,10 @@ def _secrets_in_text(text: str) -> tuple[str, ...]:
 
 
 def _value_and_lines(value: str) -> list[str]:
-    """A secret value, and each of its lines: a key of several lines may be written line by line."""
+    """A secret value, and each of its lines: a key of several lines may be written line by line.
+
+    A private key has lines, and each of them alone gives a part of it away.
+    """
     lines = [value.strip()]
     for line in re.split(r"[\r\n]+|\\+[nr]", value):  # line ends as they are, or escaped
         lines.append(line.strip())

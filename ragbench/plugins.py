@@ -185,6 +185,8 @@ def _raising_package(error: Exception) -> str:
 def _is_absent(package: str) -> bool:
     """Whether a package is not installed, found without importing it.
 
+    A package may be there and fail when it is imported, which is another message.
+
     Args:
         package: the name of its outermost module.
     """
@@ -304,6 +306,8 @@ else:
 def package_folder(package: str, *, extra: str) -> Path:
     """The folder of an installed package, found without importing it; for data files in it.
 
+    To import some packages takes seconds.
+
     Raises:
         MissingExtraError: the package is not installed.
     """
@@ -318,6 +322,8 @@ _VERTEXAI = "langchain_community.chat_models.vertexai"
 
 def import_ragas() -> ModuleType:
     """The package ragas, imported without its warnings; that takes seconds the first time.
+
+    ragas needs a module that a later langchain-community removed; it is replaced first.
 
     Raises:
         MissingExtraError: it is not installed, or cannot be imported.
@@ -414,6 +420,8 @@ class Registry:
     def load(self, name: str) -> Any:
         """The part of the kind with a name, imported.
 
+        Only the module of this part is imported, and not those of the other ones.
+
         Raises:
             ConfigError: there is none; the message lists those that there are.
         """
@@ -473,6 +481,8 @@ def load_target(
 def _module_by_name(name: str, root: Path) -> types.ModuleType:
     """The module of a dotted name that a user gave, imported.
 
+    A missing module and one that fails while it is imported are two different mistakes of a user.
+
     Args:
         root: the folder where the error says that it was looked for.
 
@@ -503,7 +513,10 @@ class _LoaderWithoutCache(SourceFileLoader):
     """
 
     def get_code(self, fullname: str) -> types.CodeType:
-        """The code of the file as it is now, compiled; Python's import calls this."""
+        """The code of the file as it is now, compiled; Python's import calls this.
+
+        An edit within the same second would be overlooked by Python's own cache.
+        """
         return self.source_to_code(self.get_data(self.path), self.path)
 
 
@@ -556,6 +569,8 @@ def _module_of_file(file: Path) -> types.ModuleType:
 def _import_failure(name: str, error: BaseException) -> ConfigError:
     """The error for a user's module that exists, and raises while it is imported.
 
+    The user's code is to be mended, and the message says what it raised.
+
     Args:
         name: of the module or file, as the user knows it.
     """
@@ -577,6 +592,8 @@ def _similar_module_hint(name: str, root: Path) -> str:
 
 def _objects_offered(module: Any, names: list[str], offers: Callable[[object], bool]) -> list[str]:
     """Up to three names of a module's own objects that a user may have meant.
+
+    Names that the module only imported are left out.
 
     Args:
         names: the public names of the module.

@@ -78,6 +78,8 @@ def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
 def _write_lines(traces: Iterable[Trace], lines: BinaryIO, tally: Exported) -> tuple[int, bytes]:
     """Writes a line for each case that no stage failed for, in order, and counts the others.
 
+    ragas takes the first line's fields for those of all lines, so that the fullest one is noted.
+
     Args:
         lines: the file of the lines.
         tally: takes the counts.

@@ -24,7 +24,10 @@ def open_private(path: Path, mode: Literal["ab", "a+b", "wb", "wb+", "xb+"]) -> 
 
 
 def _open_descriptor(path: str, flags: int) -> int:
-    """Opens a file for Python's `open`, which calls this, with the rights of its owner alone."""
+    """Opens a file for Python's `open`, which calls this, with the rights of its owner alone.
+
+    Without it a new file would be readable by others until its rights are changed.
+    """
     return os.open(path, flags, _FILE)
 
 
@@ -42,5 +45,7 @@ def make_private_folder(path: Path) -> None:
     """Makes a folder that only its owner can read, where there is none.
 
     The folders above it have the usual rights.
+
+    Stores, caches and reports hold what users asked and were answered.
     """
     path.mkdir(mode=_FOLDER, parents=True, exist_ok=True)

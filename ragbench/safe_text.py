@@ -53,6 +53,8 @@ def markdown_text(text: str, *, longest: int | None = None) -> str:
 def _cut_line(line: str, longest: int | None) -> str:
     """The beginning of a line, with dots behind it where the line is longer; None: the whole line.
 
+    Credentials are masked before: half of one would not be recognised.
+
     Args:
         longest: number of characters that stay.
     """
@@ -73,6 +75,8 @@ def _number_of_character(match: re.Match[str]) -> str:
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     """The lines of a table in Markdown: the names of the columns, a rule, and the rows.
 
+    Reports for pull requests and files are made of it.
+
     Args:
         columns: the names of the columns, escaped by `markdown_text` like the cells of the rows.
     """
@@ -83,7 +87,10 @@ def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Ite
 
 
 def _markdown_row(cells: Sequence[str]) -> str:
-    """One line of a table in Markdown, of cells that are escaped already."""
+    """One line of a table in Markdown, of cells that are escaped already.
+
+    The head of a table is a row like any other.
+    """
     joined = " | ".join(cells)
     return f"| {joined} |"
 

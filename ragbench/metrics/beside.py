@@ -60,7 +60,10 @@ def stem(word: str) -> str:
 
 
 def stems(words: Iterable[str]) -> set[str]:
-    """The stems of some words, as a set: texts are compared by which stems they share."""
+    """The stems of some words, as a set: texts are compared by which stems they share.
+
+    Both sides of a comparison must go through it: a stem need be no word.
+    """
     return set(map(stem, words))
 
 
@@ -129,7 +132,10 @@ class Beside:
 
     @cached_property
     def answer_amounts(self) -> tuple[Amount, ...]:
-        """The answer's amounts, with the years of its dates: "1998" and "12 May 1998" compare."""
+        """The answer's amounts, with the years of its dates: "1998" and "12 May 1998" compare.
+
+        A reference that names the year alone is met by a whole date of the answer.
+        """
         return (*self.answer.amounts, *self.answer.years_of_dates)
 
 

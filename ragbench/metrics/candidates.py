@@ -193,6 +193,8 @@ def abstention_precision(declined: bool, answerable: bool) -> float | Skip:
     """1 when a declined case is unanswerable, 0 when it is not; answered ones skipped.
 
     Low where a system declines questions that have an answer.
+
+    A system that declines everything has a perfect `abstention_recall`, and shows here.
     """
     return float(not answerable) if declined else _WAS_ANSWERED
 

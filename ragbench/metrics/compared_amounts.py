@@ -131,6 +131,8 @@ def _is_number_of_percentage(beside: Beside, amount: Amount) -> bool:
 
     The two are a hundredfold apart, though their figures are the same.
 
+    Without it, a wrong answer by the factor 100 would count as right.
+
     Args:
         amount: of the reference.
     """
@@ -481,7 +483,10 @@ class _Asked(Record):
 
 @lru_cache(maxsize=1024)
 def _asked_unit(query: str) -> _Asked:
-    """The scale and unit that a question asks for, read once for all answers to it."""
+    """The scale and unit that a question asks for, read once for all answers to it.
+
+    Without it "74" would be another amount than the "$74 million" of a reference.
+    """
     lower = query.lower()
     scale = 1.0
     match = _ASKED_SCALE.search(lower)

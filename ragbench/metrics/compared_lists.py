@@ -68,6 +68,9 @@ def is_other_part(beside: Beside) -> bool:
 def _missing_items(beside: Beside, items: Iterable[frozenset[str]]) -> list[frozenset[str]]:
     """The items of a reference's list that an answer does not name in full.
 
+    An answer without any of them has the list in other words, and one without some of them may have
+    replaced these.
+
     Args:
         items: of the reference, each by its words.
     """

@@ -225,6 +225,8 @@ def is_other_person(beside: Beside) -> bool:
 def _capitalised_before(name: str, text: str) -> set[str]:
     """The words with a capital letter right before a name in a text: first names, or titles.
 
+    They show which person of a family is meant.
+
     Args:
         name: a family name, as it is written.
     """
@@ -313,6 +315,9 @@ def _denies(
     clause: Sequence[str], right_stems: AbstractSet[str], denials: AbstractSet[str]
 ) -> bool:
     """Whether a word such as "not" is right before the first of the reference's words in a clause.
+
+    Up to `_REACH_OF_DENIAL` words may be between: "is not the capital". A denial further away
+    belongs to something else.
 
     Args:
         clause: its words, in their order.

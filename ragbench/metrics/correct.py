@@ -187,6 +187,8 @@ def is_same(response: str, reference: str) -> bool:
     """Whether an answer and a reference have the same words in the same order, and at least one.
 
     Case, marks and ways to write a number do not count. People call all such answers right.
+
+    Such an answer needs no features, which saves most of the time on short answers.
     """
     words = wording(reference[:LONGEST]).tokens
     answer_words = wording(response[:LONGEST]).tokens
@@ -218,6 +220,8 @@ class AnswerBeside(Beside):
     def __init__(self, query: str, response: str, reference: str, reference_count: int = 1) -> None:
         """Takes an answer apart beside one of a case's references, for ``answer_correct``.
 
+        Each reference of a case gets such an object, and the best one decides.
+
         Args:
             reference_count: how many references the case has.
         """
@@ -236,7 +240,10 @@ class AnswerBeside(Beside):
 
     @cached_property
     def comparison(self) -> Comparison:
-        """How the answer compares by amounts, dates, yes or no: these decide before words do."""
+        """How the answer compares by amounts, dates, yes or no: these decide before words do.
+
+        Computed once, though a verdict asks for it in several places.
+        """
         return compared(self)
 
     def only_repeats_question(self) -> bool:
@@ -278,6 +285,8 @@ class AnswerBeside(Beside):
         """Whether the reference itself says that there is no answer.
 
         Then an answer that declines is right.
+
+        Datasets write such references for questions that their documents do not answer.
         """
         return read_answer(self.reference).opens
 
@@ -301,6 +310,8 @@ class AnswerBeside(Beside):
         """The features of a reference of several facts: how much of it is said, in any order.
 
         The names are those of weights in ``correct.toml``, which were fitted to these values.
+
+        Whether a fact is said counts there, and not its wording.
         """
         answer_stems = stems(self.answer_words)
         right_stems = stems(self.right_words)

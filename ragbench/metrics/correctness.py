@@ -50,11 +50,18 @@ class CorrectnessJudge:
         self._digest = digest_of([self._task, self._schema.definition])
 
     def identity(self) -> Mapping[str, str]:
-        """The digest of prompt and reply form: only under the same one judgements compare."""
+        """The digest of prompt and reply form: only under the same one judgements compare.
+
+        Stored with a run, so that a comparison of two runs can refuse judgements of different
+        prompts.
+        """
         return {"prompts": self._digest}
 
     def prepare(self, metric: Metric) -> str:
-        """The digest of the prompt, under which judgements are kept; the same for all cases."""
+        """The digest of the prompt, under which judgements are kept; the same for all cases.
+
+        A resumed run uses what it has under the same digest, and asks nothing twice.
+        """
         return self._digest
 
     async def judge(

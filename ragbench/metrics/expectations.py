@@ -122,6 +122,9 @@ class Expected(Record, dict=True):
     def _is_used(self, expectation: Expectation) -> bool | None:
         """Whether the answer's retrieval or citations name a document; None where no name is known.
 
+        For ``expected_sources`` it is enough that the system retrieved the document, or that its
+        answer cites it: some systems report only one of both.
+
         Args:
             expectation: of kind SOURCE, whose texts are names of the document.
         """
@@ -228,6 +231,8 @@ def blocked_expectations(trace: Trace) -> Cell | None:
 def _cell_without_value(trace: Trace, name: str) -> Cell | None:
     """The failed or skipped cell of a case whose stage gave nothing; None where it gave something.
 
+    What a case expects of its answer cannot be checked then, and the report shows why.
+
     Args:
         name: of the stage's field in a trace: ``generation`` or ``context``.
     """
@@ -306,6 +311,8 @@ def _is_of_word(letter: str) -> bool:
     """Whether a letter beside a match makes the match part of a longer word.
 
     Not in scripts without spaces, where words are always next to others.
+
+    "Ann" is not mentioned in "Annual".
     """
     return letter.isalpha() and not _is_spaceless(letter)
 

@@ -182,6 +182,9 @@ class MatchingTally:
     ) -> tuple[list[int], list[int]]:
         """Counts the chunks of a retrieval by what names them; returns the ranks of gold ones.
 
+        A name is a chunk's id, or that of a document. The counts show whether ids of retrieval and
+        gold mean the same; the ranks are compared with what texts find.
+
         Returns:
             The ranks, from 1, of chunks that are gold by their own id, and of those by their
             document.
@@ -405,7 +408,10 @@ def _difference_of_forms(name: str, gold: str) -> str:
 
 
 def _text_verdict(reason: str) -> MatchingVerdict:
-    """The verdict that texts are compared, with a note to the reader that gives the reason."""
+    """The verdict that texts are compared, with a note to the reader that gives the reason.
+
+    Reports show the note, since ranks then depend on wording.
+    """
     note = f"Retrieved chunks were compared with the gold by their text: {reason}."
     return MatchingVerdict(Matching.TEXT, (note,))
 

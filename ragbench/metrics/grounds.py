@@ -93,7 +93,10 @@ class Numbers(NamedTuple):
 
 
 def _number_text(amount: Amount) -> str:
-    """A number as a reader would write it, for a message; a time of day with its minutes."""
+    """A number as a reader would write it, for a message; a time of day with its minutes.
+
+    It lists numbers that no chunk has.
+    """
     if amount.dimension == "clock":
         hours, minutes = divmod(int(amount.value), 60)
         return f"{hours}:{minutes:02}"
@@ -148,6 +151,8 @@ def _values_by_dimension(shown: Numbers) -> dict[str, list[float]]:
 
 def _is_date_shown(date: Date, shown: Numbers, index: dict[str, list[float]]) -> bool:
     """Whether a date is among the shown ones, or its day in one place and its year in another.
+
+    A table may have the year in its heading and the day in a row.
 
     Args:
         index: of the numbers of ``shown``, by `_values_by_dimension`.
@@ -439,6 +444,8 @@ def _all_stems(text: str) -> frozenset[str]:
     """The stems of all words of a text, common ones too.
 
     A name that is also a common word ("Will") must be found in a passage.
+
+    Names and texts are compared in this form.
     """
     return frozenset(tokenise(text))
 

@@ -59,6 +59,8 @@ class JudgeScorer(Protocol):
     ) -> Judgement:
         """Judges a case once by a metric.
 
+        What a case or a reply lacks becomes its cell; only what fails for every case is raised.
+
         Args:
             panel: the models that may be asked.
             repeat: which of several judgings this is, from 0; each is asked anew.
@@ -104,6 +106,9 @@ async def ask_judge(
 
 def step_of(reply: Reply[Any], asked: str, answer: Any, quotes: Sequence[Quote] = ()) -> JudgeStep:
     """The answer of a judge with its tokens and cost, in the form in which a run's folder keeps it.
+
+    Pages of cases show each step, and budgets count the tokens: its fields are read from stored
+    runs.
 
     Args:
         asked: the name of the form of the answer.
@@ -205,6 +210,8 @@ class JudgePlan:
     def check(self, chat: Endpoint | None, embeddings: Endpoint | None) -> None:
         """Refuses metrics whose model is not named, before the first call of a run.
 
+        Else the run would retrieve and answer all cases, and fail at the first judgement.
+
         Raises:
             ConfigError: a language model, or one for embeddings, is needed and not there.
         """
@@ -244,6 +251,9 @@ class JudgePlan:
         self, metric: Metric, trace: Trace, name: str, models: ModelClients
     ) -> tuple[Judgement, ...]:
         """The judgings of a case by one judge, as often as the plan repeats.
+
+        Repeated judgings show how steady a judge is. Where the first one needed no question, the
+        others would be the same, and are left out.
 
         Args:
             name: of the judge; empty where there is one alone.

@@ -257,6 +257,8 @@ def gold_of(
 ) -> Gold | Skip:
     """The gold contexts of a case, in the form in which retrieved chunks are compared with them.
 
+    Ids come before texts, unless the whole run compares by text.
+
     Args:
         matching: how chunks are compared in this run. In a case where one side has no ids, texts
             are.
@@ -486,6 +488,9 @@ def named_by(
     """The gold context that a chunk is, and whether its document or its own id shows it.
 
     None where it is none of them.
+
+    A chunk with a document counts by that: its own number may be the id of a gold document by
+    chance.
 
     Args:
         golds: the labels of the gold contexts.

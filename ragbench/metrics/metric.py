@@ -246,6 +246,8 @@ class _Signature:
     def refuse(self, problem: str) -> NoReturn:
         """Raises the error of a function that is no metric, with its file and line for the user.
 
+        A metric is refused when its file is loaded, and not in the middle of a run.
+
         Args:
             problem: the end of a sentence that begins with the metric's name.
         """
@@ -257,6 +259,8 @@ class _Signature:
 
     def definition(self, options: MetricOptions) -> MetricDefinition:
         """The definition of the metric, from the function's signature and its ``@metric`` options.
+
+        The definition is all that reports, lists and stored runs know of a metric.
 
         Raises:
             ConfigError: the function or an option is none of a metric.
@@ -317,6 +321,8 @@ class _Signature:
 
     def _one_of(self, kind: type[EnumT], option: str, value: str) -> EnumT:
         """The member of an enumeration that an option names; other texts are refused.
+
+        So a slip in an option is an error that lists what may be written.
 
         Args:
             kind: the enumeration.
@@ -386,6 +392,8 @@ class _Signature:
     def _cutoff(self, cutoff: str | None) -> Literal["required", "optional", "none"]:
         """Whether ``@k`` must, may or may not be behind the metric's name in a list of metrics.
 
+        A parameter without a default must be given, as k of ``recall@k``.
+
         Args:
             cutoff: the keyword-only parameter that is k; None where there is none.
         """
@@ -407,6 +415,8 @@ _FACTS = frozenset(
 
 def _unknown_name(name: str, choices: Iterable[str]) -> str:
     """The end of an error about an unknown name, with the nearest known one and all of them.
+
+    A misspelled parameter or option of a user's metric is named so.
 
     Args:
         choices: the known names.

@@ -33,6 +33,8 @@ def is_heading(text: str) -> bool:
     """Whether a chunk is a heading alone: a few words that are no sentence.
 
     A heading has the words of the question, and no answer.
+
+    In gold that names documents, every chunk of the document counts, headings too.
     """
     word_count = len(text.split())
     if word_count == 0 or word_count > _LONGEST_HEADING:
@@ -44,6 +46,8 @@ def states_any(text: str, references: Sequence[str]) -> bool:
     """Whether a text holds one of the reference answers, as it is or in another form.
 
     One is enough: each reference is a way to be right.
+
+    Words alone decide: another wording of the answer is not recognised.
     """
     chunk = normalised(text)
     return any(holds_answer(chunk, normalised(reference)) for reference in references)
@@ -102,6 +106,8 @@ def _is_in_another_language(query: str, reference: str, text: str) -> bool:
     """Whether question and reference are clearly in another script or language than the passage.
 
     No word in common then means nothing.
+
+    `lacks_answer` then makes no claim.
     """
     question_and_reference = f"{query} {reference}"
     if _is_latin(question_and_reference) is not _is_latin(text):
@@ -113,6 +119,8 @@ def _is_latin(text: str) -> bool:
     """Whether at least half of a text's letters are Latin.
 
     The language of a name or a short answer is not recognised; its script is.
+
+    Letters of several scripts may be in one text, as names are.
     """
     letters = 0
     latin_letters = 0

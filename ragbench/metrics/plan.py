@@ -51,6 +51,9 @@ class Plan:
     def __init__(self, metrics: Sequence[Metric], *, matching: Matching = Matching.AUTO) -> None:
         """Loads what the metrics need, so that a missing package is reported before anything runs.
 
+        Metrics that are blocked in the same cases become one group, so that each case is looked at
+        once for all of them.
+
         Raises:
             ConfigError: a metric asks a language model, which a plan does not.
         """
@@ -127,6 +130,8 @@ class Plan:
 
         All rank metrics read the same ranking, which is made once.
 
+        A `Skip` in the place of a ranking keeps rank metrics from being asked about that case.
+
         Args:
             matched: the comparisons of the cases' retrievals, where they were made already.
         """
@@ -155,6 +160,8 @@ class _Column:
 
     def __init__(self, metric: Metric) -> None:
         """Prepares a metric's function: its parameters bound, its package loaded.
+
+        A column keeps the cells of values that it has seen, so that equal ones are one object.
 
         Raises:
             ConfigError: the metric has no function, as one that asks a model.
@@ -191,6 +198,9 @@ class _Column:
 
     def cells(self, traces: Sequence[Trace], arguments: dict[str, list[Any]]) -> list[Cell]:
         """The metric's cell for each of some cases, none of which is blocked.
+
+        Results are remembered by ranking where the metric reads nothing else, as most rank metrics
+        do.
 
         Args:
             arguments: of the cases, by name. What the function needs and is missing is added for
@@ -412,6 +422,8 @@ def _as_float(value: object) -> float | None:
 def _unusable_value(value_text: str) -> Cell:
     """The failed cell of a case for which a metric's function returned no usable value.
 
+    A user's metric is to be mended then, and the message says what it gave.
+
     Args:
         value_text: the value and the problem with it.
     """
@@ -476,6 +488,8 @@ def _checks(needs: frozenset[Need]) -> tuple[Check, ...]:
 def _cell_without_value(outcome: Outcome[Any], stage: str) -> Cell:
     """The cell of a case in which a stage gave nothing: failed as the stage did, else skipped.
 
+    The metric is not to blame: the report counts the case under its stage's failure.
+
     Args:
         stage: its name, for the reason.
     """
@@ -514,6 +528,8 @@ _OF_GENERATION = frozenset({Need.RESPONSE, Need.MULTI_RESPONSES, Need.CONFIDENCE
 def _skip_unless(reason: str, is_there: Callable[[Any], bool]) -> Check:
     """A check that skips a case with a reason, unless the case has what a metric needs.
 
+    Checks are made once for each need of a metric (`_CHECK_OF`), and called for every case.
+
     Args:
         is_there: whether the trace of a case has it.
     """
@@ -522,6 +538,8 @@ def _skip_unless(reason: str, is_there: Callable[[Any], bool]) -> Check:
 
 def _skipped_unless(is_there: Callable[[Any], bool], skipped: Cell, trace: Trace) -> Cell | None:
     """The skipped cell of a case that lacks what a metric needs; None where the case has it.
+
+    The report shows the reason, with the number of cases.
 
     Args:
         is_there: whether the trace of a case has it.

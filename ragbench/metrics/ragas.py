@@ -68,6 +68,8 @@ def definitions() -> tuple[MetricDefinition, ...]:
 def _definition(name: str, cls: str, reads: str, summary: str, package: str) -> MetricDefinition:
     """The definition of a metric that a class of RAGAS computes without a model.
 
+    RAGAS is not imported for it: that takes seconds, and lists of metrics need none of it.
+
     Args:
         name: without ``ragas:``.
         cls: the name of the class in ragas.metrics.
@@ -163,6 +165,8 @@ def _metric_object(name: str) -> Any:
     """An object of a metric class of RAGAS, made once.
 
     RAGAS warns on every import that the class is deprecated, which its user here cannot change.
+
+    One object serves all cases.
     """
     module: Any = require("ragas.metrics", extra="ragas")
     with warnings.catch_warnings():
@@ -224,6 +228,8 @@ class RagasMetric(Record):
         """The arguments that the metric's class is built with, beside models.
 
         Its parameters, mostly.
+
+        Some classes take them in another form than ragbench's parameters have: see `_ARGUMENTS`.
 
         Args:
             metric: with the values that the user gave.
@@ -335,7 +341,10 @@ def _correctness_arguments(metric: Metric, values: Mapping[str, Any]) -> dict[st
 
 
 def _summary_arguments(metric: Metric, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of RAGAS' SummaryScore: the metric's own, ``coeff`` a share of at most 1."""
+    """The arguments of RAGAS' SummaryScore: the metric's own, ``coeff`` a share of at most 1.
+
+    RAGAS takes any number, and may give scores outside of 0 to 1 with a larger one.
+    """
     return {**values, "coeff": _checked_share(metric, values, "coeff")}
 
 
@@ -355,6 +364,8 @@ def _critic_arguments(metric: Metric, values: Mapping[str, Any]) -> dict[str, An
 
 def _rubrics_arguments(_: Metric, values: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of RAGAS' rubrics score: rubrics of a user's file, or none for RAGAS' own.
+
+    A rubric says in words what an answer of a grade is like.
 
     Raises:
         DataError: the file holds no text for each of the grades 1 to 5.

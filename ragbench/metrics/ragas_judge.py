@@ -109,6 +109,8 @@ class JudgeCalls:
         """The vectors of texts, which are also kept.
 
         RAGAS asks for some again in code that cannot wait.
+
+        An error is kept, too: RAGAS swallows it.
         """
         if self.panel.embeddings is None:
             raise ConfigError(f"{self.purpose} needs a model for embeddings, and none is named")
@@ -158,6 +160,8 @@ def _with_allowed_values(
     allowed: Mapping[str, Sequence[int]], name: str, part: dict[str, Any]
 ) -> dict[str, Any]:
     """The JSON schema of an answer's field, with the numbers that the field may take.
+
+    RAGAS declares any whole number, and some models give a 2 where 0 or 1 is meant.
 
     Args:
         allowed: the values of numbers, by the name of their field.
@@ -269,6 +273,8 @@ class _Embeddings:
         """The vector of a text that was embedded before.
 
         Nothing can be awaited in this call of RAGAS.
+
+        A text that was not embedded is a `KeyError`: RAGAS then asks otherwise than was known here.
         """
         return ASKING.get().vectors[text]
 
@@ -276,6 +282,8 @@ class _Embeddings:
         """The vector of a text, for the case that this task judges (`ASKING`).
 
         RAGAS calls it by this name.
+
+        RAGAS' objects are shared by all cases, so that the case is found by the running task.
         """
         [vector] = await ASKING.get().embed([text])
         return vector
@@ -284,6 +292,8 @@ class _Embeddings:
         """The vectors of texts, for the case that this task judges (`ASKING`).
 
         RAGAS calls it by this name.
+
+        RAGAS' objects are shared by all cases, so that the case is found by the running task.
         """
         return await ASKING.get().embed(texts)
 
@@ -319,7 +329,11 @@ class RagasJudge:
         """RAGAS' objects of metrics, by the metrics' names."""
 
     def identity(self) -> Mapping[str, str]:
-        """RAGAS' version and a digest of its prompts: only the same one compares."""
+        """RAGAS' version and a digest of its prompts: only the same one compares.
+
+        Stored with a run, so that a comparison of two runs can refuse judgements of different
+        prompts.
+        """
         digests: list[str] = []
         for metric in judged_metrics().values():
             if metric.name == "aspect_critic":
@@ -338,6 +352,9 @@ class RagasJudge:
         self, metric: Metric, trace: Trace, panel: ModelClients, repeat: int
     ) -> Judgement:
         """Judges a case once by RAGAS' own code, which asks through `JudgeCalls`.
+
+        RAGAS' own code makes the prompts and the score; here its questions are sent, counted and
+        kept.
 
         Args:
             panel: the models that may be asked.
@@ -375,6 +392,8 @@ class RagasJudge:
     ) -> Cell:
         """The cell of a case: RAGAS' value, or what kept RAGAS from giving one.
 
+        RAGAS may raise anything, or give NaN: that costs this cell and not the run.
+
         Args:
             row: the case in the fields of RAGAS' sample.
             calls: through which RAGAS asks, with the problem that it may have swallowed.
@@ -403,6 +422,8 @@ class RagasJudge:
     ) -> float:
         """The value that RAGAS' metric gives for a case. Its older classes are called otherwise.
 
+        A field that the case does not have is left out of the call.
+
         Args:
             row: the case in the fields of RAGAS' sample.
         """
@@ -423,6 +444,9 @@ class RagasJudge:
 
     def _object(self, metric: Metric) -> Any:
         """RAGAS' object of a metric, made once for all cases: it holds the prompts.
+
+        It is given the models through which it asks. RAGAS' warnings of its older interface, which
+        no user can change, are turned off.
 
         Raises:
             ConfigError: the installed RAGAS has no such metric.
@@ -463,6 +487,8 @@ def _metrics_module(ragas_metric: RagasMetric) -> Any:
     """The module of RAGAS that holds a metric's class.
 
     Critics are in that of the older interface.
+
+    Both modules have classes of the same names.
     """
     if ragas_metric.is_aspect:
         return require("ragas.metrics", extra="ragas")

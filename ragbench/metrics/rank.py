@@ -333,6 +333,8 @@ def set_precision(ranking: Ranking, *, rel: Level = 1, judged_only: JudgedOnly =
     """Share of all retrieved chunks that are relevant.
 
     For a retrieval without a fixed length, whose order does not matter.
+
+    A change of its values needs a higher `_VERSION`.
     """
     if judged_only:
         ranking = ranking.judged()
@@ -344,6 +346,8 @@ def set_recall(ranking: Ranking, *, rel: Level = 1) -> float:
     """Share of the relevant contexts that were retrieved at any rank.
 
     For a retrieval without a fixed length, whose order does not matter.
+
+    A change of its values needs a higher `_VERSION`.
     """
     return recall(ranking, k=len(ranking.grades), rel=rel)
 
@@ -353,6 +357,8 @@ def set_f1(ranking: Ranking, *, rel: Level = 1, judged_only: JudgedOnly = False)
     """Harmonic mean of set_precision and set_recall.
 
     For a retrieval without a fixed length, whose order does not matter.
+
+    A change of its values needs a higher `_VERSION`.
     """
     if judged_only:
         ranking = ranking.judged()

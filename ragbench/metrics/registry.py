@@ -175,6 +175,8 @@ def find_definition(name: str) -> MetricDefinition:
 def _unknown_metric(name: str, index: Mapping[str, MetricDefinition]) -> ConfigError:
     """The error of a name that no metric has, with the names that it may be a slip of.
 
+    Names are compared as they are looked up, without regard to case.
+
     Args:
         index: the known definitions by every spelling in small letters.
     """
@@ -270,6 +272,8 @@ def parse_metrics(
 def _refuse_same_name(earlier_metric: Metric, metric: Metric) -> NoReturn:
     """Raises the error of two metrics with one name: a report would show one of them alone.
 
+    Scores are stored and shown by the name alone.
+
     Args:
         earlier_metric: the one that was named first.
     """
@@ -288,6 +292,8 @@ def default_metrics(
     *, has_hops: bool = False, has_expectations: bool = False
 ) -> tuple[Metric, ...]:
     """The metrics of a run when the user names none: free of charge, and without an extra package.
+
+    Each skips the cases that lack what it needs, so that one list serves every dataset.
 
     Args:
         has_hops: whether answers are known to rest on several searches.
@@ -330,13 +336,18 @@ def computable(metric: Metric) -> Metric:
 
 
 def _is_in_run(file: Path) -> bool:
-    """Whether a file lies somewhere in a run's folder, which may come from a stranger."""
+    """Whether a file lies somewhere in a run's folder, which may come from a stranger.
+
+    Code from there is never executed.
+    """
     return any(RunFolder(path=folder).exists for folder in file.parents)
 
 
 @cache
 def _family_by_spelling(family: str) -> dict[str, MetricDefinition]:
     """The definitions of one of ragbench's own modules by every name that they go by.
+
+    Kept, so that most names are found without importing the other modules.
 
     Args:
         family: the module.
@@ -346,6 +357,8 @@ def _family_by_spelling(family: str) -> dict[str, MetricDefinition]:
 
 def _by_spelling(definitions: Sequence[MetricDefinition]) -> dict[str, MetricDefinition]:
     """Definitions by every name that they go by, in small letters; a name comes before an alias.
+
+    Users write names in any case, and may know a metric by the name that another tool gives it.
 
     Args:
         definitions: of which the first with a spelling has it.
@@ -484,6 +497,8 @@ def read_spelling(text: str) -> tuple[str, dict[str, str], int | None]:
 def _unquoted(text: str, value: str) -> str:
     """The value of a metric's parameter without its quotes; within double ones escapes are JSON's.
 
+    Quotes are needed around a value with a comma, a blank or a parenthesis.
+
     Args:
         text: the whole metric, for the message.
     """
@@ -544,6 +559,8 @@ def bound(
 
 def _parameter_value(name: str, parameter: Parameter, given: object) -> ParameterValue:
     """The value of a metric's parameter in the type of its default, refused outside its range.
+
+    So "2", 2 and the default 2 are one metric, with one name.
 
     Args:
         name: of the metric, for messages.

@@ -31,7 +31,10 @@ class RubricJudge:
     """Computes the metrics ``rubric:NAME``: one question per case."""
 
     def __init__(self) -> None:
-        """Reads the prompt, to which each criterion is added, and the form of the reply."""
+        """Reads the prompt, to which each criterion is added, and the form of the reply.
+
+        One object serves all rubrics of a run.
+        """
         self._schema: Schema[RubricVerdict] = schema_of(RubricVerdict)
         self._task = read_prompt("ragbench.metrics", "rubric").text
 
@@ -40,7 +43,10 @@ class RubricJudge:
         return {"prompts": digest_of([self._task, self._schema.definition])}
 
     def prepare(self, metric: Metric) -> str:
-        """The digest of the prompt with the metric's criterion: with other words it judges anew."""
+        """The digest of the prompt with the metric's criterion: with other words it judges anew.
+
+        Judgements are kept under it.
+        """
         return digest_of([self._task_of(metric), self._schema.definition])
 
     def _task_of(self, metric: Metric) -> str:

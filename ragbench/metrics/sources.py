@@ -113,6 +113,8 @@ def _names_of_number(retrieval: RetrievalResult[Any], number: str) -> Iterator[s
     """The names of the chunk that a cited number points to: by its id, else by its rank from 1.
 
     Nothing where no chunk has it.
+
+    Systems report "3" for the third chunk as well as for a chunk of that id.
     """
     ids = list(retrieval.context_ids or ())
     if number in ids:
@@ -126,6 +128,8 @@ def _names_of_number(retrieval: RetrievalResult[Any], number: str) -> Iterator[s
 def _names_at(result: RetrievalResult[Any], place: int) -> Iterator[str]:
     """The names of one retrieved chunk and of its document, as far as the retrieval has any.
 
+    Any of them may be the name that a case expects.
+
     Args:
         place: of the chunk in the retrieval, from 0.
     """
@@ -136,7 +140,10 @@ def _names_at(result: RetrievalResult[Any], place: int) -> Iterator[str]:
 
 
 def _names_of(metadata: Mapping[str, Any] | None) -> Iterator[str]:
-    """The names of a document in a chunk's metadata, from the fields that hold names of sources."""
+    """The names of a document in a chunk's metadata, from the fields that hold names of sources.
+
+    A number may be a name, too.
+    """
     if not metadata:
         return
     for field in SOURCE_FIELDS:
@@ -148,7 +155,10 @@ def _names_of(metadata: Mapping[str, Any] | None) -> Iterator[str]:
 
 
 def _all_forms(names: Iterable[str]) -> frozenset[str]:
-    """Every form of some names of documents: one form in common is enough to be the same."""
+    """Every form of some names of documents: one form in common is enough to be the same.
+
+    See `_forms_of_name` for the forms.
+    """
     forms: set[str] = set()
     for name in names:
         forms.update(_forms_of_name(name))

@@ -39,6 +39,8 @@ class SummaryBuilder:
     def __init__(self, metrics: Sequence[Metric]) -> None:
         """Begins with no case.
 
+        Cases are added one by one, so that a run of any length fits into memory.
+
         Args:
             metrics: in the order in which cells of cases are added.
         """
@@ -59,6 +61,8 @@ class SummaryBuilder:
 
     def add(self, case: Case, cells: Sequence[Cell]) -> None:
         """Takes in a case: its cells, its cluster or gold, its tags and its language.
+
+        Only values and counts are kept of it, and no cell: memory stays small.
 
         Args:
             cells: one for each of the metrics.
@@ -169,6 +173,8 @@ def most_frequent(counts: Mapping[KeyT, int]) -> tuple[tuple[KeyT, int], ...]:
 
 def _highest_count_first(item: tuple[KeyT, int]) -> tuple[int, KeyT]:
     """The sort key of a counted thing: the highest count first, then the things' own order.
+
+    Things of equal counts have a fixed order by it, so that two reports of the same run are equal.
 
     Args:
         item: the thing and its count.

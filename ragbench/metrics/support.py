@@ -65,7 +65,11 @@ class SupportJudge:
         self._digest = digest_of([self._task, _MOST_SENTENCES, self._schema.definition])
 
     def identity(self) -> Mapping[str, str]:
-        """The digest of prompt and reply form: judgements of another one do not compare."""
+        """The digest of prompt and reply form: judgements of another one do not compare.
+
+        Stored with a run, so that a comparison of two runs can refuse judgements of different
+        prompts.
+        """
         return {"prompts": self._digest}
 
     def prepare(self, metric: Metric) -> str:
@@ -146,7 +150,10 @@ class SupportJudge:
 
 
 def _contexts_of(trace: Trace) -> Sequence[str]:
-    """The contexts that a case's answer rests on; none where retrieval gave nothing."""
+    """The contexts that a case's answer rests on; none where retrieval gave nothing.
+
+    They are what the answer was generated from, after all changes to the ranking.
+    """
     result = trace.context.value
     if result is None:
         return ()
@@ -157,6 +164,8 @@ def answer_sentences(response: str) -> list[str]:
     """The sentences of an answer that hold a word, which the judge gives a verdict each.
 
     A list of sources is left out: it claims nothing.
+
+    Their numbers are those of the verdicts: another cut would need other judgements.
     """
     text = without_sources(response)
     sentences: list[str] = []
@@ -235,6 +244,9 @@ def _missing_proof(
 
 def _case_cell(steps: Sequence[JudgeStep]) -> Cell:
     """The cell of a case: the mean value of its sentences, without those that claim nothing.
+
+    A sentence without proof counts as unproved, and too many of them make the case so
+    (`mean_cell`).
 
     Args:
         steps: the judge's questions, with the rows of their sentences.

@@ -119,6 +119,8 @@ def amount_words() -> AmountWords:
 def _values_by_word(rows: Iterable[str]) -> dict[str, float]:
     """The words of rows that begin with a number, each with its row's number: "2 two zwei".
 
+    All languages are in one table: a text may mix them.
+
     Args:
         rows: of ``amounts.toml``.
     """
@@ -132,6 +134,8 @@ def _values_by_word(rows: Iterable[str]) -> dict[str, float]:
 
 def _bounds_by_words(entries: Mapping[str, Any]) -> dict[tuple[str, ...], str]:
     """The bound that a phrase sets, by the phrase's words: ``("at", "least")`` is ``least``.
+
+    By tuples of words the phrase before a number is looked up without joining texts.
 
     Args:
         entries: of ``amounts.toml``, the phrases of each bound.

@@ -149,7 +149,10 @@ class Amount(NamedTuple):
         return float(f"{self.step / self.place:.9g}")  # 9 digits: without errors of division
 
     def times(self, factor: float) -> Amount:
-        """The amount multiplied by a factor: 5 written under "in thousands" is 5,000."""
+        """The amount multiplied by a factor: 5 written under "in thousands" is 5,000.
+
+        All four of its figures are multiplied, so that it compares at the same precision.
+        """
         return self._replace(
             value=self.value * factor,
             number=self.number * factor,
@@ -190,7 +193,10 @@ def rate(count: float, seconds: float) -> Amount:
 
 
 def year_as_amount(year: int) -> Amount:
-    """The year of a date as a number alone, so that "12 May 1998" compares with "in 1998"."""
+    """The year of a date as a number alone, so that "12 May 1998" compares with "in 1998".
+
+    It is exact to the year: 1998 and 1999 are different.
+    """
     return Amount("", value=year, number=year, place=1.0, step=1.0)
 
 

@@ -198,6 +198,9 @@ def _kind_beside(part: str, kinds_before: Sequence[str], languages: Sequence[str
 
     The order of the tests decides where a part fits two kinds.
 
+    A part that says something makes the whole an answer, unless it only goes with a refusal, as an
+    offer of help does.
+
     Args:
         languages: whose rules are tried.
     """
@@ -217,6 +220,8 @@ def _kind_beside(part: str, kinds_before: Sequence[str], languages: Sequence[str
 
 def _part_declines(part: str, part_before: str, languages: Sequence[str]) -> bool:
     """Whether a part of an answer says that there is no answer, and goes on with none.
+
+    Behind a "but" an answer may follow, which undoes the refusal.
 
     Args:
         part_before: the part above. With it a part may decline that is a statement alone: "It only
@@ -261,6 +266,8 @@ def _without_opening(part: str, languages: Sequence[str]) -> str:
 def _matches_any(part: str, kind: str, languages: Sequence[str]) -> bool:
     """Whether a whole part of an answer fits a kind of rule in any of the languages.
 
+    Rules fit a part as a whole: what goes on behind a refusal may be an answer.
+
     Args:
         kind: the name of the rules in ``declining.toml``.
     """
@@ -292,7 +299,10 @@ def _compiled_rules(language: str, kind: str) -> re.Pattern[str]:
 
 
 def _rules_by_language() -> Mapping[str, Mapping[str, Any]]:
-    """The rules of ``declining.toml`` by language: refusals, what goes with them, their cues."""
+    """The rules of ``declining.toml`` by language: refusals, what goes with them, their cues.
+
+    With another rule other texts count as declined: raise `RULES`.
+    """
     languages: Mapping[str, Mapping[str, Any]] = table("ragbench.text", "declining")["languages"]
     return languages
 

@@ -42,6 +42,8 @@ def han_numbers_in_digits(text: str) -> str:
 def _number_in_digits(match: re.Match[str]) -> str:
     """The digits of a number in Chinese signs, between blanks, as `re.sub` puts them in its place.
 
+    Digits before a scale count so many of it: 二百五十 is 2 * 100 + 5 * 10.
+
     Args:
         match: of `_NUMBER`: its first group is the sign for percent, its second the number's signs.
     """

@@ -91,6 +91,8 @@ def differ_in_language(first: str, second: str) -> bool:
     """Whether two texts are in different languages; False unless both are recognised.
 
     The words of such texts cannot be compared.
+
+    A comparison of words then proves nothing, and is not made.
     """
     first_language = recognised_language(first)
     second_language = recognised_language(second)
@@ -124,6 +126,8 @@ def _scripts_of_languages(section: str) -> Iterable[tuple[str, str]]:
 
 def _function_word_counts(text: str) -> dict[str, int]:
     """For each language the number of a text's words that are function words in it.
+
+    The language with the most is the likeliest.
 
     Args:
         text: of which a word may count for several languages.

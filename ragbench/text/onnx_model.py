@@ -43,6 +43,9 @@ class OnnxTextModel:
     def __init__(self, model: Path, tokenizer: Path, *, kind: str) -> None:
         """Loads the graph and its tokenizer, and refuses a graph that wants more than texts.
 
+        It runs on one thread, as texts are run side by side by the callers. Cutting and filling up
+        that the tokenizer's file asks for is turned off: a part of a text would be left unread.
+
         Args:
             model: the ONNX file.
             tokenizer: a ``tokenizer.json``.
@@ -98,6 +101,8 @@ class OnnxTextModel:
     def run(self, encoding: Any, *, max_length: int | None = None) -> list[Floats32]:
         """The graph's outputs for one encoded text, in the order of `outputs`, without batch axis.
 
+        A model gets only the inputs that its graph has, and may be called by several threads.
+
         Args:
             encoding: from `encode`.
             max_length: tokens that are read; None: all.
@@ -132,6 +137,8 @@ class TextEncoder:
         self, model: Path, tokenizer: Path, *, pooling: Pooling, max_length: int, threads: int
     ) -> None:
         """Loads the model, and tries it with a text to learn how long its vectors are.
+
+        The try shows a wrong file at once, and not after an index was half built.
 
         Args:
             pooling: how the vectors of a text's tokens become one.
@@ -179,7 +186,10 @@ class TextEncoder:
         return rows
 
     def close(self) -> None:
-        """Ends the threads that encode; the encoder cannot be used afterwards."""
+        """Ends the threads that encode; the encoder cannot be used afterwards.
+
+        Its owner calls it when no more texts come.
+        """
         self._pool.shutdown()
 
     def _pieces_that_fit(self, text: str, prefix: str) -> list[tuple[str, int]]:
@@ -282,6 +292,8 @@ def find_onnx_files(
 ) -> OnnxFiles:
     """The ONNX graph and the tokenizer of a model; those of a hub repository are downloaded once.
 
+    Exports put the graph in different places (`_MODELS`), an exact one before a quantised one.
+
     Args:
         model: a folder or a hub name.
         file: the path of the graph in it; without one the usual names are tried.
@@ -308,6 +320,8 @@ def find_onnx_files(
 
 def _files_from_hub(model: str, names: tuple[str, ...], revision: str | None) -> OnnxFiles:
     """The ONNX graph and the tokenizer of a hub repository, downloaded by the hub's client.
+
+    A missing file leads to the next name; without a connection no other name would help.
 
     Args:
         names: paths of graphs; the first that the repository has is taken.
@@ -364,6 +378,8 @@ class PairModel(OnnxTextModel):
     def __init__(self, model: Path, tokenizer: Path, threads: int, *, kind: str) -> None:
         """Loads a model of pairs of texts.
 
+        The threads wait for pairs; each runs the graph on one of them.
+
         Args:
             threads: pairs that are read at once.
             kind: the kind of model that is expected, for the message.
@@ -383,6 +399,8 @@ class PairModel(OnnxTextModel):
     ) -> list[_ReadT]:
         """For each pair of texts what a function makes of its tokens, in the order of the pairs.
 
+        The longest pairs come first, so that no thread is left alone with one at the end.
+
         Args:
             read: runs the model on an encoded pair; called by several threads.
         """
@@ -400,6 +418,8 @@ class PairClassifier(PairModel):
 
     def __init__(self, model: Path, tokenizer: Path, threads: int) -> None:
         """Loads a classifier of pairs of texts, and tries it with a pair to see its output.
+
+        A file of another kind of model is an error now, and not a wrong score later.
 
         Args:
             threads: pairs that are read at once.

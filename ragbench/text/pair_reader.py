@@ -165,6 +165,8 @@ def _head_by_labels(columns: int, labels: Sequence[str], name: str) -> _Head:
 def _classes_with(labels: Sequence[str], meaning: re.Pattern[str]) -> list[int]:
     """The positions of the labels that have a meaning, and do not deny it as "not_entailment" does.
 
+    Models name their classes as they like: "entailment", "LABEL_1", "relevant".
+
     Args:
         meaning: a pattern of what the label says.
     """
@@ -204,6 +206,8 @@ def _position_of_class(key: str) -> int:
 def _read_config(config: Path | None) -> _Config:
     """The labels and architectures of a model's ``config.json``; empty ones where there is no file.
 
+    The labels say what each logit means; without the file a model of one or two logits still works.
+
     Raises:
         ConfigError: the file cannot be read.
     """
@@ -221,6 +225,8 @@ class PairReader(PairModel):
 
     def __init__(self, model: Path, tokenizer: Path, threads: int, config: Path | None = None):
         """Loads a reader, and tries it with a pair to see by its outputs which kind of head it has.
+
+        The kind of head is seen by the names and shapes of the outputs.
 
         Args:
             threads: pairs that are read at once.
@@ -276,13 +282,18 @@ class PairReader(PairModel):
         """One reading for each pair of a question and a text, in order; pairs are not cut.
 
         A model of entailment is given the text first, as a premise.
+
+        The longest pairs are read first, several at once.
         """
         if self._head.text_first:
             pairs = [(text, question) for question, text in pairs]
         return self._read_each(pairs, self._reading)
 
     def _reading(self, encoding: Any) -> PairReading:
-        """The reading of one encoded pair: how sure the model is of an answer, and where it is."""
+        """The reading of one encoded pair: how sure the model is of an answer, and where it is.
+
+        The logit is that of the pair where the model has one, else the score of its best span.
+        """
         outputs = self.run(encoding)
         answers = None
         if self._answers is not None:
@@ -347,6 +358,8 @@ class LoadedReader:
 
     def __init__(self, files: ReaderFiles) -> None:
         """Loads a cross-encoder or a model of entailment by sentence-transformers.
+
+        A model with another head would get random weights in its place, and answer at random.
 
         Raises:
             ConfigError: the model has another head, or cannot be loaded.
@@ -481,6 +494,8 @@ def _first_file(folder: Path | None, names: Sequence[str]) -> Path | None:
 @lru_cache(maxsize=2)
 def load_reader(files: ReaderFiles, threads: int) -> Reader:
     """A reader of any kind from its files, loaded once for the same files.
+
+    Loading takes seconds, and validators of one run share the reader.
 
     Args:
         threads: pairs that are read at once.

@@ -194,7 +194,10 @@ def said_as_clause(question: str) -> str | None:
 
 
 def _subject_before_verb(words_of_question: str) -> str:
-    """The words behind a question word as in a statement: "X was built" for "was X built"."""
+    """The words behind a question word as in a statement: "X was built" for "was X built".
+
+    The verb goes before the last participle; where there is none, to the end.
+    """
     verb, *words = words_of_question.split()
     if not words:
         return words_of_question
@@ -281,6 +284,8 @@ def _words_with_places(sentence: str) -> list[_Word]:
     """Each word of a sentence with its place; a comma or its like parts words further.
 
     What belongs together is seldom parted by a comma.
+
+    The distance of an answer to the question's words is counted by it.
     """
     words: list[_Word] = []
     place = 0
@@ -297,6 +302,8 @@ def _nearness(span: Span, words: Sequence[_Word], query_places: Sequence[tuple[i
     """How near a part of a sentence is to the question's tokens, each where it is nearest.
 
     The sum of ``1 / (1 + words between)`` over the tokens.
+
+    Of several dates or names in a sentence the nearest one is the answer.
 
     Args:
         span: the part.
@@ -382,6 +389,8 @@ def _with_units(numbers: Sequence[Span], sentence: str) -> list[Span]:
 def _possible_names(sentence: str, *, is_any: bool) -> Iterator[Span]:
     """The spans of a sentence's names: runs of words with capitals.
 
+    A word with a capital at the beginning of a sentence is no name for that alone.
+
     Args:
         is_any: False: only several words, or one like "Berlin". So abbreviations and the numbers of
             models are left out.
@@ -407,7 +416,10 @@ def _possible_names(sentence: str, *, is_any: bool) -> Iterator[Span]:
 
 @cache
 def _common_words() -> frozenset[str]:
-    """Words that begin a sentence more often than names do: their capital shows no name."""
+    """Words that begin a sentence more often than names do: their capital shows no name.
+
+    "The Louvre" is named without its "The".
+    """
     function_words_of_english = function_words()["en"].split()
     further_words = table("ragbench.text", "question")["no_names"].split()
     return frozenset([*function_words_of_english, *further_words])

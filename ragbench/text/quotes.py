@@ -61,6 +61,8 @@ def locate_quote(quote: str, text: str) -> Span | None:
 def _cuts_number(text: str, position: int) -> bool:
     """Whether a cut before a position goes through a number: 199 is no quotation of 1995.
 
+    A quotation with a part of a number proves another number.
+
     Args:
         text: in which the quotation was found.
         position: where the quotation begins, or behind its end.
@@ -74,6 +76,9 @@ def _cuts_number(text: str, position: int) -> bool:
 @lru_cache(maxsize=64)
 def _normalised_with_offsets(text: str) -> tuple[str, list[int], list[int]]:
     """A text in the form in which quotations compare, with the way back to its own offsets.
+
+    A quotation is found in the normal form and shown in the text itself. Remembered, since the
+    contexts of a case are searched for each of its quotations.
 
     Returns:
         The normal form; and for each of its characters where its origin in the text starts, and
@@ -148,6 +153,8 @@ def find_quote(quote: str, texts: Sequence[str]) -> QuotePlace | None:
 def _span_of_parts(parts: Sequence[str], text: str) -> Span | None:
     """The span from the first part of a quotation to the last; None where a text lacks one of them.
 
+    A quotation with "..." in it is still one, if the parts are in order.
+
     Args:
         parts: the quotation cut where words are left out; they must follow each other in the text.
     """
@@ -176,5 +183,8 @@ def says_enough(quote: str, text: str) -> bool:
 
 
 def _word_count(text: str) -> float:
-    """The number of words in a text; in scripts without spaces two characters count as one."""
+    """The number of words in a text; in scripts without spaces two characters count as one.
+
+    By it a quotation is seen to be long enough in any script.
+    """
     return sum(0.5 if is_spaceless(token) else 1.0 for token in multilingual_tokens(text))

@@ -99,6 +99,8 @@ def _possible_ends(text: str) -> Iterator[re.Match[str]]:
 def _append_stripped(spans: list[Span], text: str, start: int, end: int) -> None:
     """Adds a stretch of a text to spans, without white space at its ends, if anything is left.
 
+    White space between sentences belongs to none.
+
     Args:
         start: where the stretch begins.
         end: the position behind it.
@@ -112,6 +114,9 @@ def _append_stripped(spans: list[Span], text: str, start: int, end: int) -> None
 
 def _ends_sentence(text: str, start: int, match: re.Match[str]) -> bool:
     """Whether a mark or line break ends the sentence that begins at ``start``.
+
+    A mark ends none where the next word is in small letters, or the period is an abbreviation's.
+    Another rule gives other sentences: see `SENTENCES_VERSION`.
 
     Args:
         match: of `_END`.
@@ -142,6 +147,9 @@ def _next_character(text: str, position: int) -> str:
 def _is_inner_period(text: str, start: int, match: re.Match[str]) -> bool:
     """Whether a period belongs to the word before it ("Dr.", "z.B.", "3.") and ends no sentence.
 
+    Abbreviations, initials and numbers of lists and ordinals have one. Another rule gives other
+    sentences: see `SENTENCES_VERSION`.
+
     Args:
         start: where the sentence begins.
         match: of `_END`, the period.
@@ -168,6 +176,9 @@ def _is_inner_period(text: str, start: int, match: re.Match[str]) -> bool:
 def _is_number_with_period(text: str, start: int, number_start: int, end: int) -> bool:
     """Whether a number and a period are a list item ("3. Press"), or an ordinal before its noun.
 
+    "It was 1998. He left" ends a sentence with such a number, and is told apart by what is around
+    it.
+
     Args:
         start: where the sentence begins.
         number_start: where the number begins.
@@ -190,6 +201,8 @@ _WRAPPED = 60
 
 def _breaks_line(text: str, position: int) -> bool:
     """Whether a line break ends a sentence: before an item, or behind a line that was not wrapped.
+
+    Texts of PDFs and e-mails wrap their lines: a long line goes on in the next one.
 
     Args:
         position: of the line break.

@@ -84,6 +84,8 @@ def is_heading(text: str, place: Span) -> bool:
     """Whether a place in a text is a whole line that only names what is below it.
 
     Evidence that is a heading supports no answer by itself.
+
+    A line with a number, or an item of a list, says something itself.
     """
     line_start = text.rfind("\n", 0, place.start) + 1
     line_end = text.find("\n", place.end)
@@ -105,6 +107,8 @@ def _row_of_html(text: str, place: Span) -> TableRow | None:
     """The row of an HTML table around a place, with the row that names the columns, if any.
 
     None where the place is outside of a row, runs over the end of one, or is in a layout table.
+
+    Its tags may be cut: a chunk often begins or ends within a table.
     """
     # Rows are looked for from the nearest table on, or in a chunk that begins within one, from the
     # beginning.
@@ -188,18 +192,27 @@ class _Lines:
     """
 
     def __init__(self, text: str) -> None:
-        """Notes where each line of a text begins, by which a position's line is found."""
+        """Notes where each line of a text begins, by which a position's line is found.
+
+        The lines themselves are cut only when they are asked for: a text may be a whole document.
+        """
         self._text = text
         self._starts = [0]
         for line_break in re.finditer("\n", text):
             self._starts.append(line_break.end())
 
     def number_at(self, position: int) -> int:
-        """The number of the line that holds a position of the text; lines are counted from 0."""
+        """The number of the line that holds a position of the text; lines are counted from 0.
+
+        Found by halving, in a document of any length.
+        """
         return bisect_right(self._starts, position) - 1
 
     def line(self, number: int) -> str:
-        """A line of the text by its number, stripped; empty behind the last line."""
+        """A line of the text by its number, stripped; empty behind the last line.
+
+        So a search may go beyond the end without asking where that is.
+        """
         if number >= len(self._starts):
             return ""
         start = self._starts[number]
@@ -209,7 +222,10 @@ class _Lines:
         return self._text[start:end].strip()
 
     def span(self, first: int, last: int) -> Span:
-        """The span from the first letter of a line to the last letter of another, by numbers."""
+        """The span from the first letter of a line to the last letter of another, by numbers.
+
+        White space around them is left out, as it is in quotes.
+        """
         start = self._text.index(self.line(first), self._starts[first])
         last_line = self.line(last)
         last_start = self._text.index(last_line, self._starts[last])
@@ -217,7 +233,10 @@ class _Lines:
 
 
 def _has_cells(line: str) -> bool:
-    """Whether a line is a row of a table by itself: cells between bars, tabs or semicolons."""
+    """Whether a line is a row of a table by itself: cells between bars, tabs or semicolons.
+
+    A semicolon with a blank behind it is one of running text.
+    """
     if len(line) > _LONGEST_LINE:
         return False
     if line.startswith("|") or " | " in line or "\t" in line:

@@ -21,6 +21,8 @@ _LINE_BREAK = re.compile(r"\A\s+|\n\s*")
 def table(package: str, name: str, section: str = "") -> Mapping[str, Any]:
     """A section of a TOML file beside a module, with what is above all sections; read once.
 
+    Rules and word lists are data in such files, which a native speaker can read and add to.
+
     Args:
         package: in whose folder the file is.
         name: of the file without ``.toml``.
@@ -75,6 +77,8 @@ class Patterns(dict[str, re.Pattern[str]]):
 
     def __init__(self, package: str, name: str, section: str = "", flags: int = 0) -> None:
         """Names the table whose patterns are compiled on demand.
+
+        Nothing is read or compiled yet: most commands use no pattern.
 
         Args:
             package: in whose folder the file is.

@@ -25,16 +25,25 @@ class TokenCounter(Protocol):
 
     @property
     def name(self) -> str:
-        """The name of the counter in reports and fingerprints; equal names give equal counts."""
+        """The name of the counter in reports and fingerprints; equal names give equal counts.
+
+        Budgets of two runs compare only if they were counted alike.
+        """
         ...
 
     @property
     def approximate(self) -> bool:
-        """Whether the counter's counts are an estimate, not those of a model's own tokenizer."""
+        """Whether the counter's counts are an estimate, not those of a model's own tokenizer.
+
+        Reports then say that the numbers are estimates.
+        """
         ...
 
     def count(self, text: str) -> int:
-        """The number of tokens in a text; 0 for the empty text."""
+        """The number of tokens in a text; 0 for the empty text.
+
+        Special tokens that a model puts around a text are not counted.
+        """
         ...
 
 
@@ -154,6 +163,8 @@ class ModelCounter:
 def token_counter(spec: str, folder: Path = Path()) -> TokenCounter:
     """The counter that a setting names, such as ``tiktoken:cl100k_base`` or ``tokenizers:PATH``.
 
+    Budgets of contexts are counted by it.
+
     Args:
         spec: in users' files, so its forms stay.
         folder: to which the path in it is relative.
@@ -179,6 +190,8 @@ def _tiktoken_counter(encoding: str) -> ModelCounter:
     """The counter of an encoding of tiktoken, which is downloaded when it is first used.
 
     Afterwards the encoding is in tiktoken's cache.
+
+    What looks like a special token in a text counts as plain text, and is no error.
     """
     tiktoken = require("tiktoken", extra="tokens")
     if encoding not in tiktoken.list_encoding_names():

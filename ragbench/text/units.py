@@ -26,6 +26,8 @@ class Unit(NamedTuple):
         """The unit of so much in each of another unit: km/h is kilometres per hour.
 
         Such units are not listed: any two of the tables may be combined.
+
+        A speed compares with a speed whatever its two units are.
         """
         dimension = f"{self.dimension}/{other.dimension}"
         return Unit(dimension, self.size / other.size)
@@ -34,6 +36,8 @@ class Unit(NamedTuple):
         """The square or cube of a unit: m² of metre.
 
         Such units are not listed: any of the tables may have a power.
+
+        An area compares with an area whatever its unit is.
         """
         return Unit(f"{self.dimension}^{exponent}", self.size**exponent)
 

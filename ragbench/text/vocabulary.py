@@ -89,7 +89,10 @@ def exists(word: str, language: str = "en") -> bool:
 
 
 def _is_listed(word: str, language: str) -> bool:
-    """Whether the list of a language has a word, as it is or without its accents."""
+    """Whether the list of a language has a word, as it is or without its accents.
+
+    Texts often leave accents out.
+    """
     words = _words_of(language)
     return word in words or bare(word) in words
 
@@ -99,6 +102,8 @@ def _words_of(language: str) -> frozenset[str]:
     """The words of a language, for which the package has a list.
 
     Read when a word is first looked up in it, which takes a quarter of a second.
+
+    A language without a list is an error: callers ask only for those of `_LANGUAGES`, and English.
     """
     from spellchecker import SpellChecker
 

@@ -79,7 +79,10 @@ class Wording(NamedTuple):
 
     @property
     def years_of_dates(self) -> tuple[Amount, ...]:
-        """The years of the text's dates as numbers, which compare with the number of "in 1998"."""
+        """The years of the text's dates as numbers, which compare with the number of "in 1998".
+
+        A date itself does not compare with a number.
+        """
         return tuple([year_as_amount(date.year) for date in self.dates if date.year])
 
     def is_named_by(self, other: Wording) -> bool:
@@ -103,7 +106,10 @@ def amount_is_among(amount: Amount, amounts: Iterable[Amount]) -> bool:
 
 
 def _date_is_within(date: Date, dates: Iterable[Date]) -> bool:
-    """Whether one of some dates names all that a date names of day, month and year."""
+    """Whether one of some dates names all that a date names of day, month and year.
+
+    A reference's "May 1998" is named by an answer's "12 May 1998", and not the other way round.
+    """
     return any(map(date.is_within, dates))
 
 
@@ -183,6 +189,8 @@ class _WordingReader:
     def __init__(self, pieces: Sequence[Lexeme]) -> None:
         """Begins before the first piece of a text.
 
+        An object reads one text once.
+
         Args:
             pieces: the words, numbers and signs of the text, in their order.
         """
@@ -228,11 +236,16 @@ class _WordingReader:
         return NO_LEXEME
 
     def _word_at(self, position: int) -> str:
-        """The word of the piece at a position, in small letters; empty outside of the text."""
+        """The word of the piece at a position, in small letters; empty outside of the text.
+
+        Callers look around a piece by it, as for "am" behind a number.
+        """
         return self._piece_at(position).word
 
     def _read_piece(self, position: int) -> int:
         """Reads what begins at a position of the text, by the kind of its first piece.
+
+        The kind is that of the pattern that cut the piece (`ragbench.text.lexemes`).
 
         Returns:
             The position behind all that was read.
@@ -334,6 +347,9 @@ class _WordingReader:
     def _read_number(self, position: int) -> int:
         """Reads a number in digits or words, with its scale ("thousand", "k") and its unit.
 
+        The order matters: "two thirds" is a part, "5 times" a frequency, and only then a unit is
+        looked for.
+
         Returns:
             The position behind all that was read.
         """
@@ -360,7 +376,10 @@ class _WordingReader:
         return self._read_quantity(_Figure(number, place, end), bound, position)
 
     def _figure_at(self, position: int) -> _Figure:
-        """The number at a position, in digits or one or two words, without its scale and unit."""
+        """The number at a position, in digits or one or two words, without its scale and unit.
+
+        "twenty-two" is two words, "3rd" a number with an ending.
+        """
         words = self._words
         lexeme = self._lexemes[position]
         end = position + 1
@@ -389,6 +408,8 @@ class _WordingReader:
 
     def _is_part(self, word: str, number: float) -> bool:
         """Whether a word behind a number names parts of a whole: "thirds" behind 2.
+
+        "5 thirds" is one, "5 third" an ordinal.
 
         Args:
             number: before the word; of one part or several the word has another form.
@@ -472,7 +493,10 @@ class _WordingReader:
         return behind
 
     def _follows_half(self, position: int) -> bool:
-        """Whether "and a half" follows at a position, which adds to the number before it."""
+        """Whether "and a half" follows at a position, which adds to the number before it.
+
+        In "two and a half hours" it is read with the number, and not as a part of its own.
+        """
         for offset, word in enumerate(_AND_A_HALF):
             if self._word_at(position + offset) != word:
                 return False
@@ -480,6 +504,8 @@ class _WordingReader:
 
     def _add_unit_words(self, begin: int, end: int) -> None:
         """Adds the words of a unit to the words of the text, by which texts are compared, too.
+
+        Signs such as € count as words of their unit.
 
         Args:
             begin: the position of the unit's first piece.
@@ -491,6 +517,8 @@ class _WordingReader:
 
     def _share_unit_of_range(self, amount: Amount, position: int) -> None:
         """Gives the 5 of "5 to 7 days" the unit of the 7: without it, it would be 5 of anything.
+
+        Only where "to", a dash or "between ... and" shows that both are ends of a range.
 
         Args:
             amount: the upper end; the lower one is the amount that was read last.
@@ -519,6 +547,8 @@ class _WordingReader:
     def _continues_last_amount(self, amount: Amount, position: int) -> bool:
         """Whether an amount goes on from the one read before: the minutes of "1 hour 30 minutes".
 
+        Read as two amounts, "1 hour 30 minutes" would not be "90 minutes".
+
         Args:
             position: of the amount's number.
         """
@@ -539,6 +569,8 @@ class _WordingReader:
 
     def _bound_before(self, position: int) -> str:
         """How the words before a number bound it, ``most`` by "no more than"; or empty.
+
+        "At least 5" and "at most 5" have the same number, and contradict each other.
 
         Args:
             position: of the number.
@@ -598,7 +630,10 @@ class _WordingReader:
         return unit, end
 
     def _unit_by_word(self, lexeme: Lexeme) -> Unit | None:
-        """The unit that one piece names by its symbol or word; None where it names none."""
+        """The unit that one piece names by its symbol or word; None where it names none.
+
+        "M" and "m" are two units, so that the symbol as it is written comes first.
+        """
         if lexeme.kind != "word" and lexeme.raw not in SIGN_WORDS:
             return None
         units = self._words.units
@@ -612,6 +647,8 @@ class _WordingReader:
 
     def _read_fraction(self, position: int, share: float, end: int) -> int:
         """Reads a part of one ("half"); with a unit behind it ("half a minute") it is an amount.
+
+        A part without a unit compares with percentages: a half is 50 %.
 
         Args:
             share: of one, such as 0.5.
@@ -636,6 +673,8 @@ class _WordingReader:
     def _read_times(self, position: int, count: float, end: int) -> int:
         """Reads how often something happens ("twice"); with "a year" behind it in which time.
 
+        With a time it is a rate, which compares with "weekly" and the like.
+
         Args:
             count: how often.
             end: the position behind the count.
@@ -656,6 +695,8 @@ class _WordingReader:
 
     def _read_every(self, position: int) -> int:
         """Reads "every six months": something happens once in that time.
+
+        The rate compares with "twice a year".
 
         Returns:
             The position behind all that was read.
@@ -695,6 +736,8 @@ class _WordingReader:
     def _read_clock(self, position: int) -> int:
         """Reads a time of day in digits, "2:30", with "am" or "pm" behind it.
 
+        Seconds are left out: times of day compare by their minutes.
+
         Returns:
             The position behind all that was read.
         """
@@ -717,6 +760,9 @@ class _WordingReader:
 
     def _add_identifier(self, lexeme: Lexeme) -> None:
         """Adds an address, version, phone number or ratio to the text's identifiers, in one form.
+
+        Identifiers are compared letter by letter, so that marks around them and between the digits
+        of a phone number must not count.
 
         Args:
             lexeme: the piece that is one.
@@ -868,6 +914,8 @@ def _number_in_digits(digits: str) -> tuple[float, float]:
 
 def _minutes_of_day(hours: int, minutes: int, half: str) -> int:
     """The minutes since midnight of a time of day, by which times compare.
+
+    "2 pm" and "14:00" are both 840.
 
     Args:
         hours: as written, 1 to 12 where ``half`` is given.
