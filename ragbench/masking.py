@@ -444,9 +444,8 @@ def hide(*values: str | None) -> None:
 def hide_arguments(value: object) -> None:
     """Declares the credentials among nested settings to be secrets, so that `hidden` masks them.
 
-    These are settings with a telling name, and the credentials in any text or URL.
-
-    A user writes keys into files of settings, from which they would get into manifests and errors.
+    These are settings with a telling name, and the credentials in any text or URL. A user writes
+    keys into files of settings, from which they would get into manifests and errors.
     """
     if isinstance(value, Mapping):
         for name, setting in cast("Mapping[object, object]", value).items():
@@ -464,9 +463,8 @@ def hide_arguments(value: object) -> None:
 def hidden(text: str) -> str:
     """A text without all secrets of this process, see `hide`, and without the keys of any issuer.
 
-    The values of environment variables whose names say that they are secret are among them.
-
-    Called in the few places where text leaves the process: files, reports, the terminal.
+    The values of environment variables whose names say that they are secret are among them. Called
+    in the few places where text leaves the process: files, reports, the terminal.
     """
     without_secrets = hidden_in_id(text)
     return _masked(without_secrets, _spans_of_issued_keys(without_secrets))

@@ -623,9 +623,8 @@ def is_users_interruption(error: BaseException) -> bool:
     """Whether the user has pressed Ctrl-C; the user's code may raise KeyboardInterrupt as well.
 
     A handler of signals runs in the main thread alone. One in Python is where the error was raised;
-    of Python's own handler, in C, there is no trace.
-
-    Ctrl-C ends a run; a KeyboardInterrupt that a RAG raises is a failure like any other.
+    of Python's own handler, in C, there is no trace. Ctrl-C ends a run; a KeyboardInterrupt that a
+    RAG raises is a failure like any other.
     """
     if not isinstance(error, KeyboardInterrupt):
         return False

@@ -57,11 +57,9 @@ def to_dataset(rows: Iterable[SampleRow]) -> EvaluationDataset:
 def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
     """RAGAS samples as JSONL that ragas' own ``EvaluationDataset.from_jsonl`` loads.
 
-    One sample per line, all twelve fields on each, null where unknown.
-
-    Scores have no place in a sample and are not written. The line with the most fields comes first,
-    as ragas takes its fields for those of all: the lines wait in a temporary file until it is
-    known.
+    One sample per line, all twelve fields on each, null where unknown. Scores have no place in a
+    sample and are not written. The line with the most fields comes first, as ragas takes its fields
+    for those of all: the lines wait in a temporary file until it is known.
     """
     del scores
     tally = Exported(paths=(path,))

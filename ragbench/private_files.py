@@ -44,8 +44,7 @@ def make_private_file(path: Path) -> None:
 def make_private_folder(path: Path) -> None:
     """Makes a folder that only its owner can read, where there is none.
 
-    The folders above it have the usual rights.
-
-    Stores, caches and reports hold what users asked and were answered.
+    The folders above it have the usual rights. Stores, caches and reports hold what users asked and
+    were answered.
     """
     path.mkdir(mode=_FOLDER, parents=True, exist_ok=True)

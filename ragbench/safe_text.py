@@ -109,9 +109,8 @@ def xml_text(text: str) -> str:
 def annotation(level: str, title: str, message: str) -> str:
     """A line that GitHub Actions shows as an annotation of the run, such as ``::error title=...``.
 
-    Characters that would end the line, or one of its properties, are percent-encoded.
-
-    A GitHub runner reads it from the output of a step: the form is GitHub's.
+    Characters that would end the line, or one of its properties, are percent-encoded. A GitHub
+    runner reads it from the output of a step: the form is GitHub's.
     """
     encoded_title = _encoded_for_workflow(title).replace(":", "%3A").replace(",", "%2C")
     encoded_message = _encoded_for_workflow(message)

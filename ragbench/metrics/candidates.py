@@ -128,10 +128,9 @@ def calibration_gap(
 ) -> float:
     """Expected calibration error; a case's own value is correct - confidence.
 
-    It is positive when the system was too modest, negative when it was too sure of itself.
-
-    The run's figure, ECE, is made of the gaps of all cases by `expected_calibration_error`: that is
-    why a case's own value keeps its sign, which tells the figure whether the answer was correct.
+    It is positive when the system was too modest, negative when it was too sure of itself. The
+    run's figure, ECE, is made of the gaps of all cases by `expected_calibration_error`: that is why
+    a case's own value keeps its sign, which tells the figure whether the answer was correct.
     """
     del bins  # of the run's figure
     correct = float(_best_score(by, response, references) >= threshold)
@@ -192,9 +191,8 @@ def abstention_recall(declined: bool, answerable: bool) -> float | Skip:
 def abstention_precision(declined: bool, answerable: bool) -> float | Skip:
     """1 when a declined case is unanswerable, 0 when it is not; answered ones skipped.
 
-    Low where a system declines questions that have an answer.
-
-    A system that declines everything has a perfect `abstention_recall`, and shows here.
+    Low where a system declines questions that have an answer. A system that declines everything has
+    a perfect `abstention_recall`, and shows here.
     """
     return float(not answerable) if declined else _WAS_ANSWERED
 

@@ -129,9 +129,8 @@ def _is_same_as_asked(beside: Beside, amount: Amount, candidates: Sequence[Amoun
 def _is_number_of_percentage(beside: Beside, amount: Amount) -> bool:
     """Whether a fraction of the reference is in the answer only as a percentage: .05 as .05 %.
 
-    The two are a hundredfold apart, though their figures are the same.
-
-    Without it, a wrong answer by the factor 100 would count as right.
+    The two are a hundredfold apart, though their figures are the same. Without it, a wrong answer
+    by the factor 100 would count as right.
 
     Args:
         amount: of the reference.

@@ -122,9 +122,8 @@ def lacks_part_asked_for(beside: Beside) -> bool:
 def is_turned_round(beside: Beside) -> bool:
     """Whether the words of the reference are in another order, as in "B beat A".
 
-    The items of a list may come in any order.
-
-    All words are right then, and the statement may be the opposite: the answer is left open.
+    The items of a list may come in any order. All words are right then, and the statement may be
+    the opposite: the answer is left open.
     """
     words = beside.right_words
     answer_words = beside.answer_words

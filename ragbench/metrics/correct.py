@@ -186,9 +186,8 @@ def _verdict_by_comparison(answer: AnswerBeside) -> AnswerVerdict:
 def is_same(response: str, reference: str) -> bool:
     """Whether an answer and a reference have the same words in the same order, and at least one.
 
-    Case, marks and ways to write a number do not count. People call all such answers right.
-
-    Such an answer needs no features, which saves most of the time on short answers.
+    Case, marks and ways to write a number do not count. People call all such answers right. Such an
+    answer needs no features, which saves most of the time on short answers.
     """
     words = wording(reference[:LONGEST]).tokens
     answer_words = wording(response[:LONGEST]).tokens
@@ -284,9 +283,8 @@ class AnswerBeside(Beside):
     def reference_declines(self) -> bool:
         """Whether the reference itself says that there is no answer.
 
-        Then an answer that declines is right.
-
-        Datasets write such references for questions that their documents do not answer.
+        Then an answer that declines is right. Datasets write such references for questions that
+        their documents do not answer.
         """
         return read_answer(self.reference).opens
 
@@ -310,7 +308,6 @@ class AnswerBeside(Beside):
         """The features of a reference of several facts: how much of it is said, in any order.
 
         The names are those of weights in ``correct.toml``, which were fitted to these values.
-
         Whether a fact is said counts there, and not its wording.
         """
         answer_stems = stems(self.answer_words)
@@ -327,9 +324,8 @@ class AnswerBeside(Beside):
     def _features_of_short_reference(self) -> dict[str, float]:
         """The features of a reference of one fact: how much of it is said, exactly or nearly.
 
-        An inflected or derived word is the same word.
-
-        The names are those of weights in ``correct.toml``, which were fitted to these values.
+        An inflected or derived word is the same word. The names are those of weights in
+        ``correct.toml``, which were fitted to these values.
         """
         right_roots = tuple(map(root, self.right_words))
         answer_roots = tuple(map(root, self.answer_words))

@@ -310,9 +310,8 @@ def _is_inside(text: str, end: int, step: int) -> bool:
 def _is_of_word(letter: str) -> bool:
     """Whether a letter beside a match makes the match part of a longer word.
 
-    Not in scripts without spaces, where words are always next to others.
-
-    "Ann" is not mentioned in "Annual".
+    Not in scripts without spaces, where words are always next to others. "Ann" is not mentioned in
+    "Annual".
     """
     return letter.isalpha() and not _is_spaceless(letter)
 

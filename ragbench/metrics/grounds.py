@@ -443,9 +443,8 @@ _FOREIGN = "the quotes are in another language, and share neither a number nor a
 def _all_stems(text: str) -> frozenset[str]:
     """The stems of all words of a text, common ones too.
 
-    A name that is also a common word ("Will") must be found in a passage.
-
-    Names and texts are compared in this form.
+    A name that is also a common word ("Will") must be found in a passage. Names and texts are
+    compared in this form.
     """
     return frozenset(tokenise(text))
 

@@ -63,11 +63,8 @@ def gold_texts(case: Case) -> tuple[str, ...] | None:
     These are the evidence spans, as they do not depend on how documents were cut; but the reference
     contexts where a span is so short that it turns up by chance. Short spans alone are used as they
     are: a passage with the answer in it counts as relevant (Karpukhin et al. 2020,
-    arXiv:2004.04906).
-
-    None when neither is known.
-
-    Another choice changes every rank metric: raise `COMPARING` with it.
+    arXiv:2004.04906). None when neither is known. Another choice changes every rank metric: raise
+    `COMPARING` with it.
     """
     spans = _distinct_texts(evidence.text for evidence in case.evidence)
     if spans and all(map(is_telling, spans)):
@@ -487,10 +484,8 @@ def named_by(
 ) -> tuple[str, MatchedBy] | None:
     """The gold context that a chunk is, and whether its document or its own id shows it.
 
-    None where it is none of them.
-
-    A chunk with a document counts by that: its own number may be the id of a gold document by
-    chance.
+    None where it is none of them. A chunk with a document counts by that: its own number may be the
+    id of a gold document by chance.
 
     Args:
         golds: the labels of the gold contexts.

@@ -117,9 +117,8 @@ def token_counts(metadata: object) -> dict[str, float]:
 def _value_of(holder: object, name: str) -> Any:
     """A value of a mapping or an attribute of an object by its name; None where there is none.
 
-    Clients of language models report usage in either.
-
-    What a RAG puts into its metadata may be of any class.
+    Clients of language models report usage in either. What a RAG puts into its metadata may be of
+    any class.
     """
     if is_object(holder):
         return holder.get(name)

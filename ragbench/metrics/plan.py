@@ -128,9 +128,8 @@ class Plan:
     ) -> list[Ranking | Skip]:
         """For each case its ranking, or why it has none.
 
-        All rank metrics read the same ranking, which is made once.
-
-        A `Skip` in the place of a ranking keeps rank metrics from being asked about that case.
+        All rank metrics read the same ranking, which is made once. A `Skip` in the place of a
+        ranking keeps rank metrics from being asked about that case.
 
         Args:
             matched: the comparisons of the cases' retrievals, where they were made already.
@@ -455,10 +454,8 @@ def blocked(
     """The cell of a case that a metric must not be asked about; None where it can be computed.
 
     A failed stage comes before a declined answer, and a declined answer before what the case does
-    not know: "I don't know" without a reference answer is an abstention.
-
-    The order decides which reason a report shows, and is the same for metrics with and without a
-    judge.
+    not know: "I don't know" without a reference answer is an abstention. The order decides which
+    reason a report shows, and is the same for metrics with and without a judge.
     """
     if not needs.isdisjoint(_OF_RETRIEVAL) and trace.context.value is None:
         return _cell_without_value(trace.context, "retrieval")

@@ -164,9 +164,8 @@ async def _scores_of_class(cls: str, rows: Sequence[Mapping[str, Any]]) -> Value
 def _metric_object(name: str) -> Any:
     """An object of a metric class of RAGAS, made once.
 
-    RAGAS warns on every import that the class is deprecated, which its user here cannot change.
-
-    One object serves all cases.
+    RAGAS warns on every import that the class is deprecated, which its user here cannot change. One
+    object serves all cases.
     """
     module: Any = require("ragas.metrics", extra="ragas")
     with warnings.catch_warnings():
@@ -227,9 +226,8 @@ class RagasMetric(Record):
     def arguments(self, metric: Metric) -> dict[str, Any]:
         """The arguments that the metric's class is built with, beside models.
 
-        Its parameters, mostly.
-
-        Some classes take them in another form than ragbench's parameters have: see `_ARGUMENTS`.
+        Its parameters, mostly. Some classes take them in another form than ragbench's parameters
+        have: see `_ARGUMENTS`.
 
         Args:
             metric: with the values that the user gave.

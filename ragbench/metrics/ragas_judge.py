@@ -108,9 +108,8 @@ class JudgeCalls:
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """The vectors of texts, which are also kept.
 
-        RAGAS asks for some again in code that cannot wait.
-
-        An error is kept, too: RAGAS swallows it.
+        RAGAS asks for some again in code that cannot wait. An error is kept, too: RAGAS swallows
+        it.
         """
         if self.panel.embeddings is None:
             raise ConfigError(f"{self.purpose} needs a model for embeddings, and none is named")
@@ -272,18 +271,16 @@ class _Embeddings:
     def embed_text(self, text: str, **_: Any) -> list[float]:
         """The vector of a text that was embedded before.
 
-        Nothing can be awaited in this call of RAGAS.
-
-        A text that was not embedded is a `KeyError`: RAGAS then asks otherwise than was known here.
+        Nothing can be awaited in this call of RAGAS. A text that was not embedded is a `KeyError`:
+        RAGAS then asks otherwise than was known here.
         """
         return ASKING.get().vectors[text]
 
     async def aembed_text(self, text: str, **_: Any) -> list[float]:
         """The vector of a text, for the case that this task judges (`ASKING`).
 
-        RAGAS calls it by this name.
-
-        RAGAS' objects are shared by all cases, so that the case is found by the running task.
+        RAGAS calls it by this name. RAGAS' objects are shared by all cases, so that the case is
+        found by the running task.
         """
         [vector] = await ASKING.get().embed([text])
         return vector
@@ -291,9 +288,8 @@ class _Embeddings:
     async def aembed_texts(self, texts: list[str], **_: Any) -> list[list[float]]:
         """The vectors of texts, for the case that this task judges (`ASKING`).
 
-        RAGAS calls it by this name.
-
-        RAGAS' objects are shared by all cases, so that the case is found by the running task.
+        RAGAS calls it by this name. RAGAS' objects are shared by all cases, so that the case is
+        found by the running task.
         """
         return await ASKING.get().embed(texts)
 
@@ -486,9 +482,7 @@ def _are_noncommittal(steps: Sequence[JudgeStep]) -> bool:
 def _metrics_module(ragas_metric: RagasMetric) -> Any:
     """The module of RAGAS that holds a metric's class.
 
-    Critics are in that of the older interface.
-
-    Both modules have classes of the same names.
+    Critics are in that of the older interface. Both modules have classes of the same names.
     """
     if ragas_metric.is_aspect:
         return require("ragas.metrics", extra="ragas")

@@ -332,9 +332,8 @@ def judged_share(ranking: Ranking, *, k: int | None = None) -> float | Skip:
 def set_precision(ranking: Ranking, *, rel: Level = 1, judged_only: JudgedOnly = False) -> float:
     """Share of all retrieved chunks that are relevant.
 
-    For a retrieval without a fixed length, whose order does not matter.
-
-    A change of its values needs a higher `_VERSION`.
+    For a retrieval without a fixed length, whose order does not matter. A change of its values
+    needs a higher `_VERSION`.
     """
     if judged_only:
         ranking = ranking.judged()
@@ -345,9 +344,8 @@ def set_precision(ranking: Ranking, *, rel: Level = 1, judged_only: JudgedOnly =
 def set_recall(ranking: Ranking, *, rel: Level = 1) -> float:
     """Share of the relevant contexts that were retrieved at any rank.
 
-    For a retrieval without a fixed length, whose order does not matter.
-
-    A change of its values needs a higher `_VERSION`.
+    For a retrieval without a fixed length, whose order does not matter. A change of its values
+    needs a higher `_VERSION`.
     """
     return recall(ranking, k=len(ranking.grades), rel=rel)
 
@@ -356,9 +354,8 @@ def set_recall(ranking: Ranking, *, rel: Level = 1) -> float:
 def set_f1(ranking: Ranking, *, rel: Level = 1, judged_only: JudgedOnly = False) -> float:
     """Harmonic mean of set_precision and set_recall.
 
-    For a retrieval without a fixed length, whose order does not matter.
-
-    A change of its values needs a higher `_VERSION`.
+    For a retrieval without a fixed length, whose order does not matter. A change of its values
+    needs a higher `_VERSION`.
     """
     if judged_only:
         ranking = ranking.judged()

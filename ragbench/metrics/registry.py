@@ -455,9 +455,8 @@ _RUBRIC = re.compile(rf"(?<![^\s,]){RUBRIC}[^\s,=]*=")
 def split_metrics(text: str) -> list[str]:
     """Splits a list of metrics at commas and white space outside parentheses.
 
-    A criterion, ``rubric:NAME=WORDS``, is the last of its list: its words may hold commas.
-
-    Commas in parentheses belong to a metric: ``P(rel=2,judged_only=true)@5, MRR@10`` are two.
+    A criterion, ``rubric:NAME=WORDS``, is the last of its list: its words may hold commas. Commas
+    in parentheses belong to a metric: ``P(rel=2,judged_only=true)@5, MRR@10`` are two.
     """
     rubric = _RUBRIC.search(text)
     if rubric is None:
@@ -522,7 +521,6 @@ def bound(
     """A metric with values for its parameters.
 
     Those that are the default are left out, so that both ways to write it are the same metric.
-
     `Metric.name` is made of the result, and names scores in stored runs.
 
     Args:

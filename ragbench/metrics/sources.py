@@ -57,10 +57,8 @@ def cited_names(
     """The documents that an answer cites.
 
     They are in its text (``[returns.md]``, ``Source: returns.md``), in what its system or the
-    record says that it cites, and behind its marks (``[1]`` is the first chunk).
-
-    All of these count: whether an answer names its documents in brackets or by number is its
-    system's habit.
+    record says that it cites, and behind its marks (``[1]`` is the first chunk). All of these
+    count: whether an answer names its documents in brackets or by number is its system's habit.
     """
     documents = list(_names_in_metadata(generation, retrieval))
     documents += listed_sources(generation.response)
@@ -112,9 +110,8 @@ _MOST_DIGITS = 9
 def _names_of_number(retrieval: RetrievalResult[Any], number: str) -> Iterator[str]:
     """The names of the chunk that a cited number points to: by its id, else by its rank from 1.
 
-    Nothing where no chunk has it.
-
-    Systems report "3" for the third chunk as well as for a chunk of that id.
+    Nothing where no chunk has it. Systems report "3" for the third chunk as well as for a chunk of
+    that id.
     """
     ids = list(retrieval.context_ids or ())
     if number in ids:

@@ -163,9 +163,8 @@ def _contexts_of(trace: Trace) -> Sequence[str]:
 def answer_sentences(response: str) -> list[str]:
     """The sentences of an answer that hold a word, which the judge gives a verdict each.
 
-    A list of sources is left out: it claims nothing.
-
-    Their numbers are those of the verdicts: another cut would need other judgements.
+    A list of sources is left out: it claims nothing. Their numbers are those of the verdicts:
+    another cut would need other judgements.
     """
     text = without_sources(response)
     sentences: list[str] = []
@@ -215,10 +214,8 @@ def _missing_proof(
 ) -> str | None:
     """The problem with the proof of a verdict of support, in words; None where the proof holds.
 
-    Full or partial support is proved by quotes; other verdicts need no proof.
-
-    A judge that finds the answer plausible says "supported" without looking: its quotes show
-    whether it looked.
+    Full or partial support is proved by quotes; other verdicts need no proof. A judge that finds
+    the answer plausible says "supported" without looking: its quotes show whether it looked.
 
     Args:
         texts: the contexts that were shown, by their places.

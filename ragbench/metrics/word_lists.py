@@ -48,9 +48,8 @@ def opposites() -> Mapping[str, frozenset[str]]:
 def phrases(kind: str) -> tuple[str, ...]:
     """The phrases of a kind in ``correct.toml``, such as ``yes_phrases``.
 
-    Each has a blank behind it: a text that begins with it begins with whole words.
-
-    The tuple is the form that `str.startswith` takes.
+    Each has a blank behind it: a text that begins with it begins with whole words. The tuple is the
+    form that `str.startswith` takes.
     """
     return tuple(f"{phrase} " for phrase in correct_table()["words"][kind])
 

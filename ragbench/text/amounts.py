@@ -96,10 +96,8 @@ class Amount(NamedTuple):
     ) -> Agreement:
         """Whether the figures of both amounts are the same number, rounded as they are written.
 
-        UNCLEAR where rounding may explain the difference, and need not.
-
-        Another tolerance changes which answers count as wrong: raise the version of
-        ``answer_correct`` with it.
+        UNCLEAR where rounding may explain the difference, and need not. Another tolerance changes
+        which answers count as wrong: raise the version of ``answer_correct`` with it.
 
         Args:
             mine: the value of this amount, or its number.

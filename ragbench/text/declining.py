@@ -196,10 +196,8 @@ def _kinds_of_parts(parts: Sequence[str], languages: Sequence[str]) -> list[str]
 def _kind_beside(part: str, kinds_before: Sequence[str], languages: Sequence[str]) -> str:
     """The kind of a part that does not decline itself, from the kinds of the parts before it.
 
-    The order of the tests decides where a part fits two kinds.
-
-    A part that says something makes the whole an answer, unless it only goes with a refusal, as an
-    offer of help does.
+    The order of the tests decides where a part fits two kinds. A part that says something makes the
+    whole an answer, unless it only goes with a refusal, as an offer of help does.
 
     Args:
         languages: whose rules are tried.

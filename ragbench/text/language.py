@@ -29,9 +29,8 @@ def guess_language(text: str) -> str:
     """The language that a text is most likely in; English where nothing decides.
 
     Kana, Hangul, Han and Cyrillic decide by themselves (for ``ja``, ``ko``, ``zh``, ``ru``). Text
-    in other letters gets the language most of whose function words it holds.
-
-    Where a wrong guess does harm, there is `recognised_language`.
+    in other letters gets the language most of whose function words it holds. Where a wrong guess
+    does harm, there is `recognised_language`.
     """
     if not text.isascii():
         for language, script in _scripts_of_languages("scripts"):
@@ -90,9 +89,8 @@ def recognised_language(text: str) -> str | None:
 def differ_in_language(first: str, second: str) -> bool:
     """Whether two texts are in different languages; False unless both are recognised.
 
-    The words of such texts cannot be compared.
-
-    A comparison of words then proves nothing, and is not made.
+    The words of such texts cannot be compared. A comparison of words then proves nothing, and is
+    not made.
     """
     first_language = recognised_language(first)
     second_language = recognised_language(second)

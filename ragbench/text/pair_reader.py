@@ -281,9 +281,8 @@ class PairReader(PairModel):
     def read(self, pairs: Sequence[tuple[str, str]]) -> list[PairReading]:
         """One reading for each pair of a question and a text, in order; pairs are not cut.
 
-        A model of entailment is given the text first, as a premise.
-
-        The longest pairs are read first, several at once.
+        A model of entailment is given the text first, as a premise. The longest pairs are read
+        first, several at once.
         """
         if self._head.text_first:
             pairs = [(text, question) for question, text in pairs]

@@ -130,9 +130,8 @@ _NAMED = (AnswerType.PERSON, AnswerType.PLACE, AnswerType.NAME)
 def holds_type(text: str, kind: AnswerType, query_tokens: frozenset[str]) -> bool:
     """Whether a text holds something of a kind of answer that the question does not say itself.
 
-    The lexical validator prefers sentences with a date where the question asks for one.
-
-    Where it cannot be known whether a text has one, the answer is yes.
+    The lexical validator prefers sentences with a date where the question asks for one. Where it
+    cannot be known whether a text has one, the answer is yes.
 
     Args:
         query_tokens: the tokens of the question.
@@ -242,10 +241,8 @@ def answer_span(query: str, question: ParsedQuestion, sentence: str) -> Span | N
 
     Of the dates, numbers or names that the question does not say itself, the one whose distance to
     the question's tokens in the sentence is the least: the sum of ``1 / (1 + words between)`` over
-    these tokens is the largest.
-
-    None where answers of that kind have no look of their own, or nothing of that kind is in the
-    sentence.
+    these tokens is the largest. None where answers of that kind have no look of their own, or
+    nothing of that kind is in the sentence.
 
     A short answer is quoted from the sentence by it. Another result for any sentence needs another
     `SPANS_VERSION`.
@@ -283,9 +280,8 @@ class _Word(NamedTuple):
 def _words_with_places(sentence: str) -> list[_Word]:
     """Each word of a sentence with its place; a comma or its like parts words further.
 
-    What belongs together is seldom parted by a comma.
-
-    The distance of an answer to the question's words is counted by it.
+    What belongs together is seldom parted by a comma. The distance of an answer to the question's
+    words is counted by it.
     """
     words: list[_Word] = []
     place = 0
@@ -301,9 +297,8 @@ def _words_with_places(sentence: str) -> list[_Word]:
 def _nearness(span: Span, words: Sequence[_Word], query_places: Sequence[tuple[int, str]]) -> float:
     """How near a part of a sentence is to the question's tokens, each where it is nearest.
 
-    The sum of ``1 / (1 + words between)`` over the tokens.
-
-    Of several dates or names in a sentence the nearest one is the answer.
+    The sum of ``1 / (1 + words between)`` over the tokens. Of several dates or names in a sentence
+    the nearest one is the answer.
 
     Args:
         span: the part.

@@ -134,11 +134,8 @@ def find_quote(quote: str, texts: Sequence[str]) -> QuotePlace | None:
     """Finds a quotation in the first of some texts that holds it.
 
     Compared as by `locate_quote`. Where words are left out (``...``, ``[...]``), all parts must
-    stand in the same text, in their order.
-
-    None when none of them holds it, or it says nothing.
-
-    A validator or judge must quote what proves its verdict, and this tells whether it did.
+    stand in the same text, in their order. None when none of them holds it, or it says nothing. A
+    validator or judge must quote what proves its verdict, and this tells whether it did.
     """
     parts = [part for part in _OMITTED.split(quote) if any(map(str.isalnum, part))]
     if not parts:

@@ -83,9 +83,8 @@ def rows_in(text: str, place: Span) -> Sequence[TableRow]:
 def is_heading(text: str, place: Span) -> bool:
     """Whether a place in a text is a whole line that only names what is below it.
 
-    Evidence that is a heading supports no answer by itself.
-
-    A line with a number, or an item of a list, says something itself.
+    Evidence that is a heading supports no answer by itself. A line with a number, or an item of a
+    list, says something itself.
     """
     line_start = text.rfind("\n", 0, place.start) + 1
     line_end = text.find("\n", place.end)
@@ -106,9 +105,8 @@ def is_heading(text: str, place: Span) -> bool:
 def _row_of_html(text: str, place: Span) -> TableRow | None:
     """The row of an HTML table around a place, with the row that names the columns, if any.
 
-    None where the place is outside of a row, runs over the end of one, or is in a layout table.
-
-    Its tags may be cut: a chunk often begins or ends within a table.
+    None where the place is outside of a row, runs over the end of one, or is in a layout table. Its
+    tags may be cut: a chunk often begins or ends within a table.
     """
     # Rows are looked for from the nearest table on, or in a chunk that begins within one, from the
     # beginning.

@@ -189,9 +189,8 @@ def token_counter(spec: str, folder: Path = Path()) -> TokenCounter:
 def _tiktoken_counter(encoding: str) -> ModelCounter:
     """The counter of an encoding of tiktoken, which is downloaded when it is first used.
 
-    Afterwards the encoding is in tiktoken's cache.
-
-    What looks like a special token in a text counts as plain text, and is no error.
+    Afterwards the encoding is in tiktoken's cache. What looks like a special token in a text counts
+    as plain text, and is no error.
     """
     tiktoken = require("tiktoken", extra="tokens")
     if encoding not in tiktoken.list_encoding_names():

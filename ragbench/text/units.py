@@ -25,9 +25,8 @@ class Unit(NamedTuple):
     def per(self, other: Unit) -> Unit:
         """The unit of so much in each of another unit: km/h is kilometres per hour.
 
-        Such units are not listed: any two of the tables may be combined.
-
-        A speed compares with a speed whatever its two units are.
+        Such units are not listed: any two of the tables may be combined. A speed compares with a
+        speed whatever its two units are.
         """
         dimension = f"{self.dimension}/{other.dimension}"
         return Unit(dimension, self.size / other.size)
@@ -35,9 +34,8 @@ class Unit(NamedTuple):
     def to_the_power(self, exponent: int) -> Unit:
         """The square or cube of a unit: m² of metre.
 
-        Such units are not listed: any of the tables may have a power.
-
-        An area compares with an area whatever its unit is.
+        Such units are not listed: any of the tables may have a power. An area compares with an area
+        whatever its unit is.
         """
         return Unit(f"{self.dimension}^{exponent}", self.size**exponent)
 

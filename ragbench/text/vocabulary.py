@@ -80,7 +80,6 @@ def exists(word: str, language: str = "en") -> bool:
     """Whether a word is one of English or of another language, with its accents or without.
 
     Of most languages no list is there: their words exist nowhere, and any of them may be a typo.
-
     Two words that both exist are no typos of each other.
     """
     if _is_listed(word, "en"):
@@ -101,9 +100,8 @@ def _is_listed(word: str, language: str) -> bool:
 def _words_of(language: str) -> frozenset[str]:
     """The words of a language, for which the package has a list.
 
-    Read when a word is first looked up in it, which takes a quarter of a second.
-
-    A language without a list is an error: callers ask only for those of `_LANGUAGES`, and English.
+    Read when a word is first looked up in it, which takes a quarter of a second. A language without
+    a list is an error: callers ask only for those of `_LANGUAGES`, and English.
     """
     from spellchecker import SpellChecker
 

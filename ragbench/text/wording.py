@@ -892,9 +892,8 @@ def _number_in_digits(digits: str) -> tuple[float, float]:
     """A number in digits, and what its last digit counts.
 
     A comma before one or two digits is that of decimals (12,50), else it is between thousands;
-    several points are between thousands (4.523.000).
-
-    A text does not say which way of writing it uses: the places of the marks show it.
+    several points are between thousands (4.523.000). A text does not say which way of writing it
+    uses: the places of the marks show it.
     """
     plain = digits[:_MOST_DIGITS].replace(" ", "")
     if "," in plain:
