@@ -341,8 +341,8 @@ def _misattribution(sentence: Cited, contexts: Sequence[str]) -> str | None:
 def numbers_supported(case: Case, response: str, contexts: Sequence[str]) -> float | Skip:
     """Share of the answer's numbers and dates that are in a chunk or in the user's messages.
 
-    A number from nowhere is a made-up fact that is found without a judge. Numbers
-    that the user named are the user's own. A change of its values needs a higher ``version``.
+    A number from nowhere is a made-up fact that is found without a judge. Numbers that the user
+    named are the user's own. A change of the metric's values needs a higher ``version``.
     """
     response = without_citations(response[:LONGEST])
     numbers_of_sentences: list[Numbers] = []

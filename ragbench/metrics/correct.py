@@ -388,7 +388,8 @@ class AnswerBeside(Beside):
             # A word of which the answer has only a look-alike is not in the phrase.
             masked_roots: list[str] = []
             for word in right_roots:
-                masked_roots.append(_MASK * len(word) if word in other_roots else word)
+                is_masked = word in other_roots
+                masked_roots.append(_MASK * len(word) if is_masked else word)
             phrase = " ".join(masked_roots)
         nearest = max(likenesses, default=0.0)
         near_phrase = _phrase_likeness(phrase, whole)

@@ -48,20 +48,18 @@ def searches_of(retrieval: RetrievalResult[Any] | None) -> list[Search]:
     for hop in filter(is_object, as_list(metadata.get(HOPS))):
         # A system writes what it likes here: what is of another type is not known.
         query = hop.get("query")
-        seconds = hop.get("seconds")
+        if not isinstance(query, str):
+            query = None
+        seconds: float | None = None
+        reported_seconds = hop.get("seconds")
+        if isinstance(reported_seconds, (int, float)):
+            seconds = float(reported_seconds)
         places = _places(hop, retrieval)
         new: int | None = None
         if places is not None:
             new = len({*places} - places_so_far)
             places_so_far.update(places)
-        searches.append(
-            Search(
-                query=query if isinstance(query, str) else None,
-                places=places or (),
-                new=new,
-                seconds=float(seconds) if isinstance(seconds, (int, float)) else None,
-            )
-        )
+        searches.append(Search(query=query, places=places or (), new=new, seconds=seconds))
     return searches
 
 

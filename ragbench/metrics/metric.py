@@ -237,11 +237,12 @@ class _Signature:
                 self.keywords.append(parameter)
         text = inspect.getdoc(function) or ""
         self.summary = " ".join(text.partition("\n\n")[0].split()).removesuffix(".")
+        self.explained: dict[str, str] = {}
         section = _ARGS.search(text)
-        self.explained = {
-            entry[1]: " ".join(entry[2].split()).removesuffix(".")
-            for entry in _ENTRY.finditer(section[1] if section else "")
-        }
+        if section is not None:
+            for entry in _ENTRY.finditer(section[1]):
+                explanation = " ".join(entry[2].split())
+                self.explained[entry[1]] = explanation.removesuffix(".")
 
     def refuse(self, problem: str) -> NoReturn:
         """Raises the error of a function that is no metric, with its file and line for the user.
@@ -275,16 +276,18 @@ class _Signature:
             self.refuse(
                 f"has the option {_unknown_name(min(unknown), MetricOptions.__annotations__)}"
             )
-        if options.get("probability") and (options.get("low", 0), options.get("high", 1)) != (0, 1):
+        bounds = (options.get("low", 0), options.get("high", 1))
+        if options.get("probability") and bounds != (0, 1):
             self.refuse("is a probability: its values go from 0 to 1, so leave out low and high")
         if not _NAME.fullmatch(options.get("name", self.name)):
             self.refuse("needs a name of letters, digits, '_', '-', '.' and ':': give name=...")
         rules = self._rules(arguments, abstains=options.get("abstains", False))
         group: str | None = options.get("group")
-        if group is None and needs & _GENERATOR:
-            group = "generator"
-        elif group is None:
-            group = "retriever" if needs & _RETRIEVER else "overall"
+        if group is None:
+            group = _group_by_needs(needs)
+        aggregate_place: str | None = None
+        if aggregate is not None:
+            aggregate_place = _import_place(aggregate)
         return MetricDefinition(
             **cast("dict[str, Any]", {"name": self.name, "summary": self.summary, **facts}),
             version=options.get("version", 1) + rules,
@@ -296,7 +299,7 @@ class _Signature:
             aliases=tuple(options.get("aliases", ())),
             parameters=tuple(self._parameters(cutoff)),
             cutoff=self._cutoff(cutoff),
-            aggregate=None if aggregate is None else _import_place(aggregate),
+            aggregate=aggregate_place,
             formula=Formula(
                 function=self.function,
                 arguments=arguments,
@@ -381,11 +384,16 @@ class _Signature:
                     f"has the parameter '{keyword.name}' without a default that is a text, a "
                     "number or a truth value"
                 )
+            if hint is float:
+                default = float(default)
+            choices: tuple[Any, ...] = ()
+            if get_origin(hint) is Literal:
+                choices = get_args(hint)
             yield Parameter(
                 name=keyword.name,
-                default=float(default) if hint is float else default,
+                default=default,
                 summary=summary,
-                choices=get_args(hint) if get_origin(hint) is Literal else (),
+                choices=choices,
                 low=low,
             )
 
@@ -411,6 +419,21 @@ _FACTS = frozenset(
     {"name", "summary", "low", "high", "unit", "abstains", "probability", "deterministic", "extra"}
 )
 """Options that are fields of the definition."""
+
+
+def _group_by_needs(needs: frozenset[Need]) -> str:
+    """The part of a RAG that a metric speaks about, where its ``@metric`` names none.
+
+    A metric that reads an answer is the generator's, even if it reads contexts, too.
+
+    Args:
+        needs: what the function's parameters read of a case.
+    """
+    if needs & _GENERATOR:
+        return "generator"
+    if needs & _RETRIEVER:
+        return "retriever"
+    return "overall"
 
 
 def _unknown_name(name: str, choices: Iterable[str]) -> str:

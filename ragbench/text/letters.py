@@ -49,7 +49,10 @@ def bare(word: str) -> str:
     for letter in word:
         base = unicodedata.normalize("NFD", letter)[0]
         is_latin_or_greek = base.isascii() or "\u0370" <= base <= "\u03ff"
-        letters.append(base if is_latin_or_greek else letter)
+        if is_latin_or_greek:
+            letters.append(base)
+        else:
+            letters.append(letter)
     # These three have no accent that the normal form would part off.
     return "".join(letters).replace("ß", "ss").replace("ø", "o").replace("ł", "l")
 

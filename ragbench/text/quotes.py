@@ -184,4 +184,10 @@ def _word_count(text: str) -> float:
 
     By it a quotation is seen to be long enough in any script.
     """
-    return sum(0.5 if is_spaceless(token) else 1.0 for token in multilingual_tokens(text))
+    count = 0.0
+    for token in multilingual_tokens(text):
+        if is_spaceless(token):
+            count += 0.5
+        else:
+            count += 1.0
+    return count
