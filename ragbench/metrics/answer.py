@@ -83,7 +83,8 @@ def end_to_end_em(
     """exact_match over all cases: declining counts 1 where there is no answer, else 0.
 
     `exact_match` leaves declined answers out, so that a system could raise it by declining whatever
-    is hard; here each such answer costs its case.
+    is hard; here each such answer costs its case. Stored scores of runs are compared by
+    ``version``: raise it in the decorator with a change of values.
     """
     return _end_to_end_score(declined, response, case, normalise, exact_match)
 
@@ -95,7 +96,8 @@ def end_to_end_f1(
     """token_f1 over all cases: declining counts 1 where there is no answer, else 0.
 
     `token_f1` leaves declined answers out, so that a system could raise it by declining whatever is
-    hard; here each such answer costs its case.
+    hard; here each such answer costs its case. Stored scores of runs are compared by ``version``:
+    raise it in the decorator with a change of values.
     """
     return _end_to_end_score(declined, response, case, normalise, token_f1)
 
@@ -110,7 +112,8 @@ def _end_to_end_score(
 
     No answer is the empty text there, on both sides: the one who declines an unanswerable question
     gets 1, any other mismatch of declining and answering 0. Between two texts the best reference
-    counts. The rules are the script's, whose published figures must be met.
+    counts. The rules are the script's, whose published figures must be met. Another value needs a
+    higher version of each metric that is computed by it.
 
     Args:
         score: `exact_match` or `token_f1`, which compares two texts.
@@ -173,7 +176,8 @@ def _load_rouge() -> Any:
 def rouge1(response: str, reference: str, *, stemmer: _Stemmer = True) -> float | Skip:
     """F-measure of shared words, as in rouge_score: of letters a-z and digits.
 
-    In texts of other scripts nothing would be compared: those cases are skipped.
+    In texts of other scripts nothing would be compared: those cases are skipped. Stored scores of
+    runs are compared by ``version``: raise it in the decorator with a change of values.
     """
     return _rouge_score("rouge1", response, reference, stemmer)
 
@@ -190,7 +194,8 @@ def rouge2(response: str, reference: str, *, stemmer: _Stemmer = True) -> float 
     """F-measure of shared pairs of words, as in rouge_score: of letters a-z and digits.
 
     Order counts here, as it does not in `rouge1`. In texts of other scripts nothing would be
-    compared: those cases are skipped.
+    compared: those cases are skipped. Stored scores of runs are compared by ``version``: raise it
+    in the decorator with a change of values.
     """
     return _rouge_score("rouge2", response, reference, stemmer)
 
@@ -209,7 +214,8 @@ def rouge_l(response: str, reference: str, *, stemmer: _Stemmer = True) -> float
     """F-measure of the longest common subsequence, as in rouge_score: of letters a-z and digits.
 
     Words in the right order count, whatever is between them. In texts of other scripts nothing
-    would be compared: those cases are skipped.
+    would be compared: those cases are skipped. Stored scores of runs are compared by ``version``:
+    raise it in the decorator with a change of values.
     """
     return _rouge_score("rougeL", response, reference, stemmer)
 
@@ -249,6 +255,8 @@ def chrf(response: str, references: Sequence[str]) -> float:
     """F-score of shared character n-grams (chrF2 of sacrebleu), divided by 100.
 
     It needs no tokenizer, and so serves every language, also those with many endings of a word.
+    Stored scores of runs are compared by ``version``: raise it in the decorator with a change of
+    values.
     """
     return _sentence_score(_sacrebleu_metric("CHRF"), response, references)
 
@@ -261,7 +269,8 @@ def _rouge_score(variant: str, response: str, reference: str, stemmer: bool) -> 
     """The F-measure of rouge_score for an answer beside a reference, 0 to 1.
 
     A reference without a letter a-z or a digit has no token there, and would score 0 however good
-    the answer is: the case is skipped, with a reason that names other metrics.
+    the answer is: the case is skipped, with a reason that names other metrics. Another value needs
+    a higher version of each metric that is computed by it.
 
     Args:
         variant: the name of the score in rouge_score: ``rouge1``, ``rouge2`` or ``rougeL``.
@@ -300,7 +309,8 @@ def _sacrebleu_metric(kind: str, **settings: Any) -> Any:
 def _sentence_score(scorer: Any, response: str, references: Sequence[str]) -> float:
     """The score of one answer by a metric of sacrebleu, from its 0 to 100 brought to 0 to 1.
 
-    All metrics of ragbench end at 1, and a cell above its metric's range is refused.
+    All metrics of ragbench end at 1, and a cell above its metric's range is refused. Another value
+    needs a higher version of each metric that is computed by it.
 
     Args:
         scorer: a BLEU or chrF object of sacrebleu.

@@ -36,7 +36,7 @@ def root(word: str) -> str:
 
     By roots a short answer that says "encapsulation" for "encapsulates" counts as the same fact.
     Among the hundreds of words of a long reference too many share a root: those are compared by
-    `stem`.
+    `stem`. Another result for any answer needs a higher version of ``answer_correct``.
     """
     word_root = "".join(tokenise(word))
     if not word_root:  # of a mark alone
@@ -101,7 +101,8 @@ class Beside:
         """The words that say nothing by themselves, such as "a" and "it", unless names here.
 
         In "hepatitis A", "IT department" and "WHO" the capitals show that the word says something,
-        and a wrong letter must not be overlooked.
+        and a wrong letter must not be overlooked. Another result for any answer needs a higher
+        version of ``answer_correct``.
         """
         common = word_list("common")
         is_shouted = self.response.isupper() or self.reference.isupper()
@@ -151,6 +152,7 @@ def _telling_words(tokens: Sequence[str], common: frozenset[str]) -> tuple[str, 
     """The words of a text that say something; all of its words where none does.
 
     Without the exception, a reference such as "to be" would have no word to compare an answer by.
+    Another result for any answer needs a higher version of ``answer_correct``.
 
     Args:
         common: the words that say nothing, such as "the".

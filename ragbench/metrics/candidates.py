@@ -39,7 +39,8 @@ def best_of_n(
     """Score of the best of the first n candidates: the score of a perfect choice.
 
     A candidate is one of several answers that a system generated for a question. The distance to
-    the score of its chosen answer shows what a better choice among them would bring.
+    the score of its chosen answer shows what a better choice among them would bring. Stored scores
+    of runs are compared by ``version``: raise it in the decorator with a change of values.
     """
     candidates = multi_responses[:n] if n else multi_responses
     return max([_best_score(metric, candidate, references) for candidate in candidates])
@@ -55,7 +56,8 @@ def candidate_agreement(multi_responses: Sequence[str]) -> float | Skip:
     """Mean token F1 over all pairs of candidates: how alike they are.
 
     A candidate is one of several answers that a system generated for a question. Candidates that
-    differ are a sign that the system does not know; neither direction is better by itself.
+    differ are a sign that the system does not know; neither direction is better by itself. Stored
+    scores of runs are compared by ``version``: raise it in the decorator with a change of values.
     """
     pairs = list(combinations(multi_responses, 2))
     if not pairs:
@@ -80,7 +82,8 @@ def brier(
     """(confidence - correct)^2, where correct is 1 or 0.
 
     Low where a system is sure of its right answers and unsure of its wrong ones. The confidence is
-    what the system reports of its answer, 0 to 1.
+    what the system reports of its answer, 0 to 1. Stored scores of runs are compared by
+    ``version``: raise it in the decorator with a change of values.
     """
     return calibration_gap(response, references, confidence, by=by, threshold=threshold) ** 2
 
@@ -130,7 +133,8 @@ def calibration_gap(
 
     It is positive when the system was too modest, negative when it was too sure of itself. The
     run's figure, ECE, is made of the gaps of all cases by `expected_calibration_error`: that is why
-    a case's own value keeps its sign, which tells the figure whether the answer was correct.
+    a case's own value keeps its sign, which tells the figure whether the answer was correct. Stored
+    scores of runs are compared by ``version``: raise it in the decorator with a change of values.
     """
     del bins  # of the run's figure
     correct = float(_best_score(by, response, references) >= threshold)
@@ -162,7 +166,8 @@ def abstention_accuracy(declined: bool, answerable: bool) -> float:
     """1 when the system declines exactly where there is no answer, else 0.
 
     One figure for both mistakes: an answer that should have been declined, and a declined question
-    that has an answer.
+    that has an answer. Stored scores of runs are compared by ``version``: raise it in the decorator
+    with a change of values.
     """
     return float(declined != answerable)
 
@@ -172,7 +177,8 @@ def answer_rate(declined: bool, answerable: bool) -> float | Skip:
     """1 when an answerable case is answered, 0 when it is declined; others are skipped.
 
     Low where a system is too cautious. Beside `abstention_recall`, since either alone is perfect
-    for a system that always answers, or never.
+    for a system that always answers, or never. Stored scores of runs are compared by ``version``:
+    raise it in the decorator with a change of values.
     """
     return float(not declined) if answerable else _IS_UNANSWERABLE
 
@@ -182,7 +188,8 @@ def abstention_recall(declined: bool, answerable: bool) -> float | Skip:
     """1 when an unanswerable case is declined, 0 when it is answered; others skipped.
 
     Low where a system answers what it cannot know. Beside `answer_rate`, since either alone is
-    perfect for a system that never answers, or always.
+    perfect for a system that never answers, or always. Stored scores of runs are compared by
+    ``version``: raise it in the decorator with a change of values.
     """
     return _IS_ANSWERABLE if answerable else float(declined)
 
@@ -192,7 +199,8 @@ def abstention_precision(declined: bool, answerable: bool) -> float | Skip:
     """1 when a declined case is unanswerable, 0 when it is not; answered ones skipped.
 
     Low where a system declines questions that have an answer. A system that declines everything has
-    a perfect `abstention_recall`, and shows here.
+    a perfect `abstention_recall`, and shows here. Stored scores of runs are compared by
+    ``version``: raise it in the decorator with a change of values.
     """
     return float(not answerable) if declined else _WAS_ANSWERED
 

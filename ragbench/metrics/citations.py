@@ -133,7 +133,7 @@ def _listed_sources(response: str) -> dict[str, str]:
 
     A line such as ``[3] handbook-12, page 3`` says which chunk the mark 3 means. It is one only
     where the number was cited before it. Else ``[1] The shop closes at six.`` is a sentence that
-    begins with its mark.
+    begins with its mark. Another result needs higher versions of the metrics of citations.
     """
     first_marks: dict[str, int] = {}
     for mark in _MARK_START.finditer(response):
@@ -150,7 +150,7 @@ def _sentences_with_marks(response: str) -> list[str]:
     """The sentences of an answer; a mark such as ``[1]`` behind a period goes with the one before.
 
     The splitter of sentences would begin the next sentence with that mark, and the wrong sentence
-    would cite the chunk.
+    would cite the chunk. Another result needs higher versions of the metrics of citations.
     """
     sentences: list[str] = []
     response = without_sources(response)
@@ -171,7 +171,8 @@ def _markers_of_sentence(text: str, ids: Sequence[str]) -> Iterator[str]:
     """The numbers and ids that a sentence cites, in its order; numbers first.
 
     A marker is the text of a citation, "3" of ``[3]``; `_positions_of_chunks` finds the chunk that
-    it points to. A range ``[3-5]`` is three markers.
+    it points to. A range ``[3-5]`` is three markers. Another result needs higher versions of the
+    metrics of citations.
 
     Args:
         ids: of the shown chunks; any other word in brackets is a remark.
@@ -219,6 +220,7 @@ def _positions_of_chunks(
     Systems count their chunks differently, so the way of counting is inferred: by the label that
     the chunks begin with (``[3] ...``), else by id where every marker is one, else by rank, from 1
     (from 0 where the answer cites 0). A marker that is missing in the result points nowhere.
+    Another result needs higher versions of the metrics of citations.
 
     Args:
         ids: of the shown chunks; empty where retrieval gave none.
@@ -312,7 +314,8 @@ def _is_comparable(sentence: Cited, contexts: Sequence[str]) -> bool:
     """Whether a sentence of an answer can be compared with the chunk that it cites, by their words.
 
     Not where it cites no shown chunk, states nothing, or is in another language than the chunk: no
-    word in common would then be no mistake.
+    word in common would then be no mistake. Another result needs higher versions of the metrics of
+    citations.
     """
     positions = [position for position in sentence.chunks if position is not None]
     if not positions or not sentence.is_factual:
@@ -325,7 +328,8 @@ def _misattribution(sentence: Cited, contexts: Sequence[str]) -> str | None:
     """Why a sentence seems to cite the wrong chunk, in words; None where it does not.
 
     Another chunk shares clearly more of the sentence, or the cited one shares too little to support
-    it (`LEAST`). The text is shown behind "cites 3:", and says "it" of the sentence.
+    it (`LEAST`). The text is shown behind "cites 3:", and says "it" of the sentence. Another result
+    needs higher versions of the metrics of citations.
     """
     shares = [shared(sentence.text, text) for text in contexts]
     cited_share = max(shares[position] for position in sentence.chunks if position is not None)

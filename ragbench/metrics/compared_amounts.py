@@ -21,7 +21,7 @@ def compared_by_amounts(beside: Beside) -> Comparison:
     Such a comparison decides alone (``is_all``): "14 days" beside "two weeks" is right without a
     word in common, and "15 days" wrong with one. One different amount is enough to be wrong; an
     amount within the reference's range is left open. The order of the kinds decides which reason is
-    shown.
+    shown. Another result for any answer needs a higher version of ``answer_correct``.
     """
     expected: Sequence[Amount] = _new_amounts(beside)
     if not expected:
@@ -55,7 +55,8 @@ def says_more_than_question(beside: Beside) -> bool:
     """Whether a reference names an amount, a date or an identifier that the question does not.
 
     If it only repeats the question's, an answer with the same amount may still lack the answer: "5
-    days are too few" of "Are 5 days enough?".
+    days are too few" of "Are 5 days enough?". Another result for any answer needs a higher version
+    of ``answer_correct``.
     """
     if beside.right.spoken or beside.right.identifiers:
         return True
@@ -77,7 +78,8 @@ def _amount_in_answer(beside: Beside, amount: Amount) -> Agreement:
 
     The nearest amount of the answer decides, once units, scales and hours that question or answer
     leave out are taken into account: "5" is right where the question says "in millions" and the
-    reference "$5 million".
+    reference "$5 million". Another result for any answer needs a higher version of
+    ``answer_correct``.
 
     Args:
         amount: of the reference.
@@ -105,7 +107,7 @@ def _is_same_as_asked(beside: Beside, amount: Amount, candidates: Sequence[Amoun
     """Whether an answer has an amount, once the unit or scale that the question names is added.
 
     Reference or answer may leave out what the question says already: "in USD millions", "in
-    percent".
+    percent". Another result for any answer needs a higher version of ``answer_correct``.
 
     Args:
         amount: of the reference.
@@ -191,7 +193,7 @@ def _dates_in_answer(beside: Beside) -> Agreement:
 
     SAME where each date of the reference is in the answer, at least as exactly; DIFFERENT where one
     of them, or all of its years, are replaced; UNCLEAR where the answer is only less exact ("May"
-    for "12 May").
+    for "12 May"). Another result for any answer needs a higher version of ``answer_correct``.
     """
     right = beside.right
     answer = beside.answer
@@ -238,7 +240,8 @@ def is_other_amount(beside: Beside) -> bool:
     """Whether an answer lacks an amount that is asked for, and has another amount in its place.
 
     Such an answer is wrong, however much of its text is right. An amount within a range of the
-    reference is left to the words.
+    reference is left to the words. Another result for any answer needs a higher version of
+    ``answer_correct``.
     """
     if not beside.right.amounts or not _amounts_matter(beside):
         return False
@@ -268,7 +271,8 @@ def _are_others_instead(
     """Whether other amounts of the answer are in the place of those that are expected.
 
     An answer may name further numbers beside the right ones. They count against it only if they are
-    of the kind that is missing.
+    of the kind that is missing. Another result for any answer needs a higher version of
+    ``answer_correct``.
 
     Args:
         expected: the amounts of the reference that are asked for.
@@ -299,7 +303,8 @@ def _amounts_matter(beside: Beside) -> bool:
     """Whether the question asks for the amounts of the reference, so that another one is a mistake.
 
     "Corporate bonds (82 %)" answers which asset got the most without its amount. An answer in all
-    other words of the reference says another amount all the same.
+    other words of the reference says another amount all the same. Another result for any answer
+    needs a higher version of ``answer_correct``.
     """
     if _says_all_but_numbers(beside):
         return True
@@ -368,6 +373,7 @@ def is_other_date(beside: Beside) -> bool:
     """Whether no date of the answer is one of the reference's, or no year of it is.
 
     A year alone counts only where the question asks for a time or an amount: see `_amounts_matter`.
+    Another result for any answer needs a higher version of ``answer_correct``.
     """
     if beside.right.dates and beside.answer.dates:
         for date in beside.right.dates:
@@ -382,7 +388,8 @@ def is_other_date(beside: Beside) -> bool:
 def _is_other_year(beside: Beside) -> bool:
     """Whether reference and answer name years that the question does not, and have none in common.
 
-    A year within the two of the reference ("1135-1154") is no other one.
+    A year within the two of the reference ("1135-1154") is no other one. Another result for any
+    answer needs a higher version of ``answer_correct``.
     """
     right_years = beside.right.years - beside.query_wording.years
     answer_years = beside.answer.years - beside.query_wording.years
@@ -415,7 +422,8 @@ _MOST_WORDS_AROUND_FREQUENCY = 6
 def is_other_frequency(beside: Beside) -> bool:
     """Whether the answer names another part of a whole, or another frequency, than the reference.
 
-    Only of a brief reference, since in a long one "half" or "twice" is seldom the point.
+    Only of a brief reference, since in a long one "half" or "twice" is seldom the point. Another
+    result for any answer needs a higher version of ``answer_correct``.
     """
     if len(beside.right_words) > _MOST_WORDS_AROUND_FREQUENCY:
         return False

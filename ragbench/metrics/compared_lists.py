@@ -42,7 +42,8 @@ def is_other_part(beside: Beside) -> bool:
     """Whether an answer's list has another item in the place of one: Portugal for Spain.
 
     Most words of such an answer are right, and the answer is wrong. An item that may be a short
-    form, or only repeats the question, replaces nothing.
+    form, or only repeats the question, replaces nothing. Another result for any answer needs a
+    higher version of ``answer_correct``.
     """
     items = list_items(beside.reference)
     if not items:
@@ -96,7 +97,7 @@ def lacks_part(beside: Beside) -> bool:
     """Whether an answer's list has fewer items than the reference: "red, white" of three colours.
 
     The shorter list may be enough: words do not show which items matter. So the answer is left
-    open.
+    open. Another result for any answer needs a higher version of ``answer_correct``.
     """
     items = list_items(beside.reference)
     if not items:
@@ -111,7 +112,7 @@ def lacks_part_asked_for(beside: Beside) -> bool:
     """Whether an answer's list lacks an item, and the question asks for the reference's number.
 
     "Which three colours ..." makes two colours a wrong answer, which `lacks_part` alone leaves
-    open.
+    open. Another result for any answer needs a higher version of ``answer_correct``.
     """
     if not lacks_part(beside):
         return False
@@ -123,7 +124,8 @@ def is_turned_round(beside: Beside) -> bool:
     """Whether the words of the reference are in another order, as in "B beat A".
 
     The items of a list may come in any order. All words are right then, and the statement may be
-    the opposite: the answer is left open.
+    the opposite: the answer is left open. Another result for any answer needs a higher version of
+    ``answer_correct``.
     """
     words = beside.right_words
     answer_words = beside.answer_words
@@ -141,7 +143,8 @@ def is_hedged(beside: Beside) -> bool:
     """Whether an answer offers the reference among alternatives: "Ann, Bob or Carl".
 
     An answer that names several may be right by chance, so it is left open. Where the reference or
-    the question has an "or" itself, the answer only repeats it.
+    the question has an "or" itself, the answer only repeats it. Another result for any answer needs
+    a higher version of ``answer_correct``.
     """
     if " or " not in beside.response:
         return False

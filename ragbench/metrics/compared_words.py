@@ -52,7 +52,7 @@ def side_of_answer(beside: Beside) -> int:
     """1 for a yes at the beginning of the answer, or behind a preamble, -1 for a no, else 0.
 
     A side is yes or no. Many answers begin with where they have it from: "According to the
-    handbook, yes".
+    handbook, yes". Another result for any answer needs a higher version of ``answer_correct``.
     """
     side = side_of_words(beside.answer.tokens)
     if side:
@@ -92,7 +92,8 @@ def is_opposite(beside: Beside) -> bool:
     """Whether an answer has the opposite of a word of the reference, and not the word.
 
     "Prices fell" shares most words with "prices rose" and is wrong. Opposites are rows of
-    ``correct.toml``, and words with opposed beginnings or endings.
+    ``correct.toml``, and words with opposed beginnings or endings. Another result for any answer
+    needs a higher version of ``answer_correct``.
     """
     opposites_by_word = opposites()
     for word in beside.right.tokens:
@@ -121,7 +122,8 @@ def _added_words(beside: Beside) -> set[str]:
 def _has_opposed_affix(beside: Beside) -> bool:
     """Whether an answer says hypertension for hypotension, invalid for valid, lessee for lessor.
 
-    A list of opposites cannot hold all such pairs; their beginnings and endings are few.
+    A list of opposites cannot hold all such pairs; their beginnings and endings are few. Another
+    result for any answer needs a higher version of ``answer_correct``.
     """
     # Words of the question are repeated by many answers, and say nothing of their own.
     new_in_answer = beside.answer_tokens - beside.query_tokens
@@ -174,7 +176,7 @@ def has_other_letter(beside: Beside) -> bool:
     """Whether an answer has another letter behind a word of the reference: hepatitis B for A.
 
     The letter is the whole difference between two things, and lost among the words that are the
-    same.
+    same. Another result for any answer needs a higher version of ``answer_correct``.
     """
     lettered = _LETTERED.findall(beside.reference)
     if not lettered:
@@ -194,7 +196,8 @@ def is_other_person(beside: Beside) -> bool:
     """Whether an answer gives the reference's family name another first name: Emily Brontë.
 
     Half of the words are right then, and the person is another one. Not where the first name is in
-    the answer, too, or where title, question or a short form explain the other word.
+    the answer, too, or where title, question or a short form explain the other word. Another result
+    for any answer needs a higher version of ``answer_correct``.
     """
     names = _CAPITALISED.findall(beside.reference)
     is_name_alone = " ".join(names) == beside.reference.strip(" .")
@@ -243,7 +246,8 @@ def counts_other_things(beside: Beside) -> bool:
 
     Both may be words for the same thing: that is no contradiction, and the answer is left open. A
     question that names one of the two ("How many tickets?") says what is counted, so that the other
-    word is likely another word for it.
+    word is likely another word for it. Another result for any answer needs a higher version of
+    ``answer_correct``.
     """
     things = _things_by_number(beside.right.tokens)
     if not things:
@@ -287,7 +291,8 @@ def is_denied(beside: Beside) -> bool:
     """Whether every clause of an answer with the reference's words denies them: "is not X".
 
     Such an answer has all the right words and says the contrary. Words of denial are in
-    ``correct.toml``; where the reference or the question denies itself, nothing is decided.
+    ``correct.toml``; where the reference or the question denies itself, nothing is decided. Another
+    result for any answer needs a higher version of ``answer_correct``.
     """
     denials = word_list("denials")
     if denials.isdisjoint(beside.answer_tokens):

@@ -165,7 +165,8 @@ def ruled(answer: AnswerBeside, features: Mapping[str, float], likely: float) ->
 def _verdict_by_comparison(answer: AnswerBeside) -> AnswerVerdict:
     """The verdict on an answer whose reference was compared as a whole, as one of amounts alone.
 
-    No words are weighed: the comparison, a refusal, or that nothing compares decides.
+    No words are weighed: the comparison, a refusal, or that nothing compares decides. Another
+    result for any answer needs a higher version of ``answer_correct``.
     """
     comparison = answer.comparison
     is_same = comparison.agreement is Agreement.SAME
@@ -249,7 +250,8 @@ class AnswerBeside(Beside):
         """Whether the question has all words of the answer, and not all of the reference.
 
         "What is the capital of Peru?" - "The capital of Peru" shares words with the reference and
-        says nothing of it.
+        says nothing of it. Another result for any answer needs a higher version of
+        ``answer_correct``.
         """
         question_stems = stems(self.query_tokens)
         answer_stems = stems(self.answer_words)

@@ -70,7 +70,8 @@ class CorrectnessJudge:
         """Asks the judge whether the answer says what a reference says: right, partly or wrong.
 
         The judge gets question, references and answer, and no contexts: whether the answer is right
-        does not depend on where it comes from. An empty answer is skipped without a question.
+        does not depend on where it comes from. An empty answer is skipped without a question. The
+        digest does not hold the names of the data: raise the prompt's version with other ones.
 
         Args:
             repeat: which of several judgings this is, from 0.

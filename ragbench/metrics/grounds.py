@@ -171,7 +171,7 @@ def _is_number_shown(amount: Amount, index: dict[str, list[float]]) -> bool:
     """Whether a number is among the shown ones, or is one of them rounded.
 
     An answer that says 4.2 for 4.23 makes nothing up. It must keep two digits or more, and a year
-    is not rounded.
+    is not rounded. Another result needs higher versions of ``numbers_supported`` and ``support``.
 
     Args:
         index: of the shown numbers, by `_values_by_dimension`.
@@ -197,7 +197,8 @@ def _is_number_shown(amount: Amount, index: dict[str, list[float]]) -> bool:
 def _rounding_of(number: float) -> float:
     """How far a number may be from the exact one that it is a rounding of: of 4.2 it is 0.05.
 
-    0 where it has one digit: nearly any number is "2" when it is rounded enough.
+    0 where it has one digit: nearly any number is "2" when it is rounded enough. Another result
+    needs higher versions of ``numbers_supported`` and ``support``.
     """
     magnitude = abs(number)
     digits = len(f"{magnitude:.12g}".replace(".", "").strip("0"))
@@ -224,7 +225,7 @@ def numbers_of(text: str) -> Numbers:
 
     Those of citation marks and of numbered lists are none. Small numbers in words are left out,
     too: "one of the" counts nothing. For a source, which may have a number in any form, there is
-    `all_numbers`.
+    `all_numbers`. Another result needs higher versions of ``numbers_supported`` and ``support``.
     """
     without_marks = NAMED.sub("", MARKS.sub("", text))
     plain = _LIST_ITEM.sub(" ", without_marks)
@@ -298,7 +299,8 @@ _NO_NAMES = frozenset(_CAPITALISED_WORDS.split())
 def words_of(text: str) -> frozenset[str]:
     """The stems of the telling words of a text, by which a sentence and a passage compare.
 
-    Numbers are left out: `numbers_of` compares them by their value.
+    Numbers are left out: `numbers_of` compares them by their value. Another result needs higher
+    versions of ``numbers_supported`` and ``support``.
     """
     common = _common_stems(guess_language(text))
     stems: set[str] = set()
@@ -322,7 +324,8 @@ def names_of(sentence: str) -> frozenset[str]:
     """The stems of a sentence's words with a capital: names, which a proof must hold.
 
     The first word is left out, and all of a heading or a text in capitals. None in German, where
-    every noun has a capital.
+    every noun has a capital. Another result needs higher versions of ``numbers_supported`` and
+    ``support``.
     """
     if recognised_language(sentence) == "de":
         return frozenset()
@@ -402,7 +405,8 @@ def lacks(sentence: str, question: str, passages: Sequence[Passage], *, whole: b
 
     Its numbers must be in the sentences that are quoted, its names in the texts of these or in the
     question, at least one of its words in the quotations themselves. A quoted sentence that has
-    most of its words must not deny what it affirms.
+    most of its words must not deny what it affirms. Another result needs higher versions of
+    ``numbers_supported`` and ``support``.
 
     Args:
         whole: whether all of the sentence is to be proved, numbers and names included.
@@ -457,7 +461,8 @@ def _contradiction(sentence: str, passage: str) -> str | None:
     """How a passage says most of a sentence with the contrary meaning; None where it does not.
 
     A quote that says "is not allowed" shares nearly all words with "is allowed", and proves the
-    contrary. The text completes a message about a judge's quote.
+    contrary. The text completes a message about a judge's quote. Another result needs higher
+    versions of ``numbers_supported`` and ``support``.
     """
     words = words_of(sentence)
     common = words & words_of(passage)

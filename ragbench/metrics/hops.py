@@ -111,7 +111,8 @@ _CITE = "ragbench; see docs/formats.md"
 def hops(trace: Trace) -> float | Skip:
     """Number of searches for an answer, if retrieval reports it.
 
-    Each search costs time and calls; whether more of them help, other metrics show.
+    Each search costs time and calls; whether more of them help, other metrics show. Stored scores
+    of runs are compared by ``version``: raise it in the decorator with a change of values.
     """
     count = len(searches_of(trace.retrieval.value))
     if not count:
@@ -123,7 +124,8 @@ def hops(trace: Trace) -> float | Skip:
 def first_gold_hop(trace: Trace) -> float | Skip:
     """Which search first found a relevant context, from 1; skipped where none did.
 
-    A later one means that the first queries missed what the answer needs.
+    A later one means that the first queries missed what the answer needs. Stored scores of runs are
+    compared by ``version``: raise it in the decorator with a change of values.
     """
     result = trace.retrieval.value
     if result is None or not searches_of(result):
@@ -138,7 +140,8 @@ def first_gold_hop(trace: Trace) -> float | Skip:
 def redundant_hops(trace: Trace) -> float | Skip:
     """How many searches found nothing that an earlier one had not found.
 
-    They cost time and calls, and brought nothing.
+    They cost time and calls, and brought nothing. Stored scores of runs are compared by
+    ``version``: raise it in the decorator with a change of values.
     """
     searches = searches_of(trace.retrieval.value)
     if not searches:

@@ -77,7 +77,8 @@ def gold_texts(case: Case) -> tuple[str, ...] | None:
 def is_telling(text: str) -> bool:
     """Whether a normalised text is so long that it hardly turns up in a chunk by chance.
 
-    A gold text of a word or two is in many chunks that are not relevant.
+    A gold text of a word or two is in many chunks that are not relevant. Raise `COMPARING` with
+    another result: rank metrics follow from it.
     """
     return len(text.encode()) >= _TELLING_BYTES
 
@@ -116,7 +117,8 @@ def holds(chunk: str, gold: str) -> bool:
 def _is_cut(chunk: str, gold: str) -> bool:
     """Whether half or more of a gold text is at an end of a chunk, cut off by the chunk's end.
 
-    A chunker cuts through passages: the chunk with the larger half is relevant, too.
+    A chunker cuts through passages: the chunk with the larger half is relevant, too. Raise
+    `COMPARING` with another result: rank metrics follow from it.
     """
     half = (len(gold) + 1) // 2
     # The chunk ends within the gold text.
@@ -362,7 +364,8 @@ def _match_plain(ids: Sequence[str], gold: Gold) -> tuple[list[Match], list[int]
     """The matches of a ranking of ids alone, and the ranks of ids that came before.
 
     The fast way for most retrievals: it must give the same as `_match_chunks`. A repeated chunk has
-    no place of its own, as in a TREC run.
+    no place of its own, as in a TREC run. Raise `COMPARING` with another result: rank metrics
+    follow from it.
     """
     matches: list[Match] = []
     repeated: list[int] = []
@@ -379,7 +382,8 @@ def _match_plain(ids: Sequence[str], gold: Gold) -> tuple[list[Match], list[int]
 def _match_chunks(result: RetrievalResult[Any], gold: Gold) -> tuple[list[Match], list[int]]:
     """The matches of chunks of any kind, and the ranks that are no place of their own.
 
-    A chunk has none that is an earlier one again, or one of a document that is further above.
+    A chunk has none that is an earlier one again, or one of a document that is further above. Raise
+    `COMPARING` with another result: rank metrics follow from it.
     """
     is_by_id = gold.matching is not Matching.TEXT
     matches: list[Match] = []
@@ -407,7 +411,8 @@ def _text_name(text: str, metadata: Mapping[str, Any], gold: Gold) -> str | None
     """The name by which a chunk is known where texts are compared: its text.
 
     A second chunk of that name is the same one again, and has no place in the ranking. None where
-    the chunk has no text. Where offsets are compared, equal texts of two places differ.
+    the chunk has no text. Where offsets are compared, equal texts of two places differ. Raise
+    `COMPARING` with another result: rank metrics follow from it.
     """
     name = normalised(text)
     if not name:
@@ -424,6 +429,7 @@ def _further_chunks(
     """The ranks of chunks whose document is further above already: a document has one place.
 
     Empty where a chunk is relevant by itself, and not by its document: then chunks are ranked.
+    Raise `COMPARING` with another result: rank metrics follow from it.
 
     Args:
         label_by_rank: the gold context that the chunk at a rank is.
@@ -467,7 +473,8 @@ def documents_of(id: str | None, metadata: Mapping[str, Any]) -> tuple[str, ...]
     """The documents that a chunk may have been cut from, as its metadata or its id name them.
 
     A gold id is often a document's, where chunks have ids of their own such as ``doc-7#3``. An id
-    that begins with the mark names none.
+    that begins with the mark names none. Raise `COMPARING` with another result: rank metrics follow
+    from it.
     """
     if metadata:
         documents = [str(metadata[key]) for key in _DOCUMENT_KEYS if metadata.get(key) is not None]
@@ -485,7 +492,8 @@ def named_by(
     """The gold context that a chunk is, and whether its document or its own id shows it.
 
     None where it is none of them. A chunk with a document counts by that: its own number may be the
-    id of a gold document by chance.
+    id of a gold document by chance. Raise `COMPARING` with another result: rank metrics follow from
+    it.
 
     Args:
         golds: the labels of the gold contexts.
@@ -511,6 +519,7 @@ def _shares_place(metadata: Mapping[str, Any], span: Evidence | None) -> bool | 
     """Whether a chunk and a gold span overlap in a document by half of the shorter one or more.
 
     None where they do not name the same document, or one of them has no offsets: then texts decide.
+    Raise `COMPARING` with another result: rank metrics follow from it.
     """
     if span is None or span.document_id is None or span.start is None:
         return None

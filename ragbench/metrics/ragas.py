@@ -226,8 +226,8 @@ class RagasMetric(Record):
     def arguments(self, metric: Metric) -> dict[str, Any]:
         """The arguments that the metric's class is built with, beside models.
 
-        Its parameters, mostly. Some classes take them in another form than ragbench's parameters
-        have: see `_ARGUMENTS`.
+        They are its parameters, mostly. Some classes take them in another form than ragbench's
+        parameters have: see `_ARGUMENTS`.
 
         Args:
             metric: with the values that the user gave.

@@ -320,6 +320,8 @@ def judged_share(ranking: Ranking, *, k: int | None = None) -> float | Skip:
     """Share of the first k chunks with a judgement: how far to trust the rest.
 
     Low where many retrieved chunks were never judged: other metrics count them as not relevant.
+    Stored scores of runs are compared by ``version``: raise it in the decorator with a change of
+    values.
     """
     grades = ranking.grades[:k]
     if not grades:

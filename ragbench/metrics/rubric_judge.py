@@ -62,7 +62,8 @@ class RubricJudge:
         """Asks the judge whether a case's answer fulfils the metric's criterion: pass or fail.
 
         The judge gets what the case has: question, answer, contexts, references. A criterion may be
-        about any of them. An empty answer is skipped without a question.
+        about any of them. An empty answer is skipped without a question. The digest does not hold
+        the names of the data: raise the prompt's version with other ones.
 
         Args:
             repeat: which of several judgings this is, from 0.

@@ -22,6 +22,7 @@ def spelled(text: str) -> str:
     """A text in the form in which names compare: one form of Unicode, no case, single spaces.
 
     A case that expects "Café.md" is met by "café.md" of a file system that splits the accent off.
+    Another result changes which expectations hold.
     """
     folded = unicodedata.normalize("NFC", text).casefold()
     # Without its case a letter may be in the other form again.
@@ -59,6 +60,7 @@ def cited_names(
     They are in its text (``[returns.md]``, ``Source: returns.md``), in what its system or the
     record says that it cites, and behind its marks (``[1]`` is the first chunk). All of these
     count: whether an answer names its documents in brackets or by number is its system's habit.
+    Another result changes which expectations hold.
     """
     documents = list(_names_in_metadata(generation, retrieval))
     documents += listed_sources(generation.response)
@@ -166,6 +168,7 @@ def _forms_of_name(name: str) -> Iterator[str]:
     """A document's name as it is, without the number of a chunk (``doc#3``), and without folders.
 
     Datasets and systems name one document differently: ``docs/returns.md#3`` and ``returns.md``.
+    Another result changes which expectations hold.
     """
     whole = spelled(name)
     document, _, _ = whole.rpartition("#")

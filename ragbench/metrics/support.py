@@ -180,7 +180,8 @@ def _user_message(sentences: Sequence[str], texts: Mapping[int, str], query: str
     """The user's message of the prompt: contexts, numbered sentences and query as JSON.
 
     In JSON no text of a case can pass for a part of the prompt. The names of the fields are those
-    of which the prompt speaks.
+    of which the prompt speaks. The digest of the prompts does not hold this form: raise the
+    metric's version with another one.
 
     Args:
         texts: the contexts, by their places.

@@ -90,7 +90,7 @@ def opens_with_refusal(text: str, query: str) -> bool:
     """Whether the first statement of an answer says that there is no answer to the question.
 
     "Look at the report" is a refusal, too, unless the question asks for the way: "How do I find
-    ...".
+    ...". Where another text then counts as declined, raise `RULES`.
     """
     reading = read_answer(text)
     if not reading.sends_elsewhere or reading.opens:
@@ -150,7 +150,8 @@ def _sentence_parts(text: str) -> list[str]:
     """The sentences of an answer, cut at semicolons, too, in the form that the rules expect.
 
     That is: small letters, straight apostrophes, single spaces, and no marks at the ends. In
-    another form rules of ``declining.toml`` would match no more.
+    another form rules of ``declining.toml`` would match no more. Where another text then counts as
+    declined, raise `RULES`.
     """
     plain = unicodedata.normalize("NFKC", text).translate(_APOSTROPHES)
     parts: list[str] = []
@@ -167,7 +168,8 @@ def _sentence_parts(text: str) -> list[str]:
 def _kinds_of_parts(parts: Sequence[str], languages: Sequence[str]) -> list[str]:
     """For each part of an answer its kind: whether it declines, goes with that, or answers.
 
-    An answer declines as a whole only if no part of it answers.
+    An answer declines as a whole only if no part of it answers. Where another text then counts as
+    declined, raise `RULES`.
 
     Args:
         parts: as `_sentence_parts` gives them.
@@ -197,7 +199,8 @@ def _kind_beside(part: str, kinds_before: Sequence[str], languages: Sequence[str
     """The kind of a part that does not decline itself, from the kinds of the parts before it.
 
     The order of the tests decides where a part fits two kinds. A part that says something makes the
-    whole an answer, unless it only goes with a refusal, as an offer of help does.
+    whole an answer, unless it only goes with a refusal, as an offer of help does. Where another
+    text then counts as declined, raise `RULES`.
 
     Args:
         languages: whose rules are tried.
@@ -219,7 +222,8 @@ def _kind_beside(part: str, kinds_before: Sequence[str], languages: Sequence[str
 def _part_declines(part: str, part_before: str, languages: Sequence[str]) -> bool:
     """Whether a part of an answer says that there is no answer, and goes on with none.
 
-    Behind a "but" an answer may follow, which undoes the refusal.
+    Behind a "but" an answer may follow, which undoes the refusal. Where another text then counts as
+    declined, raise `RULES`.
 
     Args:
         part_before: the part above. With it a part may decline that is a statement alone: "It only

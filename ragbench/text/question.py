@@ -298,7 +298,7 @@ def _nearness(span: Span, words: Sequence[_Word], query_places: Sequence[tuple[i
     """How near a part of a sentence is to the question's tokens, each where it is nearest.
 
     The sum of ``1 / (1 + words between)`` over the tokens. Of several dates or names in a sentence
-    the nearest one is the answer.
+    the nearest one is the answer. Another result gives another span: see `SPANS_VERSION`.
 
     Args:
         span: the part.
@@ -324,7 +324,8 @@ def _nearness(span: Span, words: Sequence[_Word], query_places: Sequence[tuple[i
 def _possible_answers(query: str, language: str, sentence: str) -> Iterator[Span]:
     """The spans of a sentence that may answer a question: dates, numbers or names, as it asks for.
 
-    Nothing where the kind of answer has no look of its own.
+    Nothing where the kind of answer has no look of its own. Another result gives another span: see
+    `SPANS_VERSION`.
     """
     kind = asked_type(query)
     if kind is AnswerType.DATE:
@@ -349,6 +350,7 @@ def _possible_numbers(query: str, sentence: str) -> Iterator[Span]:
 
     "How long" is answered by a number with a unit, "what share" by a percentage, and none of both
     by the year of a date. Where the sentence has no such number, each of its numbers may be one.
+    Another result gives another span: see `SPANS_VERSION`.
     """
     numbers = [Span(*number.span()) for number in _LOOK["number"].finditer(sentence)]
     if _LOOK["measured"].search(query):
@@ -384,7 +386,8 @@ def _with_units(numbers: Sequence[Span], sentence: str) -> list[Span]:
 def _possible_names(sentence: str, *, is_any: bool) -> Iterator[Span]:
     """The spans of a sentence's names: runs of words with capitals.
 
-    A word with a capital at the beginning of a sentence is no name for that alone.
+    A word with a capital at the beginning of a sentence is no name for that alone. Another result
+    gives another span: see `SPANS_VERSION`.
 
     Args:
         is_any: False: only several words, or one like "Berlin". So abbreviations and the numbers of

@@ -134,7 +134,8 @@ def _ends_sentence(text: str, start: int, match: re.Match[str]) -> bool:
 def _next_character(text: str, position: int) -> str:
     """The next character of a text that is neither white space nor opens a quotation; or nothing.
 
-    A small letter there shows that the sentence goes on.
+    A small letter there shows that the sentence goes on. Another result gives other sentences: see
+    `SENTENCES_VERSION`.
     """
     # The common case needs no loop.
     if text[position : position + 1] == " " and text[position + 1 : position + 2].isalnum():
@@ -177,7 +178,7 @@ def _is_number_with_period(text: str, start: int, number_start: int, end: int) -
     """Whether a number and a period are a list item ("3. Press"), or an ordinal before its noun.
 
     "It was 1998. He left" ends a sentence with such a number, and is told apart by what is around
-    it.
+    it. Another result gives other sentences: see `SENTENCES_VERSION`.
 
     Args:
         start: where the sentence begins.
@@ -202,7 +203,8 @@ _WRAPPED = 60
 def _breaks_line(text: str, position: int) -> bool:
     """Whether a line break ends a sentence: before an item, or behind a line that was not wrapped.
 
-    Texts of PDFs and e-mails wrap their lines: a long line goes on in the next one.
+    Texts of PDFs and e-mails wrap their lines: a long line goes on in the next one. Another result
+    gives other sentences: see `SENTENCES_VERSION`.
 
     Args:
         position: of the line break.

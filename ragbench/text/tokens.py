@@ -141,7 +141,8 @@ _JOINT = re.compile(r"[-_/]")
 def normalise(text: str) -> str:
     """A text in Unicode NFKC and casefolded, so that "Ｃafé" and "CAFÉ" give the same tokens.
 
-    Its length may change: offsets in it are not those of the text.
+    Its length may change: offsets in it are not those of the text. Indexes on disk hold the tokens:
+    see `TOKENISER_VERSION`.
     """
     if text.isascii():
         return text.lower()
@@ -224,7 +225,8 @@ _local = threading.local()
 def _stem_of_word(word: str) -> str:
     """A word of English letters without its ending, by Snowball's stemmer; any other one as it is.
 
-    "pay" and "paying" then are one token, and find each other.
+    "pay" and "paying" then are one token, and find each other. Indexes on disk hold the tokens: see
+    `TOKENISER_VERSION`.
     """
     # Casefolded already: such a word is of the letters a to z.
     is_english = len(word) > 2 and word.isascii() and word.isalpha()

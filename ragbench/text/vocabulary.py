@@ -35,7 +35,8 @@ _SHORTEST_ROOT = 3
 def is_spelling_of(word: str, other: str, language: str = "en") -> bool:
     """Whether two words in small letters are one word: a typo of it, or in another spelling.
 
-    An answer with "recieve" or "colour" says the reference's "receive" or "color".
+    An answer with "recieve" or "colour" says the reference's "receive" or "color". Another result
+    for any answer needs a higher version of ``answer_correct``.
 
     Args:
         language: of the texts that they come from, besides English.

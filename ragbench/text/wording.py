@@ -277,7 +277,8 @@ class _WordingReader:
 
         Amounts that are written out are compared with those in digits: "a third" with "1/3". The
         order decides about words of two meanings: "May" is a month before it is a word, "third" a
-        part before it is a number.
+        part before it is a number. Another result for any answer needs a higher version of
+        ``answer_correct``.
 
         Returns:
             The position behind all that was read: "a dozen" takes two words.
@@ -348,7 +349,7 @@ class _WordingReader:
         """Reads a number in digits or words, with its scale ("thousand", "k") and its unit.
 
         The order matters: "two thirds" is a part, "5 times" a frequency, and only then a unit is
-        looked for.
+        looked for. Another result for any answer needs a higher version of ``answer_correct``.
 
         Returns:
             The position behind all that was read.
@@ -444,7 +445,8 @@ class _WordingReader:
         """Adds a number to the text's amounts, with the unit behind it or the currency before it.
 
         A number before "am" or "o'clock" is a time of day. The order matters: a range shares its
-        unit before an amount is joined with the one before ("1 hour 30 minutes").
+        unit before an amount is joined with the one before ("1 hour 30 minutes"). Another result
+        for any answer needs a higher version of ``answer_correct``.
 
         Args:
             figure: the number.
@@ -518,7 +520,8 @@ class _WordingReader:
     def _share_unit_of_range(self, amount: Amount, position: int) -> None:
         """Gives the 5 of "5 to 7 days" the unit of the 7: without it, it would be 5 of anything.
 
-        Only where "to", a dash or "between ... and" shows that both are ends of a range.
+        Only where "to", a dash or "between ... and" shows that both are ends of a range. Another
+        result for any answer needs a higher version of ``answer_correct``.
 
         Args:
             amount: the upper end; the lower one is the amount that was read last.
@@ -593,7 +596,8 @@ class _WordingReader:
     def _unit_at(self, position: int) -> tuple[Unit | None, int]:
         """The unit that begins at a position, or None, and the position behind it.
 
-        A unit may be of several pieces: "km per hour", "m²", "calendar days".
+        A unit may be of several pieces: "km per hour", "m²", "calendar days". Another result for
+        any answer needs a higher version of ``answer_correct``.
         """
         words = self._words
         lexeme = self._piece_at(position)
@@ -648,7 +652,8 @@ class _WordingReader:
     def _read_fraction(self, position: int, share: float, end: int) -> int:
         """Reads a part of one ("half"); with a unit behind it ("half a minute") it is an amount.
 
-        A part without a unit compares with percentages: a half is 50 %.
+        A part without a unit compares with percentages: a half is 50 %. Another result for any
+        answer needs a higher version of ``answer_correct``.
 
         Args:
             share: of one, such as 0.5.
@@ -673,7 +678,8 @@ class _WordingReader:
     def _read_times(self, position: int, count: float, end: int) -> int:
         """Reads how often something happens ("twice"); with "a year" behind it in which time.
 
-        With a time it is a rate, which compares with "weekly" and the like.
+        With a time it is a rate, which compares with "weekly" and the like. Another result for any
+        answer needs a higher version of ``answer_correct``.
 
         Args:
             count: how often.
@@ -778,7 +784,8 @@ class _WordingReader:
     def _add_day(self, lexeme: Lexeme) -> None:
         """Adds a day in digits to the text's dates; of 3/4/2024 the year alone.
 
-        Which of 3 and 4 is the month differs between countries.
+        Which of 3 and 4 is the month differs between countries. Another result for any answer needs
+        a higher version of ``answer_correct``.
 
         Args:
             lexeme: the piece that is a day.
@@ -807,6 +814,7 @@ class _WordingReader:
         """Reads the name of a month, with day and year around it where there are any.
 
         Names that are also words, such as "may" and "march", are months beside a number only.
+        Another result for any answer needs a higher version of ``answer_correct``.
 
         Args:
             month: its number, 1 to 12.
