@@ -39,7 +39,10 @@ class RubricJudge:
         self._task = read_prompt("ragbench.metrics", "rubric").text
 
     def identity(self) -> Mapping[str, str]:
-        """The digest of the prompt without a criterion: each criterion is in its metric's."""
+        """The digest of the prompt without a criterion, which each metric adds: see `prepare`.
+
+        Runs with other rubrics compare their judgements of the same ones by it.
+        """
         return {"prompts": digest_of([self._task, self._schema.definition])}
 
     def prepare(self, metric: Metric) -> str:

@@ -280,7 +280,7 @@ def _matches_any(part: str, kind: str, languages: Sequence[str]) -> bool:
 def _compiled_rules(language: str, kind: str) -> re.Pattern[str]:
     """The rules of a kind in a language, as one pattern; compiled when an answer first needs it.
 
-    To compile the rules of all eighteen languages would take longer than most commands.
+    Most answers need no rules, or those of one language, and compiling takes time.
 
     Args:
         kind: the name of the rules in ``declining.toml``. A language may have none of a kind.
