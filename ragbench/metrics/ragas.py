@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -79,34 +79,6 @@ def _definition(name: str, cls: str, reads: str, summary: str, package: str) -> 
     """
     fields = _SAMPLE_FIELDS[reads]
     is_of_answer = reads == "answer"
-
-    def prepare() -> None:
-        """Imports the packages that the metric's class needs, before the first case is scored.
-
-        So a missing package is one error with its line for pip, and not one in each case. The
-        enclosing function gives ``package``, what the class needs beside ragas.
-        """
-        import_ragas()
-        if package == "sacrebleu":
-            require("sacrebleu.metrics", extra="text")
-        if package == "rouge_score":
-            require("rouge_score.rouge_scorer", extra="text")
-
-    def scores(*columns: Sequence[Any]) -> Values:
-        """The scores of many cases by the metric's class of RAGAS, the metric's formula.
-
-        It takes a column for each argument of the metric. An event loop is started once for all
-        cases, since one for each would cost more than the score. The enclosing function gives
-        ``cls``, the class, and ``fields``, the sample's fields in the order of the columns.
-        """
-        samples: list[dict[str, Any]] = []
-        for row in zip(*columns, strict=True):
-            sample: dict[str, Any] = dict(zip(fields.values(), row, strict=True))
-            if is_of_answer:  # RAGAS knows one reference
-                sample["reference"] = sample["reference"][0]
-            samples.append(sample)
-        return _run_in_thread(_scores_of_class(cls, samples))
-
     group = Group.RETRIEVER
     metric_version = 1
     if is_of_answer:
@@ -126,8 +98,54 @@ def _definition(name: str, cls: str, reads: str, summary: str, package: str) -> 
         abstains=is_of_answer,
         version=metric_version,
         extra="ragas",
-        formula=Formula(function=scores, arguments=tuple(fields), batch=True, prepare=prepare),
+        formula=Formula(
+            function=_ScoresOfSamples(cls=cls, fields=tuple(fields.values())),
+            arguments=tuple(fields),
+            batch=True,
+            prepare=partial(_import_packages_for, package),
+        ),
     )
+
+
+class _ScoresOfSamples(Record):
+    """The formula of a metric that a class of RAGAS computes without a model."""
+
+    cls: str
+    """The name of the class in ragas.metrics."""
+    fields: tuple[str, ...]
+    """The fields of RAGAS' sample, in the order of the metric's arguments."""
+
+    def __call__(self, *columns: Sequence[Any]) -> Values:
+        """The scores of many cases by the metric's class of RAGAS.
+
+        An event loop is started once for all cases, since one for each would cost more than the
+        score.
+
+        Args:
+            *columns: for each argument of the metric its values, one a case.
+        """
+        samples: list[dict[str, Any]] = []
+        for row in zip(*columns, strict=True):
+            sample: dict[str, Any] = dict(zip(self.fields, row, strict=True))
+            if "reference" in sample:  # RAGAS knows one reference
+                sample["reference"] = sample["reference"][0]
+            samples.append(sample)
+        return _run_in_thread(_scores_of_class(self.cls, samples))
+
+
+def _import_packages_for(package: str) -> None:
+    """Imports the packages that a metric class of RAGAS needs, before the first case is scored.
+
+    So a missing package is one error with its line for pip, and not one in each case.
+
+    Args:
+        package: beside ragas, that the class needs; empty where it needs none.
+    """
+    import_ragas()
+    if package == "sacrebleu":
+        require("sacrebleu.metrics", extra="text")
+    if package == "rouge_score":
+        require("rouge_score.rouge_scorer", extra="text")
 
 
 _NAN = Skip("RAGAS gave NaN: the metric is not defined for this case")

@@ -161,7 +161,7 @@ def ranking_of(matched: Matched) -> Ranking:
 def recall(ranking: Ranking, *, k: int, rel: Level = 1, judged_only: JudgedOnly = False) -> float:
     """Share of the relevant contexts that are among the first k retrieved.
 
-    The figure is trec_eval's, and oracle tests compare them. A change of its values needs a higher
+    The figure must be trec_eval's: a test compares both. A change of its values needs a higher
     `_VERSION`.
     """
     if judged_only:
@@ -183,7 +183,7 @@ def precision(
 ) -> float:
     """Share of the first k places that hold a relevant chunk; missing places count.
 
-    The figure is trec_eval's, and oracle tests compare them: k is the divisor even where fewer were
+    The figure must be trec_eval's, and a test compares both: k is the divisor even where fewer were
     retrieved. A change of its values needs a higher `_VERSION`.
     """
     if judged_only:
