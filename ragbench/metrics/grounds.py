@@ -300,7 +300,7 @@ def words_of(text: str) -> frozenset[str]:
     """The stems of the telling words of a text, by which a sentence and a passage compare.
 
     Numbers are left out: `numbers_of` compares them by their value. Another result needs higher
-    versions of ``numbers_supported`` and ``support``.
+    versions of ``support`` and of the metrics of citations.
     """
     common = _common_stems(guess_language(text))
     stems: set[str] = set()
@@ -324,8 +324,7 @@ def names_of(sentence: str) -> frozenset[str]:
     """The stems of a sentence's words with a capital: names, which a proof must hold.
 
     The first word is left out, and all of a heading or a text in capitals. None in German, where
-    every noun has a capital. Another result needs higher versions of ``numbers_supported`` and
-    ``support``.
+    every noun has a capital. Another result needs a higher version of ``support``.
     """
     if recognised_language(sentence) == "de":
         return frozenset()
@@ -405,8 +404,8 @@ def lacks(sentence: str, question: str, passages: Sequence[Passage], *, whole: b
 
     Its numbers must be in the sentences that are quoted, its names in the texts of these or in the
     question, at least one of its words in the quotations themselves. A quoted sentence that has
-    most of its words must not deny what it affirms. Another result needs higher versions of
-    ``numbers_supported`` and ``support``.
+    most of its words must not deny what it affirms. Another result needs a higher version of
+    ``support``.
 
     Args:
         whole: whether all of the sentence is to be proved, numbers and names included.
@@ -461,8 +460,8 @@ def _contradiction(sentence: str, passage: str) -> str | None:
     """How a passage says most of a sentence with the contrary meaning; None where it does not.
 
     A quote that says "is not allowed" shares nearly all words with "is allowed", and proves the
-    contrary. The text completes a message about a judge's quote. Another result needs higher
-    versions of ``numbers_supported`` and ``support``.
+    contrary. The text completes a message about a judge's quote. Another result needs a higher
+    version of ``support``.
     """
     words = words_of(sentence)
     common = words & words_of(passage)
