@@ -152,7 +152,9 @@ def missing(module: str, *, extra: str) -> None:
     raise MissingExtraError(module, extra)
 
 
-@pytest.mark.parametrize(("name", "stub"), [("_tiktoken_counter", unavailable), ("require", missing)])
+@pytest.mark.parametrize(
+    ("name", "stub"), [("_tiktoken_counter", unavailable), ("require", missing)]
+)
 def test_without_its_package_or_its_encoding_a_model_is_estimated(
     monkeypatch: pytest.MonkeyPatch, name: str, stub: object
 ) -> None:
