@@ -11,8 +11,11 @@ from functools import cache
 
 
 @cache
-def _modules() -> dict[str, str]:
-    """The module of each public name, read from ``__init__.pyi``, which type checkers read, too."""
+def _modules_of_names() -> dict[str, str]:
+    """The module of each public name of ragbench, read from ``__init__.pyi``.
+
+    Type checkers read that file, too, so that the two cannot differ.
+    """
     import ast
     from pkgutil import get_data
 
@@ -26,17 +29,25 @@ def _modules() -> dict[str, str]:
 
 
 def __getattr__(name: str) -> object:
-    """Loads a public name at its first use."""
+    """A public name of ragbench, whose module is loaded at the first use of the name.
+
+    So ``import ragbench``, and each command, waits only for what it uses. Python calls this for a
+    name that the module does not have yet.
+    """
     if name == "__all__":
-        return sorted(_modules())
-    if name not in _modules():
+        return sorted(_modules_of_names())
+    if name not in _modules_of_names():
         raise AttributeError(f"module 'ragbench' has no attribute '{name}'")
     from importlib import import_module
 
-    value: object = getattr(import_module(_modules()[name]), name)
+    value: object = getattr(import_module(_modules_of_names()[name]), name)
     globals()[name] = value  # the next use does not come here
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_modules()})
+    """The names that completion offers for ``ragbench.``, those not loaded yet among them.
+
+    Without it, a user would see only what was used before.
+    """
+    return sorted({*globals(), *_modules_of_names()})

@@ -52,9 +52,9 @@ class RagbenchWarning(UserWarning):
 
 
 def warn(text: str, *, level: int = 1) -> None:
-    """Issues a `RagbenchWarning`.
+    """Issues a `RagbenchWarning`, past all filters of warnings.
 
-    Filters of warnings do not apply: many a RAG silences all warnings when it is imported.
+    Many a RAG silences all warnings when it is imported, and a user must know of these.
 
     Args:
         level: which caller the warning names as its place; 1 is the caller of this function.
@@ -68,7 +68,7 @@ class RagbenchError(Exception):
     """Base of all errors that ragbench raises on purpose."""
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Makes an error picklable with all its attributes, whatever its constructor takes.
+        """Makes the error picklable with all its attributes, whatever its constructor takes.
 
         So it can be raised in a worker's process and handled in the main one.
         """
@@ -93,7 +93,10 @@ class Problem:
     """The field or column; None when unknown."""
 
     def __str__(self) -> str:
-        """The problem as ``path:line: field: message``, leaving out what is unknown."""
+        """The problem as ``path:line: field: message``, leaving out what is unknown.
+
+        Editors and CI systems make a link of the beginning.
+        """
         parts: list[str] = []
         if self.line is not None:
             parts.append(f"{self.path}:{self.line}")
@@ -110,6 +113,15 @@ class DataError(InputError):
     """A data file has problems: ``problems`` has all of them, the message the first ``shown``."""
 
     def __init__(self, problems: Sequence[Problem], *, shown: int = 20) -> None:
+        """Makes a message of the first problems, one a line.
+
+        All problems of a file are found before the error is raised, so that a user mends them at
+        once; the message stays readable in a terminal.
+
+        Args:
+            problems: of the file, all of them.
+            shown: how many the message lists.
+        """
         self.problems = tuple(problems)
         lines = [str(problem) for problem in self.problems[:shown]]
         not_shown = len(self.problems) - shown
@@ -134,6 +146,14 @@ class ForeignCollectionError(StoreError):
     """A collection was filled by another program: its fields have to be named."""
 
     def __init__(self, address: str, collection: str) -> None:
+        """Makes a message with the two options that name what ragbench cannot know.
+
+        The user knows what another program put there, and names it by the options.
+
+        Args:
+            address: of the vector store.
+            collection: its name there.
+        """
         super().__init__(
             f"{address}: ragbench did not make the collection '{collection}', and does not know "
             "what is in it: to search it, name its fields with --field text=FIELD and its embedder "
@@ -162,7 +182,10 @@ _PACKAGES = {
 
 
 def installed_name(module: str) -> str:
-    """The name under which pip knows the package that a module belongs to."""
+    """The name under which pip knows the package that a module belongs to, for a line to copy.
+
+    Module and package have different names for some: `_PACKAGES`.
+    """
     return _PACKAGES.get(module, module)
 
 
@@ -170,6 +193,14 @@ class MissingExtraError(InputError):
     """A package of an extra is not installed; the message has the line that installs it."""
 
     def __init__(self, package: str, extra: str) -> None:
+        """Makes a message with the line for pip.
+
+        The user copies the line, and runs the command again.
+
+        Args:
+            package: the module that is missing.
+            extra: the extra of ragbench that brings it.
+        """
         self.package = package
         self.extra = extra
         super().__init__(
@@ -182,7 +213,9 @@ class BrokenExtraError(MissingExtraError):
     """A package of an extra is installed, and importing it fails."""
 
     def __init__(self, package: str, extra: str, reason: str, *, lacks: str = "") -> None:
-        """Makes a message with the package, the reason, and the line that repairs it.
+        """Makes a message with the package, the reason, and the line for pip that repairs it.
+
+        Another line than for a missing package: pip would leave an installed one as it is.
 
         Args:
             reason: the error that importing it raised, in words.
@@ -224,6 +257,13 @@ class NoContextsError(InterfaceError):
     """A system that retrieves and answers in one call returned its answer alone."""
 
     def __init__(self, reason: str = "the answer came without contexts") -> None:
+        """Makes the message that an answer came without contexts, or gives another reason.
+
+        Without contexts nothing of retrieval can be measured.
+
+        Args:
+            reason: why there are none, for the reader of the failure.
+        """
         super().__init__(reason)
 
 
@@ -254,6 +294,15 @@ class LLMError(RagbenchError):
         reply: str | None = None,
         attempts: int = 0,
     ) -> None:
+        """Keeps the model's reply beside the message, as far as there is one.
+
+        A reply that could not be used is the best hint of why.
+
+        Args:
+            status: of the HTTP response.
+            reply: its text, to show a user how the model failed.
+            attempts: how often the model was asked.
+        """
         super().__init__(message)
         self.status = status
         self.reply = reply

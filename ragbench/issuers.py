@@ -24,10 +24,11 @@ _SHORTEST = 16
 _RUN = re.compile(rf"[{_CHARACTERS}]{{{_SHORTEST},}}")
 
 
-def _marks_of_bytes() -> bytes:
-    """A table for `bytes.translate`: an x for each character of which keys are made, else a space.
+def _table_of_key_bytes() -> bytes:
+    """A table for `bytes.translate`: an x for each character that keys are made of, else a space.
 
-    By it a text of megabytes is searched for a run in milliseconds, which an expression is not.
+    By it a text of megabytes is searched for a run as long as a key in milliseconds, which a
+    regular expression is not.
     """
     is_in_key = re.compile(f"[{_CHARACTERS}]")
     marks = bytearray(b" " * 256)
@@ -37,7 +38,7 @@ def _marks_of_bytes() -> bytes:
     return bytes(marks)
 
 
-_MARKS_OF_BYTES = _marks_of_bytes()
+_MARKS_OF_BYTES = _table_of_key_bytes()
 _MARKS_OF_RUN = b"x" * _SHORTEST
 _LONG_NAME = b'"context_metadata":'
 """A field of every stored retrieval, whose name is as long as a key: most have no other run."""
@@ -59,31 +60,48 @@ class _Shape:
     """What a key looks like: an entry of the table."""
 
     def __init__(self, entry: dict[str, Any]) -> None:
+        """Takes an entry of ``issuers.json``, whose pattern is compiled only when it is needed.
+
+        A shape is the form that an issuer gives its keys, such as ``ghp_`` and 36 letters.
+        """
         self._entry = entry
         self._least_entropy: float = entry.get("entropy", 0.0)
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """Compiled when a text has its beginning: all of them take 50 ms."""
+        """The pattern of this form of key, compiled when a text has the form's beginning.
+
+        All of them together would take 50 ms at the start of every command.
+        """
         return re.compile(self._entry["pattern"], re.ASCII)
 
     @cached_property
     def _examples(self) -> re.Pattern[str] | None:
-        """What fits the pattern and is no key: an example in documentation, or a name in code."""
+        """The pattern of texts that have the form and are no key; None where there are none such.
+
+        They are examples in documentation, or names in code: masking them would harm a user's data.
+        """
         pattern = self._entry.get("unless")
         if pattern is None:
             return None
         return re.compile(pattern)
 
     def is_key(self, text: str) -> bool:
-        """Whether a text that fits the pattern is as random as a key, and no example of one."""
+        """Whether a text that fits the pattern is as random as a key, and no example of one.
+
+        Most texts that fit a pattern by chance repeat letters, or are words.
+        """
         if self._examples is not None and self._examples.fullmatch(text):
             return False
         return _entropy(text) >= self._least_entropy
 
 
 def _entropy(text: str) -> float:
-    """Bits for each character of a text, by how often each occurs in it."""
+    """The randomness of a text in bits for each character, by how often each occurs in it.
+
+    A made-up example such as "sk-xxxx" has little, a key much. The least of each form is in
+    ``issuers.json``.
+    """
     bits = 0.0
     for count in Counter(text).values():
         share = count / len(text)
@@ -95,6 +113,10 @@ class _Shapes:
     """The table, by what a word must have to be the beginning of a key."""
 
     def __init__(self) -> None:
+        """Reads ``issuers.json``, the forms that issuers give their keys.
+
+        They are looked up by how a key begins, so that a text is not searched for each of them.
+        """
         self.by_word: defaultdict[str, list[_Shape]] = defaultdict(list)
         """By the first word of a key, which a sign ends: ``ghp`` of ``ghp_``."""
         self.by_start: defaultdict[str, list[_Shape]] = defaultdict(list)
@@ -106,7 +128,13 @@ class _Shapes:
             self._add(entry)
 
     def _add(self, entry: dict[str, Any]) -> None:
-        """Adds an entry of the table under each beginning that its keys may have."""
+        """Adds a form of key to the tables, under each beginning that its keys may have.
+
+        A text is then searched only for the forms that one of its words may begin.
+
+        Args:
+            entry: of ``issuers.json``.
+        """
         shape = _Shape(entry)
         if "holds" in entry:
             # ":AA" of a key with a colon: the run of its end begins with "AA".
@@ -123,7 +151,10 @@ class _Shapes:
                 self.by_start[word[:_LETTERS_OF_START]].append(shape)
 
     def may_begin(self, words: Sequence[str]) -> bool:
-        """Whether any of the words is the beginning of a key; for nearly all texts none is."""
+        """Whether any of some words is the beginning of a key; for nearly all texts none is.
+
+        Only where one is, the patterns of keys are tried.
+        """
         if not self.by_word.keys().isdisjoint(words):
             return True
         starts = {word[:_LETTERS_OF_START] for word in words}
@@ -131,39 +162,51 @@ class _Shapes:
         return not self.by_start.keys().isdisjoint(starts)
 
     def beginning_with(self, word: str) -> Iterator[_Shape]:
-        """The shapes of keys that may begin with a word."""
+        """The forms of keys that may begin with a word.
+
+        Only their patterns need to be tried there.
+        """
         yield from self.by_word.get(word, ())
         yield from self.by_start.get(word[:_LETTERS_OF_START], ())
         yield from self.by_start.get(word[:2], ())
 
 
 @lru_cache(maxsize=1)
-def _shapes() -> _Shapes:
-    """The table, read when the first text has a run that may be a key."""
+def _shapes_of_keys() -> _Shapes:
+    """The forms of keys by their beginnings, read when a text first has a run like a key.
+
+    Most processes mask nothing, and never read the table.
+    """
     return _Shapes()
 
 
 def may_hold_key(data: bytes) -> bool:
-    """Whether a text in UTF-8 has a run that is long enough for a key; most have none."""
+    """Whether a text in UTF-8 has a run of characters that is long enough for a key.
+
+    Most texts have none, and are searched no further. It may be wrong only with True.
+    """
     if _MARKS_OF_RUN not in data.translate(_MARKS_OF_BYTES):
         return False
     return _MARKS_OF_RUN in data.replace(_LONG_NAME, b"").translate(_MARKS_OF_BYTES)
 
 
 def spans_of_keys(text: str, *, is_message: bool = False) -> Iterator[tuple[int, int]]:
-    """Start and end of each key in a text, in no order; they may overlap.
+    """The start and end of each key of a known issuer in a text, in no order; they may overlap.
+
+    The caller masks them. Most texts must cost next to nothing: only runs of the length of a key
+    are looked at.
 
     Args:
         is_message: no text of a user, but an error's or a setting's. In it an example of a key
             counts as one, and whatever begins like a key and goes on at random: issuers change the
             length of their keys.
     """
-    shapes = _shapes()
+    shapes = _shapes_of_keys()
     runs = b" ".join(_long_runs(text.encode("utf-8", "surrogatepass")))
     text_of_runs = runs.decode("ascii")
-    if shapes.may_begin(_words(text_of_runs)):
+    if shapes.may_begin(_words_of_runs(text_of_runs)):
         for run in _RUN.finditer(text):
-            yield from _keys_in(text, *run.span(), is_message=is_message)
+            yield from _keys_in_run(text, *run.span(), is_message=is_message)
     for part, shape in shapes.by_part:
         if part not in text_of_runs:
             continue
@@ -173,7 +216,13 @@ def spans_of_keys(text: str, *, is_message: bool = False) -> Iterator[tuple[int,
 
 
 def _long_runs(data: bytes) -> Iterator[bytes]:
-    """What `_RUN` finds in a text in UTF-8, ten times as fast."""
+    """The runs of characters in a text that are long enough for a key: those of `_RUN`, as bytes.
+
+    Ten times as fast as the expression, which is then only tried where a run may begin a key.
+
+    Args:
+        data: the text in UTF-8.
+    """
     marks = data.translate(_MARKS_OF_BYTES) + b" "
     start = marks.find(_MARKS_OF_RUN)
     while start >= 0:
@@ -182,20 +231,28 @@ def _long_runs(data: bytes) -> Iterator[bytes]:
         start = marks.find(_MARKS_OF_RUN, end)
 
 
-def _words(text: str) -> Sequence[str]:
-    """The words of an ASCII text."""
+def _words_of_runs(text: str) -> Sequence[str]:
+    """The words of an ASCII text, cut at signs and at letters that are written as an escape.
+
+    A key may begin behind an escape: ``%3Dghp_`` in a URL.
+    """
     if "\\" in text or "%" in text:
         return _BETWEEN_WORDS.split(text)
     return text.translate(_BLANK_SIGNS).split()  # three times as fast
 
 
-def _keys_in(text: str, start: int, end: int, *, is_message: bool) -> Iterator[tuple[int, int]]:
-    """The keys that begin in a part of a text.
+def _keys_in_run(text: str, start: int, end: int, *, is_message: bool) -> Iterator[tuple[int, int]]:
+    """The start and end of the keys that begin in a run of a text.
 
     The search goes on behind whatever has a key's form, be it one or not: in "sk-sk-sk-..." it
     would else take time that grows with the square of its length.
+
+    Args:
+        start: where the run begins.
+        end: the position behind it.
+        is_message: as in `spans_of_keys`.
     """
-    shapes = _shapes()
+    shapes = _shapes_of_keys()
     while start < end:
         sign = _BETWEEN_WORDS.search(text, start, end)
         word_end = end if sign is None else sign.start()

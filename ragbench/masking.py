@@ -33,45 +33,67 @@ _URL = re.compile(r"\b[a-zA-Z][a-zA-Z0-9+.-]*://[^\s'\"<>]+")
 
 
 @cache
-def _table(name: str) -> dict[str, str]:
-    """A table of ``credentials.toml``."""
+def _credentials_table(name: str) -> dict[str, str]:
+    """A table of ``credentials.toml``, which says how credentials look and what they are called.
+
+    Read once. Names and forms are data there, so that a new one needs no code.
+    """
     tables = tomllib.loads((get_data("ragbench", "credentials.toml") or b"").decode())
     return cast("dict[str, dict[str, str]]", tables)[name]
 
 
 @cache
-def _words(kind: str) -> frozenset[str]:
-    """Words that the name of a credential contains: a line of the table ``names``."""
-    return frozenset(_table("names")[kind].split())
+def _name_words(kind: str) -> frozenset[str]:
+    """Words that the name of a credential contains, such as "token": a line of the table ``names``.
+
+    `is_secret` decides by them, for settings and headers alike.
+
+    Args:
+        kind: the name of the line, which says where in a name they count.
+    """
+    return frozenset(_credentials_table("names")[kind].split())
 
 
 @cache
-def _shape(name: str) -> re.Pattern[str]:
-    """A pattern of credentials with the secret as its group, or as a whole."""
-    return re.compile(_table("shapes")[name])
+def _shape_of_credential(name: str) -> re.Pattern[str]:
+    """The pattern of one form of credential, with the secret as its group, or as a whole.
+
+    Such forms are known by their look alone, as ``Authorization: Bearer ...``.
+
+    Args:
+        name: in the table ``shapes`` of ``credentials.toml``.
+    """
+    return re.compile(_credentials_table("shapes")[name])
 
 
 def is_secret(name: str) -> bool:
     """Whether a setting or header of this name holds a credential.
+
+    The values of such settings are masked wherever they occur. A name too many hides an ordinary
+    value from a report; one too few publishes a key.
 
     Example:
         >>> [is_secret(name) for name in ("api_key", "X-Auth-Token", "max_tokens", "sort_key")]
         [True, True, False, False]
     """
     words = [word.lower() for word in _WORDS.findall(name)]
-    if not words or words[-1] in _words("place"):  # api_key_file is where it is, and not the key
+    if not words or words[-1] in _name_words(
+        "place"
+    ):  # api_key_file is where it is, and not the key
         return False
-    if not _words("secret").isdisjoint(words) or words[-1] in _words("secret_at_end"):
+    if not _name_words("secret").isdisjoint(words) or words[-1] in _name_words("secret_at_end"):
         return True
     # A key is a credential behind some words only: api_key, and not sort_key.
     for word, next_word in pairwise(words):
-        if next_word == "key" and word in _words("key_of"):
+        if next_word == "key" and word in _name_words("key_of"):
             return True
     return False
 
 
 def mask_url(url: str) -> str:
     """A URL without user, password and the values of secret query parameters.
+
+    Addresses of services are stored and shown, and many carry their credentials.
 
     Example:
         >>> mask_url("https://bob:pw@host/rag?api_key=1&lang=en")
@@ -105,6 +127,9 @@ def mask_text(text: str, secrets: Iterable[str] = ()) -> str:
 
     For messages, settings and descriptions. A user's data are masked by `hidden` alone: a document
     may explain where a key goes, as in ``Authorization: Bearer TOKEN``.
+
+    Args:
+        secrets: further values that are masked.
     """
     # The longest first: one secret may be part of another.
     longest_first = sorted(secrets, key=len, reverse=True)
@@ -118,7 +143,13 @@ def mask_text(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def _masked(text: str, spans: Iterable[tuple[int, int]]) -> str:
-    """A text in which a mask is in place of each span."""
+    """A text in which `MASK` is in the place of each span; overlapping ones get one mask.
+
+    A text without spans is returned as it is: nearly all are.
+
+    Args:
+        spans: start and end of each, in any order.
+    """
     ordered_spans = sorted(spans)
     if not ordered_spans:  # nearly all texts: none of them is copied
         return text
@@ -153,10 +184,14 @@ _NO_CREDENTIAL = re.compile(
 
 
 def _spans_of_secrets(text: str) -> Iterator[tuple[int, int]]:
-    """Start and end of each part of a text that looks like a credential; they may overlap."""
-    yield from _spans_of_keys(text, is_message=True)
-    for kind in _table("shapes"):
-        for match in _shape(kind).finditer(text):
+    """The start and end of each part of a text that looks like a credential; they may overlap.
+
+    For messages and settings. In a user's data so much would be masked that is only about
+    credentials.
+    """
+    yield from _spans_of_issued_keys(text, is_message=True)
+    for kind in _credentials_table("shapes"):
+        for match in _shape_of_credential(kind).finditer(text):
             # The group of the pattern is the secret; without a group all of it is.
             group = match.lastindex or 0
             # "Bearer ${API_KEY}" names a variable.
@@ -190,7 +225,10 @@ def _spans_of_secrets(text: str) -> Iterator[tuple[int, int]]:
 def _is_credential(name: str, sign: str, value: str, *, is_quoted: bool) -> bool:
     """Whether the value behind a telling name is a credential, and not a word or a number.
 
+    "token: unexpected" is prose, and "eos_token=50256" a setting of a model.
+
     Args:
+        name: such as ``token``.
         sign: ``=`` or ``:``, which is between name and value.
     """
     if len(value) < _SHORTEST_VALUE:
@@ -227,7 +265,7 @@ _SECONDS_VALID = 0.5
 
 
 def _is_worth_hiding(value: str) -> bool:
-    """Whether a value is no ordinary word or number, so that masking it harms no other text.
+    """Whether a secret value is no ordinary word or number, so that masking it harms no other text.
 
     With ``postgres``, ``8080`` or ``true`` masked, every such word would vanish from every report.
     Numbers are never masked: scores and counts in all files would be hit.
@@ -245,6 +283,7 @@ class _Secrets:
     """
 
     def __init__(self) -> None:
+        """Begins without secrets; the environment is read when secrets are first asked for."""
         self._lock = threading.Lock()
         self._added: set[str] = set()
         self._environment: set[str] = set()
@@ -255,7 +294,10 @@ class _Secrets:
         self._forms: tuple[tuple[str, bool], ...] = ()
 
     def add(self, values: Iterable[str]) -> None:
-        """Adds values; ordinary words and numbers among them are ignored."""
+        """Adds values to the secrets of this process; ordinary words and numbers are ignored.
+
+        They are added by whatever reads a key, from any thread.
+        """
         secrets = {value for value in values if _is_worth_hiding(value)}
         with self._lock:
             # To make the forms takes time, and the same values are added for each case.
@@ -264,7 +306,11 @@ class _Secrets:
                 self._make_forms()
 
     def forms(self) -> tuple[tuple[str, bool], ...]:
-        """Each form, the longest first, and whether it is masked inside of words, too."""
+        """Each form of each secret, the longest first, and whether it is masked within words.
+
+        The environment is read again after `_SECONDS_VALID`, since a RAG may load a file of
+        variables at any time.
+        """
         now = time.monotonic()
         variables = len(os.environ)
         if variables == self._variables and now < self._valid_until:
@@ -280,28 +326,42 @@ class _Secrets:
         return self._forms
 
     def _make_forms(self) -> None:
-        """Makes the forms anew of all secrets; the longest first, as one may contain another."""
+        """Makes the forms of all secrets anew, the longest first, as one may contain another.
+
+        A form is the secret as JSON, a URL or a shell writes it; a short form is masked as a whole
+        word only.
+        """
         masked_in_words: dict[str, bool] = {}
         for secret in self._added | self._environment:
             is_long = len(secret) >= _MASKED_WITHIN_WORDS
-            for form in _forms(secret):
+            for form in _escaped_forms(secret):
                 # Two secrets may have a form in common, of which one is long.
                 masked_in_words[form] = is_long or masked_in_words.get(form, False)
+        self._forms = tuple(sorted(masked_in_words.items(), key=_longest_form_first))
 
-        def longest_first(item: tuple[str, bool]) -> tuple[int, str]:
-            form, _ = item
-            return (-len(form), form)
 
-        self._forms = tuple(sorted(masked_in_words.items(), key=longest_first))
+def _longest_form_first(item: tuple[str, bool]) -> tuple[int, str]:
+    """The sort key of a secret's form: longer ones first, equally long ones by their letters.
+
+    A shorter form may be a part of a longer one, whose rest would stay if the short one came first.
+
+    Args:
+        item: the form, and whether it is masked inside of words.
+    """
+    form, _ = item
+    return (-len(form), form)
 
 
 def _secrets_of_environment() -> set[str]:
-    """Values of variables with a telling name, and credentials in the texts and URLs of others."""
+    """The secrets in the environment's variables: values of telling names, credentials in others.
+
+    Libraries and a RAG read their keys there, and an error may repeat one.
+    """
     values: set[str] = set()
     for name, text in os.environ.items():
         value = text.strip()
         if name not in _DIRECTORY_VARIABLES and _SECRET_VARIABLE.search(name.upper()):
-            values.update(_lines(value))
+            values.update(_value_and_lines(value))
         values.update(_secrets_in_text(value))
     return {value for value in values if _is_worth_hiding(value)}
 
@@ -311,7 +371,11 @@ _SECRETS = _Secrets()
 
 @lru_cache(maxsize=512)
 def _secrets_in_text(text: str) -> tuple[str, ...]:
-    """The parts of a text that look like a credential, and the secrets of its URLs."""
+    """The parts of a text that look like a credential, and the secrets of the URLs in it.
+
+    Both as they are written and without a URL's percent signs, as a program has them that has read
+    it.
+    """
     from urllib.parse import parse_qsl, unquote, urlsplit
 
     secrets = [text[start:end] for start, end in _spans_of_secrets(text)]
@@ -329,20 +393,26 @@ def _secrets_in_text(text: str) -> tuple[str, ...]:
     secrets += [unquote(secret) for secret in secrets]
     lines: list[str] = []
     for secret in secrets:
-        lines += _lines(secret)
+        lines += _value_and_lines(secret)
     return tuple(lines)
 
 
-def _lines(value: str) -> list[str]:
-    """A value, and each of its lines: a key of several lines may be written line by line."""
+def _value_and_lines(value: str) -> list[str]:
+    """A secret value, and each of its lines: a key of several lines may be written line by line.
+
+    A private key has lines, and each of them alone gives a part of it away.
+    """
     lines = [value.strip()]
     for line in re.split(r"[\r\n]+|\\+[nr]", value):  # line ends as they are, or escaped
         lines.append(line.strip())
     return lines
 
 
-def _forms(value: str) -> set[str]:
-    """A value as JSON, Python, URLs, HTML, Markdown, CSV and shells write it."""
+def _escaped_forms(value: str) -> set[str]:
+    """A secret value as JSON, Python, URLs, HTML, Markdown, CSV and shells write it.
+
+    A secret with a quote or a percent sign would else escape its mask in one of these files.
+    """
     from urllib.parse import quote, quote_plus
 
     plain = {
@@ -364,14 +434,18 @@ def _forms(value: str) -> set[str]:
 
 
 def hide(*values: str | None) -> None:
-    """Declares values to be secrets: from now on `hidden` masks them."""
+    """Declares values to be secrets of this process: from now on `hidden` masks them everywhere.
+
+    Called where a key is read, so that no code that makes texts needs to think of it.
+    """
     _SECRETS.add(value.strip() for value in values if value)
 
 
 def hide_arguments(value: object) -> None:
     """Declares the credentials among nested settings to be secrets, so that `hidden` masks them.
 
-    These are settings with a telling name, and the credentials in any text or URL.
+    These are settings with a telling name, and the credentials in any text or URL. A user writes
+    keys into files of settings, from which they would get into manifests and errors.
     """
     if isinstance(value, Mapping):
         for name, setting in cast("Mapping[object, object]", value).items():
@@ -389,44 +463,49 @@ def hide_arguments(value: object) -> None:
 def hidden(text: str) -> str:
     """A text without all secrets of this process, see `hide`, and without the keys of any issuer.
 
-    The values of environment variables whose names say that they are secret are among them.
+    The values of environment variables whose names say that they are secret are among them. Called
+    in the few places where text leaves the process: files, reports, the terminal.
     """
     without_secrets = hidden_in_id(text)
-    return _masked(without_secrets, _spans_of_keys(without_secrets))
+    return _masked(without_secrets, _spans_of_issued_keys(without_secrets))
 
 
 def hidden_in_id(text: str) -> str:
-    """An id, or anything else that is joined on, with all secrets of this process masked."""
+    """An id, or anything else that is joined on, with all secrets of this process masked.
+
+    Without the keys of issuers: two ids that are masked by their form would become one, and their
+    cases mixed up.
+    """
     for form, is_masked_in_words in _SECRETS.forms():
         if form not in text:
             continue
         if is_masked_in_words:
             text = text.replace(form, MASK)
         else:
-            text = _as_word(form).sub(MASK, text)
+            text = _word_pattern(form).sub(MASK, text)
     return text
 
 
 def hidden_in_document(text: str, *, ids: Iterable[str] = ()) -> str:
-    """JSON or any other text with all masked that `hidden` masks.
+    """JSON or any other text with everything masked that `hidden` masks.
 
-    In JSON, ids keep their form, by the names of their fields.
+    In JSON, ids keep their form, by the names of their fields: cases are joined by them.
 
     Args:
         ids: those of JSON whose fields have no names.
     """
     text = hidden_in_id(text)
-    if not any(_spans_of_keys(text)):
+    if not any(_spans_of_issued_keys(text)):
         return text
     return _without_keys(text, frozenset(ids))
 
 
 def hidden_bytes(data: bytes, *, ids: Iterable[str] = ()) -> bytes:
-    """A text in UTF-8 as `hidden_in_document` gives it.
+    """A text in UTF-8, masked as `hidden_in_document` masks it; how files are made safe to share.
 
     Not for a format that holds lengths or offsets: the text becomes shorter.
     """
-    from ragbench.issuers import may_hold_key  # as in `_spans_of_keys`
+    from ragbench.issuers import may_hold_key  # as in `_spans_of_issued_keys`
 
     # Most texts hold nothing to mask: they are not decoded.
     if not _SECRETS.forms() and not may_hold_key(data):
@@ -436,7 +515,10 @@ def hidden_bytes(data: bytes, *, ids: Iterable[str] = ()) -> bytes:
 
 
 def hidden_in_table(data: bytes) -> bytes:
-    """A file in UTF-8 whose texts its writer has masked, and whose ids keep their form."""
+    """A file in UTF-8 with the secrets of this process masked, and nothing by its form alone.
+
+    For a table whose texts its writer has masked already, and whose ids must keep their form.
+    """
     if not _SECRETS.forms():  # the common case needs no copy of a large file
         return data
     text = data.decode("utf-8", "surrogateescape")
@@ -447,11 +529,11 @@ _LEAST_OF_PRIVATE_KEY = 64
 """Characters of the body of a private key; a shorter one is an example in a document."""
 
 
-def _spans_of_keys(text: str, *, is_message: bool = False) -> Iterator[tuple[int, int]]:
-    """Start and end of each key in a text; they may overlap.
+def _spans_of_issued_keys(text: str, *, is_message: bool = False) -> Iterator[tuple[int, int]]:
+    """The start and end of each key of an issuer or private key in a text; they may overlap.
 
-    These are keys by their form, as issuers make them; the secrets that this process knows are
-    masked by `hidden_in_id`.
+    These are known by their form alone; the secrets that this process knows are masked by
+    `hidden_in_id`.
 
     Args:
         is_message: no text of a user, but an error's or a setting's: more counts as a key there.
@@ -463,7 +545,7 @@ def _spans_of_keys(text: str, *, is_message: bool = False) -> Iterator[tuple[int
         return
     yield from spans_of_keys(text, is_message=is_message)
     if "PRIVATE KEY" in text:
-        for match in _shape("private_key").finditer(text):
+        for match in _shape_of_credential("private_key").finditer(text):
             body = match[1]
             if len(body) >= _LEAST_OF_PRIVATE_KEY:
                 yield match.span(1)
@@ -478,9 +560,12 @@ _ID_NAME = re.compile(
 
 
 def _without_keys(text: str, ids: frozenset[str]) -> str:
-    """JSON, a piece of it, or JSON in lines, without the keys in its texts.
+    """JSON, a piece of it, or JSON in lines, without the keys of issuers in its texts.
 
     Ids in it keep their form, since cases are joined by them. Any other text is masked as a whole.
+
+    Args:
+        ids: further texts that are ids.
     """
     strings = _strings_of_json(text) or _strings_of_json(text.lstrip(_BEFORE_ENTRY))
     if not strings:
@@ -488,14 +573,14 @@ def _without_keys(text: str, ids: frozenset[str]) -> str:
         may_be_json_lines = len(lines) > 1 and text[:1] in ("{", "[")
         if may_be_json_lines:
             return "\n".join([_without_keys(line, ids) for line in lines])
-        return _masked(text, _spans_of_keys(text))
+        return _masked(text, _spans_of_issued_keys(text))
     ids_of_document = set(ids)
     keys: set[str] = set()
     for string, is_id in strings:
         if is_id:
             ids_of_document.add(string)
             continue
-        for start, end in _spans_of_keys(string):
+        for start, end in _spans_of_issued_keys(string):
             keys.add(string[start:end])
     # The longest first: one key may be part of another.
     for key in sorted(keys, key=len, reverse=True):
@@ -512,25 +597,34 @@ _BEFORE_ENTRY = " \n,["
 
 
 def _strings_of_json(text: str) -> list[tuple[str, bool]]:
-    """Each string of JSON, and whether it is an id; none of what is no JSON."""
+    """Each string of a JSON text, and whether it is an id; empty where the text is no JSON.
+
+    Only strings may hold a key, and ids among them keep their form.
+    """
     try:
-        return [*_strings(json.loads(text))]
+        return [*_strings_with_ids(json.loads(text))]
     except (ValueError, RecursionError):
         return []
 
 
-def _strings(value: object, *, is_id: bool = False) -> Iterator[tuple[str, bool]]:
-    """Each string of a JSON value, and whether it is an id: a field's name says it, or is one."""
+def _strings_with_ids(value: object, *, is_id: bool = False) -> Iterator[tuple[str, bool]]:
+    """Each string of a JSON value, and whether it is an id, by which cases are joined.
+
+    A value is one by the name of its field; a field's name counts as one itself.
+
+    Args:
+        is_id: whether strings of this value are ids.
+    """
     if isinstance(value, str):
         yield value, is_id
     elif isinstance(value, list):
         for item in cast("list[object]", value):
-            yield from _strings(item, is_id=is_id)
+            yield from _strings_with_ids(item, is_id=is_id)
     elif isinstance(value, dict):
         for name, item in cast("dict[str, object]", value).items():
             yield name, True
             names_id = _ID_NAME.fullmatch(name) is not None
-            yield from _strings(item, is_id=names_id)
+            yield from _strings_with_ids(item, is_id=names_id)
 
 
 _BEFORE = (
@@ -540,6 +634,9 @@ _BEFORE = (
 """Before a word: no letter or digit, unless an escape such as ``%20`` ends with it."""
 
 
-def _as_word(form: str) -> re.Pattern[str]:
-    """A pattern of the form as a word of its own, with no letter or digit beside it."""
+def _word_pattern(form: str) -> re.Pattern[str]:
+    """A pattern of a secret's form as a word of its own, with no letter or digit beside it.
+
+    A short secret is masked only so: "abcdef1" may be a part of many words.
+    """
     return re.compile(rf"{_BEFORE}{re.escape(form)}(?![A-Za-z0-9])")

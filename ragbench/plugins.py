@@ -58,7 +58,7 @@ _warned_changes: set[tuple[str, str]] = set()
 
 @contextmanager
 def directory_kept(who: str) -> Generator[None]:
-    """Undoes a change of the working directory by a user's code, and warns once.
+    """Undoes a change of the working directory by a user's code that runs inside, and warns once.
 
     Otherwise every relative path of the command would name another file afterwards: the dataset,
     the run's folder.
@@ -82,7 +82,10 @@ def directory_kept(who: str) -> Generator[None]:
 
 
 def _working_directory() -> str:
-    """Its path; empty where the directory was deleted."""
+    """The path of the working directory; empty where the directory was deleted.
+
+    Python raises an error for a deleted one.
+    """
     try:
         return os.getcwd()  # noqa: PTH109
     except FileNotFoundError:
@@ -91,7 +94,13 @@ def _working_directory() -> str:
 
 @contextmanager
 def silenced(*names: str) -> Generator[None]:
-    """Turns off the loggers of these names inside: the exceptions have the same messages."""
+    """Turns off loggers while the code inside runs.
+
+    For libraries whose exceptions have the same messages: the user would read each twice.
+
+    Args:
+        *names: of the loggers.
+    """
     loggers = [logging.getLogger(name) for name in names]
     levels = [logger.level for logger in loggers]
     try:
@@ -118,7 +127,10 @@ the package is imported or first used. A user who has set it is obeyed."""
 
 
 def require(module: str, *, extra: str) -> ModuleType:
-    """Imports a module of an extra.
+    """The module of an optional package (an extra of ragbench), imported.
+
+    Optional packages are imported through here, so that a missing one ends with the line that
+    installs it, and none sends usage data to its makers.
 
     Raises:
         MissingExtraError: its package is not installed.
@@ -145,7 +157,10 @@ def require(module: str, *, extra: str) -> ModuleType:
 
 
 def _import_error(package: str, error: Exception) -> str:
-    """Why a package cannot be imported; names the package below it that fails, if it is one."""
+    """Why a package cannot be imported, naming the package below it that fails, if there is one.
+
+    The user has to repair the latter, and knows only the former.
+    """
     text = error_text(error)
     raising_package = _raising_package(error)
     if raising_package in ("", package):
@@ -154,7 +169,10 @@ def _import_error(package: str, error: Exception) -> str:
 
 
 def _raising_package(error: Exception) -> str:
-    """The installed package whose code raised an error; empty where it is ragbench's own."""
+    """The name of the installed package whose code raised an error; empty where ragbench's own did.
+
+    So the user knows which package to repair.
+    """
     raising_package = ""
     for frame, _ in traceback.walk_tb(error.__traceback__):  # from the outermost call inwards
         module = str(frame.f_globals.get("__name__", ""))
@@ -165,7 +183,13 @@ def _raising_package(error: Exception) -> str:
 
 
 def _is_absent(package: str) -> bool:
-    """Whether a package is not installed; it is not imported for that."""
+    """Whether a package is not installed, found without importing it.
+
+    A package may be there and fail when it is imported, which is another message.
+
+    Args:
+        package: the name of its outermost module.
+    """
     try:
         return importlib.util.find_spec(package) is None
     except (ImportError, ValueError):
@@ -178,18 +202,23 @@ CORE = "core"
 
 @cache
 def extras() -> Mapping[str, tuple[str, ...]]:
-    """The modules that ragbench imports for each extra; ``core`` is for every installation."""
+    """For each extra of ragbench the modules that it brings; ``core`` is for every installation.
+
+    Read from ``extras.toml``: the doctor command checks an installation by importing them.
+    """
     table = tomllib.loads((get_data("ragbench", "extras.toml") or b"").decode())
     return {extra: tuple(modules) for extra, modules in table.items()}
 
 
 def extra_problem(extra: str, begins: Callable[[str], None] | None = None) -> str:
-    """Imports every module of an extra; returns the error's message, empty without an error.
+    """The message of the error that importing the modules of an extra raises; or empty.
+
+    A check of the installation shows it, with the line that repairs it.
 
     Args:
         extra: its name, or `CORE`.
-        begins: called with the name of each package before it is imported, since that may crash
-            the process.
+        begins: called with the name of each package before it is imported, since that may crash the
+            process.
     """
     try:
         for module in extras().get(extra, ()):
@@ -237,7 +266,10 @@ def import_packages_of(*parts: object) -> None:
 
 
 def _field_values(part: object) -> list[object]:
-    """The values of the fields of a record or dataclass; of an object of another kind nothing."""
+    """The values of the fields of a record or dataclass; none of an object of any other kind.
+
+    Parts of a system have further parts in their fields.
+    """
     names: Iterable[str] = getattr(part, "__struct_fields__", ())
     if is_dataclass(part):
         names = [field.name for field in fields(part)]
@@ -248,6 +280,10 @@ class _LazyModule(ModuleType):
     """A module that is imported when an attribute of it is first used."""
 
     def __getattr__(self, name: str) -> Any:
+        """An attribute of the module, which is imported for it now.
+
+        Python calls this for an attribute that is not there yet; afterwards all of them are.
+        """
         module = importlib.import_module(self.__name__)
         # With all attributes of the module as its own, this method is not called again.
         vars(self).update(vars(module))
@@ -268,7 +304,13 @@ else:
 
 
 def package_folder(package: str, *, extra: str) -> Path:
-    """The folder of an installed package, found without importing it; for its data files."""
+    """The folder of an installed package, found without importing it; for data files in it.
+
+    To import some packages takes seconds.
+
+    Raises:
+        MissingExtraError: the package is not installed.
+    """
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise MissingExtraError(package, extra)
@@ -279,7 +321,13 @@ _VERTEXAI = "langchain_community.chat_models.vertexai"
 
 
 def import_ragas() -> ModuleType:
-    """Imports ragas; takes seconds the first time."""
+    """The package ragas, imported without its warnings; that takes seconds the first time.
+
+    ragas needs a module that a later langchain-community removed; it is replaced first.
+
+    Raises:
+        MissingExtraError: it is not installed, or cannot be imported.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         if "ragas" not in sys.modules:
@@ -304,7 +352,11 @@ def _replace_missing_vertexai() -> None:
 
 
 def load_attribute(target: str) -> Any:
-    """Imports ``"package.module:attribute"`` (dots may follow the colon)."""
+    """The object at ``"package.module:attribute"``, whose module is imported.
+
+    Dots may follow the colon. For places that ragbench and other packages write; those that users
+    write are loaded by `load_target`, which explains mistakes.
+    """
     module_name, colon, path = target.partition(":")
     if not colon or not module_name or not path:
         raise ConfigError(f"'{target}' is not of the form package.module:attribute")
@@ -316,8 +368,11 @@ def load_attribute(target: str) -> Any:
 
 
 @cache
-def _parts() -> dict[str, dict[str, str]]:
-    """The parts of ragbench itself: by kind, then by name, as ``"module:attribute"``."""
+def _places_of_parts() -> dict[str, dict[str, str]]:
+    """The places of ragbench's own parts, by kind and name, from ``parts.toml``.
+
+    A part is an implementation that a name in a setting chooses, such as a format or a reranker.
+    """
     return tomllib.loads((get_data("ragbench", "parts.toml") or b"").decode())
 
 
@@ -332,15 +387,19 @@ class Registry:
 
     @property
     def builtin(self) -> Mapping[str, str]:
-        """The parts of ragbench itself: ``"module:attribute"`` by name."""
+        """The kind's parts of ragbench itself: ``"module:attribute"`` by name.
+
+        Found without a look through the installed packages, which takes time.
+        """
         if self.own is not None:
             return self.own
-        return _parts().get(self.kind, {})
+        return _places_of_parts().get(self.kind, {})
 
     def targets(self) -> dict[str, str]:
-        """``"module:attribute"`` of all parts by name, ragbench's own first.
+        """The places of all parts of the kind by name, ragbench's own first.
 
-        A part of another package cannot replace one of ragbench's own.
+        A part of another package cannot replace one of ragbench's own: a name means the same
+        everywhere.
         """
         from importlib.metadata import entry_points  # takes long to load
 
@@ -351,14 +410,21 @@ class Registry:
         return targets
 
     def has(self, name: str) -> bool:
-        """Whether there is a part of this name.
+        """Whether there is a part of the kind with a name.
 
-        Other packages are looked through only for what is none of ragbench's own: it takes 25 ms.
+        Other packages are looked through only for a name that is none of ragbench's own: it takes
+        25 ms.
         """
         return name in self.builtin or name in self.targets()
 
     def load(self, name: str) -> Any:
-        """Imports the part of this name and returns it."""
+        """The part of the kind with a name, imported.
+
+        Only the module of this part is imported, and not those of the other ones.
+
+        Raises:
+            ConfigError: there is none; the message lists those that there are.
+        """
         target = self.builtin.get(name)
         if target is None:
             targets = self.targets()
@@ -375,7 +441,9 @@ _FORMS = "package.module:attribute, path/to/file.py:attribute or http(s)://host/
 def load_target(
     spec: str, *, search_path: str | Path = ".", offers: Callable[[object], bool] | None = None
 ) -> Any:
-    """Imports the object that a name points at, and returns it as it is.
+    """The object that a user's text points at, imported, and returned as it is.
+
+    Users name their RAGs, metrics and parts so, in commands and files: a mistake is explained.
 
     Args:
         spec: ``package.module:attribute`` or ``path/to/file.py:attribute``.
@@ -404,14 +472,23 @@ def load_target(
             public_names = [attribute for attribute in dir(value) if not attribute.startswith("_")]
             suggestions = get_close_matches(name, public_names, n=3)
             if not suggestions:
-                suggestions = _candidates(value, public_names, offers or _is_rag)
+                suggestions = _objects_offered(value, public_names, offers or _looks_like_rag)
             hint = f". Did you mean {' or '.join(suggestions)}?" if suggestions else ""
             raise ConfigError(f"'{spec}': there is no '{name}'{hint}") from None
     return value
 
 
 def _module_by_name(name: str, root: Path) -> types.ModuleType:
-    """The module of a dotted name; ``root`` is where the error says that it was looked for."""
+    """The module of a dotted name that a user gave, imported.
+
+    A missing module and one that fails while it is imported are two different mistakes of a user.
+
+    Args:
+        root: the folder where the error says that it was looked for.
+
+    Raises:
+        ConfigError: there is no such module, or importing it fails.
+    """
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -420,13 +497,13 @@ def _module_by_name(name: str, root: Path) -> types.ModuleType:
         if name == missing or name.startswith(f"{missing}."):
             raise ConfigError(
                 f"there is no module '{missing}': looked in {root.name or root}/ and in the "
-                f"installed packages{_similar_module(missing, root)}"
+                f"installed packages{_similar_module_hint(missing, root)}"
             ) from None
-        raise _import_failed(name, error) from error
+        raise _import_failure(name, error) from error
     except BaseException as error:
         if is_users_interruption(error):
             raise
-        raise _import_failed(name, error) from error
+        raise _import_failure(name, error) from error
 
 
 class _LoaderWithoutCache(SourceFileLoader):
@@ -436,6 +513,10 @@ class _LoaderWithoutCache(SourceFileLoader):
     """
 
     def get_code(self, fullname: str) -> types.CodeType:
+        """The code of the file as it is now, compiled; Python's import calls this.
+
+        An edit within the same second would be overlooked by Python's own cache.
+        """
         return self.source_to_code(self.get_data(self.path), self.path)
 
 
@@ -444,7 +525,13 @@ _VERSIONS: dict[Path, tuple[int, int]] = {}
 
 
 def _module_of_file(file: Path) -> types.ModuleType:
-    """The module of a file; a file that was loaded before and has changed since is loaded anew."""
+    """The module of a user's file; one that has changed since it was loaded is loaded anew.
+
+    In a notebook a user edits a file between two runs.
+
+    Raises:
+        ConfigError: there is no such file, or importing it fails.
+    """
     if not file.is_file():
         raise ConfigError(f"there is no file '{file.name}' in {file.parent.name or file.parent}/")
     if str(file.parent) not in sys.path:
@@ -475,17 +562,26 @@ def _module_of_file(file: Path) -> types.ModuleType:
         del sys.modules[name]
         if isinstance(error, ConfigError) or is_users_interruption(error):
             raise
-        raise _import_failed(file.name, error) from error
+        raise _import_failure(file.name, error) from error
     return module
 
 
-def _import_failed(name: str, error: BaseException) -> ConfigError:
-    """The error for a user's module that exists, and raises while it is imported."""
+def _import_failure(name: str, error: BaseException) -> ConfigError:
+    """The error for a user's module that exists, and raises while it is imported.
+
+    The user's code is to be mended, and the message says what it raised.
+
+    Args:
+        name: of the module or file, as the user knows it.
+    """
     return ConfigError(f"importing '{name}' failed: {error_text(error)}")
 
 
-def _similar_module(name: str, root: Path) -> str:
-    """A hint for the end of a message: the module in a folder whose name is nearest, if any is."""
+def _similar_module_hint(name: str, root: Path) -> str:
+    """A hint for the end of a message: the module in a folder whose name is nearest to a wrong one.
+
+    Empty where none is near.
+    """
     modules = [path.stem for path in root.glob("*.py")]
     modules += [path.parent.name for path in root.glob("*/__init__.py")]
     hint = did_you_mean(name, sorted(modules))
@@ -494,8 +590,15 @@ def _similar_module(name: str, root: Path) -> str:
     return f".{hint}"
 
 
-def _candidates(module: Any, names: list[str], offers: Callable[[object], bool]) -> list[str]:
-    """Up to three names of objects that a module defines itself and that may have been meant."""
+def _objects_offered(module: Any, names: list[str], offers: Callable[[object], bool]) -> list[str]:
+    """Up to three names of a module's own objects that a user may have meant.
+
+    Names that the module only imported are left out.
+
+    Args:
+        names: the public names of the module.
+        offers: whether an object may be what was meant.
+    """
     module_name = getattr(module, "__name__", None)
     candidates: list[str] = []
     for name in names:
@@ -506,8 +609,11 @@ def _candidates(module: Any, names: list[str], offers: Callable[[object], bool])
     return candidates[:3]
 
 
-def _is_rag(value: object) -> bool:
-    """Whether a value is a class with a method that retrieves or generates, by its name."""
+def _looks_like_rag(value: object) -> bool:
+    """Whether an object is a class with a method that retrieves or generates, by the method's name.
+
+    A hint about a wrong name only offers such classes.
+    """
     if not inspect.isclass(value):
         return False
     return any("retrieve" in name or "generate" in name for name in dir(value))
@@ -517,7 +623,8 @@ def is_users_interruption(error: BaseException) -> bool:
     """Whether the user has pressed Ctrl-C; the user's code may raise KeyboardInterrupt as well.
 
     A handler of signals runs in the main thread alone. One in Python is where the error was raised;
-    of Python's own handler, in C, there is no trace.
+    of Python's own handler, in C, there is no trace. Ctrl-C ends a run; a KeyboardInterrupt that a
+    RAG raises is a failure like any other.
     """
     if not isinstance(error, KeyboardInterrupt):
         return False
@@ -536,5 +643,5 @@ def is_users_interruption(error: BaseException) -> bool:
 
 
 def error_text(error: BaseException) -> str:
-    """An error as its type and its message, without credentials."""
+    """An error as its type and its message, without credentials, for messages and reports."""
     return mask_text(f"{type(error).__name__}: {error}")

@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 
 
 def prepare(traces: Iterable[Trace | RunCase]) -> Iterator[SampleRow]:
-    """A row for every trace, or case of a run (`ragbench.open_traces`), in order."""
+    """A row for every trace, or case of a run (`ragbench.open_traces`), in order.
+
+    A row has the fields of RAGAS' samples, so that RAGAS can evaluate what ragbench ran.
+    """
     for trace in traces:
         if isinstance(trace, RunCase):
             trace = trace.trace
@@ -54,9 +57,9 @@ def to_dataset(rows: Iterable[SampleRow]) -> EvaluationDataset:
 def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
     """RAGAS samples as JSONL that ragas' own ``EvaluationDataset.from_jsonl`` loads.
 
-    One sample per line, all twelve fields on each, null where unknown.
-
-    Scores have no place in a sample and are not written.
+    One sample per line, all twelve fields on each, null where unknown. Scores have no place in a
+    sample and are not written. The line with the most fields comes first, as ragas takes its fields
+    for those of all: the lines wait in a temporary file until it is known.
     """
     del scores
     tally = Exported(paths=(path,))
@@ -71,7 +74,13 @@ def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
 
 
 def _write_lines(traces: Iterable[Trace], lines: BinaryIO, tally: Exported) -> tuple[int, bytes]:
-    """Writes a line per sample, in order.
+    """Writes a line for each case that no stage failed for, in order, and counts the others.
+
+    ragas takes the first line's fields for those of all lines, so that the fullest one is noted.
+
+    Args:
+        lines: the file of the lines.
+        tally: takes the counts.
 
     Returns:
         Position and text of the line with the most fields that are not null, the first of several;
@@ -87,7 +96,7 @@ def _write_lines(traces: Iterable[Trace], lines: BinaryIO, tally: Exported) -> t
             continue
         row = sample_row(trace).as_mapping()
         # `default` is called for sequences and mappings other than list and dict.
-        text = json.dumps(row, default=_container, separators=(",", ":"))
+        text = json.dumps(row, default=_plain_container, separators=(",", ":"))
         line = text.encode("ascii") + b"\n"
         lines.write(line)
         fields = sum(value is not None for value in row.values())
@@ -99,8 +108,11 @@ def _write_lines(traces: Iterable[Trace], lines: BinaryIO, tally: Exported) -> t
     return fullest_position, fullest_line
 
 
-def _container(value: Sequence[str] | Mapping[str, str]) -> object:
-    """A mapping or sequence as the dict or list that JSON can be written of."""
+def _plain_container(value: Sequence[str] | Mapping[str, str]) -> object:
+    """A mapping or sequence of a sample as the dict or list that JSON can be written of.
+
+    `json.dumps` calls this for whatever it cannot write itself.
+    """
     if isinstance(value, Mapping):
         return dict(value)
     return list(value)

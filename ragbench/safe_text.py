@@ -34,34 +34,48 @@ _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 def markdown_text(text: str, *, longest: int | None = None) -> str:
     """A text on one line of Markdown: it starts no markup, link, mention, reference or cell.
 
+    Reports quote answers and documents, and are posted on pull requests: "@team" in an answer would
+    notify people.
+
     Args:
         longest: number of characters after which it is cut off, before anything is escaped.
     """
     # No control characters: forges refuse a NUL, and the file is also read in terminals.
-    line = " ".join(_NOT_XML.sub(_number, hidden(text)).split())
-    line = _CONTROL.sub(_number, line)
-    line = _cut(line, longest)
+    line = " ".join(_NOT_XML.sub(_number_of_character, hidden(text)).split())
+    line = _CONTROL.sub(_number_of_character, line)
+    line = _cut_line(line, longest)
     line = MARKDOWN_SIGNS.sub(r"\\\g<0>", line)
     # Forges look for references in the finished page, where backslashes are gone. So an empty
     # comment separates the sign from the name behind it.
     return _REFERENCE.sub(r"\g<0><!-- -->", line)
 
 
-def _cut(line: str, longest: int | None) -> str:
-    """The beginning of a line, with dots where it is longer; None: the whole line."""
+def _cut_line(line: str, longest: int | None) -> str:
+    """The beginning of a line, with dots behind it where the line is longer; None: the whole line.
+
+    Credentials are masked before: half of one would not be recognised.
+
+    Args:
+        longest: number of characters that stay.
+    """
     if longest is None or len(line) <= longest:
         return line
     return f"{line[:longest].rstrip()} ..."
 
 
-def _number(match: re.Match[str]) -> str:
-    """What is written for a forbidden character: its number, as ``x00`` behind a backslash."""
+def _number_of_character(match: re.Match[str]) -> str:
+    """The number of a forbidden character, ``x00`` behind a backslash, to be put in its place.
+
+    So a reader sees that there was one, and which.
+    """
     code = ord(match[0])
     return f"\\x{code:02x}"
 
 
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """The lines of a table in Markdown.
+    """The lines of a table in Markdown: the names of the columns, a rule, and the rows.
+
+    Reports for pull requests and files are made of it.
 
     Args:
         columns: the names of the columns, escaped by `markdown_text` like the cells of the rows.
@@ -73,7 +87,10 @@ def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Ite
 
 
 def _markdown_row(cells: Sequence[str]) -> str:
-    """One line of a table in Markdown."""
+    """One line of a table in Markdown, of cells that are escaped already.
+
+    The head of a table is a row like any other.
+    """
     joined = " | ".join(cells)
     return f"| {joined} |"
 
@@ -86,21 +103,25 @@ def xml_text(text: str) -> str:
 
     Source: Extensible Markup Language (XML) 1.0, fifth edition, section 2.2.
     """
-    return _NOT_XML.sub(_number, text)
+    return _NOT_XML.sub(_number_of_character, text)
 
 
 def annotation(level: str, title: str, message: str) -> str:
     """A line that GitHub Actions shows as an annotation of the run, such as ``::error title=...``.
 
-    Characters that would end the line, or one of its properties, are percent-encoded.
+    Characters that would end the line, or one of its properties, are percent-encoded. A GitHub
+    runner reads it from the output of a step: the form is GitHub's.
     """
-    encoded_title = _encoded(title).replace(":", "%3A").replace(",", "%2C")
-    encoded_message = _encoded(message)
+    encoded_title = _encoded_for_workflow(title).replace(":", "%3A").replace(",", "%2C")
+    encoded_message = _encoded_for_workflow(message)
     return f"::{level} title={encoded_title}::{encoded_message}\n"
 
 
-def _encoded(text: str) -> str:
-    """A text for a workflow command: line ends percent-encoded, and broken letters as numbers."""
+def _encoded_for_workflow(text: str) -> str:
+    """A text for a workflow command of GitHub, with its line ends percent-encoded.
+
+    A line end in a message would end the command, and the rest could be another command.
+    """
     # Half of a character (a surrogate) cannot be written as UTF-8.
     writable = text.encode("utf-8", "backslashreplace").decode()
     # The percent sign first, so that those of the line ends are not encoded once more.
@@ -126,27 +147,35 @@ _JOINERS = "\u200c\u200d"
 
 
 def shown_line(text: str, *, longest: int | None = None) -> str:
-    """A text on one line for a terminal: characters that would act on it become their numbers.
+    """A text on one line for a terminal: credentials masked, acting characters as their numbers.
+
+    An answer may hold characters that move the cursor, colour the screen, or hide text.
 
     Args:
         longest: number of characters after which it is cut off.
     """
     # Masked before it is cut: half of a key would not be recognised.
     line = " ".join(hidden(text).split())
-    line = _cut(line, longest)
-    return _ACTING.sub(_spelled, line)
+    line = _cut_line(line, longest)
+    return _ACTING.sub(_spelled_number, line)
 
 
 def shown_text(text: str) -> str:
-    """A text of several lines for a terminal: only line ends and tabs still act on it."""
+    """A text of several lines for a terminal, on which only line ends and tabs still act.
+
+    An answer may hold characters that move the cursor, colour the screen, or hide text.
+    """
     unix_lines = text.replace("\r\n", "\n")
-    return _ACTING_IN_TEXT.sub(_spelled, unix_lines)
+    return _ACTING_IN_TEXT.sub(_spelled_number, unix_lines)
 
 
-def _spelled(match: re.Match[str]) -> str:
-    """What a terminal is sent for a character that acts on it: its number, as Python writes it.
+def _spelled_number(match: re.Match[str]) -> str:
+    """The number of a character that would act on a terminal, to be shown in its place.
 
     A joiner behind a letter, a mark or a symbol stays, since words and emoji are built with it.
+
+    Args:
+        match: of the character, as `re.sub` finds it.
     """
     character = match[0]
     if character in _JOINERS:
@@ -166,7 +195,10 @@ _MOST_NAMES = 12
 
 
 def shortened_line(text: str) -> str:
-    """A name or an id for a message: at most 60 characters, each of which can be printed."""
+    """A name or an id for a message: masked, at most 60 characters, each of which can be printed.
+
+    Names come from users' files, and may be of any length.
+    """
     name = hidden(text)
     if len(name) > _LONGEST_NAME:
         name = f"{name[:_LONGEST_NAME]}..."
@@ -177,7 +209,10 @@ def shortened_line(text: str) -> str:
 
 
 def as_line(names: Sequence[str], most: int) -> str:
-    """The first names, at most ``most``, and the number of the others: ``a, b and 3 more``."""
+    """Names on one line, at most ``most``, and the number of the others: ``a, b and 3 more``.
+
+    A message stays readable where a thousand names are concerned.
+    """
     line = ", ".join(names[:most])
     unnamed = len(names) - most
     if unnamed > 0:
@@ -186,13 +221,19 @@ def as_line(names: Sequence[str], most: int) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names for a message, each shortened; of more than 12 the number of the others."""
+    """Names on one line for a message, each shortened; of more than 12 the number of the others.
+
+    Names come from users' files, and may be many and long.
+    """
     shortened = [shortened_line(name) for name in names]
     return as_line(shortened, _MOST_NAMES)
 
 
 def did_you_mean(name: str, known_names: Iterable[str]) -> str:
-    """A sentence for the end of a message: the known name nearest to a wrong one; or nothing."""
+    """A sentence for the end of a message: the known name nearest to a wrong one; or nothing.
+
+    Most wrong names are slips: the sentence saves the look into the documentation.
+    """
     nearest_names = get_close_matches(name, list(known_names), n=1)
     if not nearest_names:
         return ""
@@ -201,7 +242,10 @@ def did_you_mean(name: str, known_names: Iterable[str]) -> str:
 
 
 def listed_names(name: object, known_names: Sequence[str]) -> str:
-    """Sentences for the end of a message about a wrong name: the nearest one, and all."""
+    """Sentences for the end of a message about a wrong name: the nearest name, and all.
+
+    The message then need not be followed by a look into the documentation.
+    """
     question = did_you_mean(str(name), known_names)
     names = ", ".join(known_names)
     return f"{question} Known: {names}"
@@ -209,6 +253,8 @@ def listed_names(name: object, known_names: Sequence[str]) -> str:
 
 def counted(number: int, noun: str, plural: str = "") -> str:
     """A number with its noun in the right form: ``1 case``, ``2,000 cases``.
+
+    A message with "1 cases" looks like a mistake in the figure.
 
     Args:
         plural: of a noun that forms it without an s, such as "queries".

@@ -10,7 +10,11 @@ _PLAIN_IN_QUOTES = re.compile(r"[\w \-.,()?#/:%°+'&\[\]=<>]+")
 
 
 def shell_quoted(text: str) -> str:
-    """A text as it is typed in a shell: between double quotes if each shell takes it so."""
+    """A text as it is typed in a command line: between double quotes if every shell takes it so.
+
+    Users copy a suggested command into the shell they have: only double quotes mean the same in
+    all.
+    """
     if _PLAIN_IN_QUOTES.fullmatch(text):
         needs_quotes = quote(text) != text
         return f'"{text}"' if needs_quotes else text

@@ -37,7 +37,11 @@ def exact_match(
         "how texts are made alike: for any script, as SQuAD's script does, not",
     ] = "multilingual",
 ) -> float:
-    """1 when the answer equals a reference, normalised as in SQuAD, in any script; else 0."""
+    """1 when the answer equals a reference, normalised as in SQuAD, in any script; else 0.
+
+    The strictest measure of a generated answer, for facts of a word or two. A change of its values
+    needs a higher ``version`` in the decorator: stored scores of runs are compared by it.
+    """
     if normalise == "none" or response == reference:
         return float(response == reference)
     tokens = _TOKENS[normalise]
@@ -47,7 +51,11 @@ def exact_match(
 
 @metric(group="generator", abstains=True, aliases=("F1",), cite=_SQUAD)
 def token_f1(response: str, reference: str, *, normalise: _Normalise = "multilingual") -> float:
-    """F1 of the tokens that answer and reference share, as in SQuAD; characters in Chinese."""
+    """F1 of the tokens that answer and reference share, as in SQuAD; characters in Chinese.
+
+    Gives part of the credit for an answer that says more, or less, than the reference. A change of
+    its values needs a higher ``version``: stored scores of runs are compared by it.
+    """
     if response == reference:
         return 1.0
     tokens_of = _TOKENS[normalise]
@@ -72,25 +80,44 @@ def token_f1(response: str, reference: str, *, normalise: _Normalise = "multilin
 def end_to_end_em(
     declined: bool, response: str, case: Case, *, normalise: _Normalise = "multilingual"
 ) -> float | Skip:
-    """exact_match over all cases: declining counts 1 where there is no answer, else 0."""
-    return _end_to_end(declined, response, case, normalise, exact_match)
+    """exact_match over all cases: declining counts 1 where there is no answer, else 0.
+
+    `exact_match` leaves declined answers out, so that a system could raise it by declining whatever
+    is hard; here each such answer costs its case. Stored scores of runs are compared by
+    ``version``: raise it in the decorator with a change of values.
+    """
+    return _end_to_end_score(declined, response, case, normalise, exact_match)
 
 
 @metric(group="overall", aliases=("squad2_f1",), cite=_SQUAD2)
 def end_to_end_f1(
     declined: bool, response: str, case: Case, *, normalise: _Normalise = "multilingual"
 ) -> float | Skip:
-    """token_f1 over all cases: declining counts 1 where there is no answer, else 0."""
-    return _end_to_end(declined, response, case, normalise, token_f1)
+    """token_f1 over all cases: declining counts 1 where there is no answer, else 0.
+
+    `token_f1` leaves declined answers out, so that a system could raise it by declining whatever is
+    hard; here each such answer costs its case. Stored scores of runs are compared by ``version``:
+    raise it in the decorator with a change of values.
+    """
+    return _end_to_end_score(declined, response, case, normalise, token_f1)
 
 
 _NO_REFERENCE = Skip("no reference answer")
 
 
-def _end_to_end(
+def _end_to_end_score(
     declined: bool, response: str, case: Case, normalise: str, score: Callable[..., float]
 ) -> float | Skip:
-    """The score of SQuAD 2.0's script: no answer is the empty text, on both sides."""
+    """The score of an answer by SQuAD 2.0's script, which counts declined answers too.
+
+    No answer is the empty text there, on both sides: the one who declines an unanswerable question
+    gets 1, any other mismatch of declining and answering 0. Between two texts the best reference
+    counts. The rules are the script's, whose published figures must be met. Another value needs a
+    higher version of each metric that is computed by it.
+
+    Args:
+        score: `exact_match` or `token_f1`, which compares two texts.
+    """
     if not case.references and case.answerable is not False:
         # Whoever declines a question with an answer is wrong, whatever the answer is.
         if declined and case.answerable:
@@ -115,7 +142,11 @@ def _end_to_end(
     cite="Levenshtein 1966, Binary codes capable of correcting deletions, insertions ...",
 )
 def edit_similarity(response: str, reference: str) -> float:
-    """1 - Levenshtein distance / length of the longer text."""
+    """1 - Levenshtein distance / length of the longer text.
+
+    Counts letters, so that a typo or another ending costs little. A change of its values needs a
+    higher ``version`` in the decorator: stored scores of runs are compared by it.
+    """
     from rapidfuzz.distance import Levenshtein
 
     return 1 - Levenshtein.normalized_distance(reference, response)
@@ -126,7 +157,11 @@ _Stemmer = Annotated[bool, "whether words are compared by their Porter stems"]
 
 
 def _load_rouge() -> Any:
-    """The package of the published implementation."""
+    """The package rouge_score, which computes ROUGE as published.
+
+    Called before a run begins, so that a missing package is an error then, with the line that
+    installs it, and not one in each case.
+    """
     return require("rouge_score.rouge_scorer", extra="text")
 
 
@@ -139,8 +174,12 @@ def _load_rouge() -> Any:
     version=2,
 )
 def rouge1(response: str, reference: str, *, stemmer: _Stemmer = True) -> float | Skip:
-    """F-measure of shared words, as in rouge_score: of letters a-z and digits."""
-    return _rouge("rouge1", response, reference, stemmer)
+    """F-measure of shared words, as in rouge_score: of letters a-z and digits.
+
+    In texts of other scripts nothing would be compared: those cases are skipped. Stored scores of
+    runs are compared by ``version``: raise it in the decorator with a change of values.
+    """
+    return _rouge_score("rouge1", response, reference, stemmer)
 
 
 @metric(
@@ -152,8 +191,13 @@ def rouge1(response: str, reference: str, *, stemmer: _Stemmer = True) -> float 
     version=2,
 )
 def rouge2(response: str, reference: str, *, stemmer: _Stemmer = True) -> float | Skip:
-    """F-measure of shared pairs of words, as in rouge_score: of letters a-z and digits."""
-    return _rouge("rouge2", response, reference, stemmer)
+    """F-measure of shared pairs of words, as in rouge_score: of letters a-z and digits.
+
+    Order counts here, as it does not in `rouge1`. In texts of other scripts nothing would be
+    compared: those cases are skipped. Stored scores of runs are compared by ``version``: raise it
+    in the decorator with a change of values.
+    """
+    return _rouge_score("rouge2", response, reference, stemmer)
 
 
 @metric(
@@ -167,8 +211,13 @@ def rouge2(response: str, reference: str, *, stemmer: _Stemmer = True) -> float 
     version=2,
 )
 def rouge_l(response: str, reference: str, *, stemmer: _Stemmer = True) -> float | Skip:
-    """F-measure of the longest common subsequence, as in rouge_score: of letters a-z and digits."""
-    return _rouge("rougeL", response, reference, stemmer)
+    """F-measure of the longest common subsequence, as in rouge_score: of letters a-z and digits.
+
+    Words in the right order count, whatever is between them. In texts of other scripts nothing
+    would be compared: those cases are skipped. Stored scores of runs are compared by ``version``:
+    raise it in the decorator with a change of values.
+    """
+    return _rouge_score("rougeL", response, reference, stemmer)
 
 
 @metric(
@@ -179,7 +228,11 @@ def rouge_l(response: str, reference: str, *, stemmer: _Stemmer = True) -> float
     cite="Papineni et al. 2002; Post 2018, A Call for Clarity in Reporting BLEU Scores",
 )
 def bleu(response: str, references: Sequence[str]) -> float:
-    """Sentence BLEU of sacrebleu, divided by 100; of characters where words have no spaces."""
+    """Sentence BLEU of sacrebleu, divided by 100; of characters where words have no spaces.
+
+    The tokenizer follows from the script of the references; another choice gives other values,
+    which needs a higher ``version`` in the decorator.
+    """
     # Without effective order, an answer of fewer than four tokens is always 0.
     text = "".join(references)
     tokenizer = "13a"
@@ -187,7 +240,7 @@ def bleu(response: str, references: Sequence[str]) -> float:
         tokenizer = "char"
     elif re.search(_HAN, text):
         tokenizer = "zh"
-    scorer = _sacrebleu("BLEU", effective_order=True, tokenize=tokenizer)
+    scorer = _sacrebleu_metric("BLEU", effective_order=True, tokenize=tokenizer)
     return _sentence_score(scorer, response, references)
 
 
@@ -199,16 +252,30 @@ def bleu(response: str, references: Sequence[str]) -> float:
     cite="Popović 2015, chrF: character n-gram F-score for automatic MT evaluation",
 )
 def chrf(response: str, references: Sequence[str]) -> float:
-    """F-score of shared character n-grams (chrF2 of sacrebleu), divided by 100."""
-    return _sentence_score(_sacrebleu("CHRF"), response, references)
+    """F-score of shared character n-grams (chrF2 of sacrebleu), divided by 100.
+
+    It needs no tokenizer, and so serves every language, also those with many endings of a word.
+    Stored scores of runs are compared by ``version``: raise it in the decorator with a change of
+    values.
+    """
+    return _sentence_score(_sacrebleu_metric("CHRF"), response, references)
 
 
 _ROUGE_READS = re.compile("[a-z0-9]")
 _NO_ROUGE = Skip("ROUGE reads a-z and 0-9, and the reference has neither: use token_f1 or chrf")
 
 
-def _rouge(variant: str, response: str, reference: str, stemmer: bool) -> float | Skip:
-    """A score of rouge_score; none where its tokenizer leaves nothing of the reference."""
+def _rouge_score(variant: str, response: str, reference: str, stemmer: bool) -> float | Skip:
+    """The F-measure of rouge_score for an answer beside a reference, 0 to 1.
+
+    A reference without a letter a-z or a digit has no token there, and would score 0 however good
+    the answer is: the case is skipped, with a reason that names other metrics. Another value needs
+    a higher version of each metric that is computed by it.
+
+    Args:
+        variant: the name of the score in rouge_score: ``rouge1``, ``rouge2`` or ``rougeL``.
+        stemmer: whether words are compared by their stems.
+    """
     if reference.strip() and not _ROUGE_READS.search(reference.lower()):
         return _NO_ROUGE
     scores = _rouge_scorer(variant, stemmer).score(reference, response)
@@ -217,7 +284,10 @@ def _rouge(variant: str, response: str, reference: str, stemmer: bool) -> float 
 
 @cache
 def _rouge_scorer(variant: str, stemmer: bool) -> Any:
-    """The scorer of one variant of ROUGE, such as ``rougeL``."""
+    """The scorer of rouge_score for a variant of ROUGE, such as ``rougeL``, kept for the process.
+
+    A scorer is made anew for each variant and stemmer, and not for each of thousands of answers.
+    """
     return _load_rouge().RougeScorer([variant], use_stemmer=stemmer)
 
 
@@ -227,14 +297,24 @@ _OTHER_SPACELESS = r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff]"
 
 
 @cache
-def _sacrebleu(kind: str, **settings: Any) -> Any:
-    """A metric of sacrebleu by its class, ``BLEU`` or ``CHRF``."""
+def _sacrebleu_metric(kind: str, **settings: Any) -> Any:
+    """A metric of sacrebleu by its class, ``BLEU`` or ``CHRF``, made once for the same settings.
+
+    To make one takes longer than to score an answer with it.
+    """
     package: Any = require("sacrebleu.metrics", extra="text")
     return getattr(package, kind)(**settings)
 
 
 def _sentence_score(scorer: Any, response: str, references: Sequence[str]) -> float:
-    """A score of sacrebleu between 0 and 1, as all metrics are."""
+    """The score of one answer by a metric of sacrebleu, from its 0 to 100 brought to 0 to 1.
+
+    All metrics of ragbench end at 1, and a cell above its metric's range is refused. Another value
+    needs a higher version of each metric that is computed by it.
+
+    Args:
+        scorer: a BLEU or chrF object of sacrebleu.
+    """
     percentage = scorer.sentence_score(response, list(references)).score
     # sacrebleu's 100 can be 100.00000000000004.
     return float(min(percentage / 100, 1.0))
@@ -246,8 +326,9 @@ def _sentence_score(scorer: Any, response: str, references: Sequence[str]) -> fl
 def abstained(result: GenerationResult[Any]) -> bool:
     """Whether a system declined to answer.
 
-    What the system itself says counts. Where it says nothing (``abstained`` is None), it counts
-    how the response reads, see `ragbench.text.declining`.
+    What the system itself says counts. Where it says nothing (``abstained`` is None), it counts how
+    the response reads, see `ragbench.text.declining`. A declined answer is no wrong one: metrics of
+    answers leave it out, and metrics of declining count it.
     """
     if result.abstained is not None:
         return result.abstained
@@ -255,7 +336,11 @@ def abstained(result: GenerationResult[Any]) -> bool:
 
 
 def declined(outcome: Outcome[GenerationResult[Any]]) -> bool:
-    """Whether generation ended in a declined answer."""
+    """Whether the generation of a case ended in a declined answer, by its status or its text.
+
+    A run may have stored that the system declined (`Status.ABSTAINED`), or only a response that
+    reads so. Metrics and pages ask here, so that all of them count the same cases.
+    """
     if outcome.status is Status.ABSTAINED:
         return True
     return outcome.value is not None and abstained(outcome.value)
@@ -272,9 +357,11 @@ _UNTELLING = frozenset({"yes", "no", "true", "false", "none", "both", "neither",
 
 
 def is_telling(answer: str) -> bool:
-    """Whether finding a normalised answer in a text says anything.
+    """Whether it means anything that a normalised answer occurs in a text.
 
-    Four bytes are four letters of English, or two characters of Chinese.
+    "no" or "2" occurs in nearly every chunk: such an answer shows neither that a chunk is relevant
+    nor that an answer is supported. Four bytes are four letters of English, or two characters of
+    Chinese.
     """
     is_long_enough = len(answer.encode()) >= 4
     return is_long_enough and answer.strip(".!") not in _UNTELLING
@@ -282,10 +369,10 @@ def is_telling(answer: str) -> bool:
 
 @lru_cache(maxsize=8192)
 def holds_answer(chunk: str, answer: str) -> bool:
-    """Whether a chunk holds an answer, both normalised.
+    """Whether a chunk holds an answer, both in the form of `ragbench.metrics.matching.normalised`.
 
-    A short one stands there verbatim, or, where it is amounts and dates, in another form; a long
-    one mostly.
+    A short answer is in the chunk verbatim, or, where it is amounts and dates, in another form; a
+    long one mostly. By this a chunk counts as evidence of an answer where no gold context is known.
     """
     plain = answer.rstrip(".")
     start = chunk.find(plain)

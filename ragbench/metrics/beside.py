@@ -32,9 +32,11 @@ class Comparison(NamedTuple):
 
 @lru_cache(maxsize=1 << 16)
 def root(word: str) -> str:
-    """What a word shares with all that are made of it: "encapsulate" and "encapsulation".
+    """What a word shares with all words that are made of it: "encapsulate" and "encapsulation".
 
-    It compares the few words of a short reference. Among hundreds of words too many share a root.
+    By roots a short answer that says "encapsulation" for "encapsulates" counts as the same fact.
+    Among the hundreds of words of a long reference too many share a root: those are compared by
+    `stem`. Another result for any answer needs a higher version of ``answer_correct``.
     """
     word_root = "".join(tokenise(word))
     if not word_root:  # of a mark alone
@@ -44,7 +46,12 @@ def root(word: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def stem(word: str) -> str:
-    """A word without an English inflection, if three letters stay: "pays" and "pay" are one."""
+    """A word without an English inflection, if three letters stay: "pays" and "pay" are one.
+
+    By stems an answer may use another form of a reference's word. The stem of a word need be no
+    word; it is only compared with other stems. The weights of `answer_correct` were fitted with
+    these stems (benchmarks/answer_correct.py).
+    """
     for ending in _ENDINGS:
         letters_left = len(word) - len(ending)
         if letters_left >= 3 and word.endswith(ending):
@@ -53,7 +60,10 @@ def stem(word: str) -> str:
 
 
 def stems(words: Iterable[str]) -> set[str]:
-    """The stems of the words."""
+    """The stems of some words, as a set: texts are compared by which stems they share.
+
+    Both sides of a comparison must go through it: a stem need be no word.
+    """
     return set(map(stem, words))
 
 
@@ -61,6 +71,13 @@ class Beside:
     """An answer beside a reference."""
 
     def __init__(self, query: str, response: str, reference: str) -> None:
+        """Takes an answer apart beside a reference: the words of both that say something.
+
+        All comparisons of an answer read these fields: ``right...`` is of the reference,
+        ``answer...`` of the answer, ``query...`` of the question. Where only an accent parts two
+        words, the answer's is written as in the reference. Texts are cut after `LONGEST`
+        characters.
+        """
         self.query = query[:LONGEST]
         self.response = response[:LONGEST]
         self.reference = reference[:LONGEST]
@@ -72,18 +89,20 @@ class Beside:
             tokens = as_written(self.answer.tokens, self.right.tokens)
             self.answer = self.answer._replace(tokens=tokens)
         common = self._common_words()
-        self.right_words = _telling(self.right.tokens, common)
-        self.answer_words = _telling(self.answer.tokens, common)
-        self.query_words = _telling(self.query_wording.tokens, common)
+        self.right_words = _telling_words(self.right.tokens, common)
+        self.answer_words = _telling_words(self.answer.tokens, common)
+        self.query_words = _telling_words(self.query_wording.tokens, common)
         self.is_long = len(self.right_words) > _MOST_WORDS_OF_FACT
         new_words = tuple([word for word in self.right_words if word not in self.query_tokens])
         self.new_words = new_words or self.right_words
         """Words of the reference that the question does not hold; all where it holds them all."""
 
     def _common_words(self) -> frozenset[str]:
-        """The words that say nothing by themselves, and are no names here.
+        """The words that say nothing by themselves, such as "a" and "it", unless names here.
 
-        "a", "it" and "who" are common, and names in "hepatitis A", "IT department" and "WHO".
+        In "hepatitis A", "IT department" and "WHO" the capitals show that the word says something,
+        and a wrong letter must not be overlooked. Another result for any answer needs a higher
+        version of ``answer_correct``.
         """
         common = word_list("common")
         is_shouted = self.response.isupper() or self.reference.isupper()
@@ -97,17 +116,27 @@ class Beside:
 
     @cached_property
     def query_tokens(self) -> frozenset[str]:
-        """The words of the question."""
+        """All words of the question, as tokens of its wording.
+
+        What an answer only repeats from them is no answer yet, so the comparisons leave such words
+        out.
+        """
         return frozenset(self.query_wording.tokens)
 
     @cached_property
     def answer_tokens(self) -> frozenset[str]:
-        """The words of the answer, common ones too."""
+        """All words of the answer, common ones such as "the" too.
+
+        ``answer_words`` has only the telling ones; whether a word is said at all, this knows.
+        """
         return frozenset(self.answer.tokens)
 
     @cached_property
     def answer_amounts(self) -> tuple[Amount, ...]:
-        """The amounts of the answer, with the years of its dates."""
+        """The answer's amounts, with the years of its dates: "1998" and "12 May 1998" compare.
+
+        A reference that names the year alone is met by a whole date of the answer.
+        """
         return (*self.answer.amounts, *self.answer.years_of_dates)
 
 
@@ -119,8 +148,15 @@ and need no look back.
 """
 
 
-def _telling(tokens: Sequence[str], common: frozenset[str]) -> tuple[str, ...]:
-    """The words that say something; all where none does."""
+def _telling_words(tokens: Sequence[str], common: frozenset[str]) -> tuple[str, ...]:
+    """The words of a text that say something; all of its words where none does.
+
+    Without the exception, a reference such as "to be" would have no word to compare an answer by.
+    Another result for any answer needs a higher version of ``answer_correct``.
+
+    Args:
+        common: the words that say nothing, such as "the".
+    """
     telling = tuple([token for token in tokens if token not in common])
     if not telling:
         return tuple(tokens)

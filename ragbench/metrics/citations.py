@@ -64,7 +64,10 @@ class Cited(NamedTuple):
 
     @property
     def is_factual(self) -> bool:
-        """Whether it states something: no question, no heading, no greeting."""
+        """Whether a sentence of an answer states something: no question, no heading, no greeting.
+
+        Only such a sentence needs a citation: the lack of one in any other does not count.
+        """
         plain = MARKS.sub("", self.text).rstrip()
         if plain.startswith("#") or plain.endswith(("?", ":")):
             return False
@@ -74,7 +77,12 @@ class Cited(NamedTuple):
 
 
 def cited(generation: GenerationResult[Any], retrieval: RetrievalResult[Any]) -> list[Cited] | Skip:
-    """The sentences of an answer with their citations; its list of sources is none of them."""
+    """The sentences of an answer with the chunks that each cites; a `Skip` where nothing is cited.
+
+    All metrics of citations, and the notes on a case's page, are computed from these. The list of
+    sources behind an answer is no sentence of it: its lines only say what the numbers mean. Where
+    the text has no mark, the citations in the system's metadata count for the answer as a whole.
+    """
     metadata = as_object(generation.metadata)
     if not _BRACKET.search(generation.response) and not metadata.get("citations"):
         return _NOT_CITED
@@ -85,7 +93,7 @@ def cited(generation: GenerationResult[Any], retrieval: RetrievalResult[Any]) ->
     sentences: list[tuple[str, list[str]]] = []
     all_markers: list[str] = []
     for text in _sentences_with_marks(body):
-        markers = list(_markers(text, ids))
+        markers = list(_markers_of_sentence(text, ids))
         sentences.append((text, markers))
         all_markers += markers
     if not all_markers:
@@ -94,7 +102,7 @@ def cited(generation: GenerationResult[Any], retrieval: RetrievalResult[Any]) ->
         sentences = [(body, all_markers)]
     if not all_markers:
         return _NOT_CITED
-    positions = _positions(ids, retrieval.contexts, sources, all_markers)
+    positions = _positions_of_chunks(ids, retrieval.contexts, sources, all_markers)
     citations: list[Cited] = []
     for text, markers in sentences:
         chunks = tuple(map(positions.get, markers))
@@ -105,22 +113,27 @@ def cited(generation: GenerationResult[Any], retrieval: RetrievalResult[Any]) ->
 def _without_listed_sources(response: str, sources: Mapping[str, str]) -> str:
     """An answer without the lines of its list of sources, which cite nothing themselves.
 
+    Left in, each line would count as a sentence that cites a chunk.
+
     Args:
         sources: the lines of the list, by their numbers.
     """
-
-    def line_or_nothing(line: re.Match[str]) -> str:
-        number = line[1]
-        return "" if number in sources else line[0]
-
-    return _SOURCE_LINE.sub(line_or_nothing, response)
+    parts: list[str] = []
+    position = 0
+    for line in _SOURCE_LINE.finditer(response):
+        if line[1] in sources:
+            parts.append(response[position : line.start()])
+            position = line.end()
+    parts.append(response[position:])
+    return "".join(parts)
 
 
 def _listed_sources(response: str) -> dict[str, str]:
-    """The lines of a list of sources: each number with what follows it.
+    """The lines of an answer's list of sources: each number with the text behind it.
 
-    A line is one only where the number was cited before it. Else ``[1] The shop closes at six.``
-    is a sentence that begins with its mark.
+    A line such as ``[3] handbook-12, page 3`` says which chunk the mark 3 means. It is one only
+    where the number was cited before it. Else ``[1] The shop closes at six.`` is a sentence that
+    begins with its mark. Another result needs higher versions of the metrics of citations.
     """
     first_marks: dict[str, int] = {}
     for mark in _MARK_START.finditer(response):
@@ -134,7 +147,11 @@ def _listed_sources(response: str) -> dict[str, str]:
 
 
 def _sentences_with_marks(response: str) -> list[str]:
-    """Sentences; marks behind a period belong to the sentence before it."""
+    """The sentences of an answer; a mark such as ``[1]`` behind a period goes with the one before.
+
+    The splitter of sentences would begin the next sentence with that mark, and the wrong sentence
+    would cite the chunk. Another result needs higher versions of the metrics of citations.
+    """
     sentences: list[str] = []
     response = without_sources(response)
     for span in sentences_of(response):
@@ -150,8 +167,16 @@ def _sentences_with_marks(response: str) -> list[str]:
     return sentences
 
 
-def _markers(text: str, ids: Sequence[str]) -> Iterator[str]:
-    """The numbers and ids that a sentence cites, in its order; numbers first."""
+def _markers_of_sentence(text: str, ids: Sequence[str]) -> Iterator[str]:
+    """The numbers and ids that a sentence cites, in its order; numbers first.
+
+    A marker is the text of a citation, "3" of ``[3]``; `_positions_of_chunks` finds the chunk that
+    it points to. A range ``[3-5]`` is three markers. Another result needs higher versions of the
+    metrics of citations.
+
+    Args:
+        ids: of the shown chunks; any other word in brackets is a remark.
+    """
     for mark in MARKS.finditer(text):
         # In "【1†page 3】" the name of a source is behind the dagger, whose digits cite nothing.
         before_dagger = mark[0].partition("†")[0]
@@ -169,7 +194,11 @@ def _markers(text: str, ids: Sequence[str]) -> Iterator[str]:
 
 
 def _markers_in_metadata(metadata: Mapping[str, Any]) -> list[str]:
-    """What a RAG reports that it cites: positions or ids, or mappings that hold one."""
+    """The citations that a RAG reports in its answer's metadata, as positions or ids of chunks.
+
+    Some systems keep citations out of the text. A citation may be the id itself, or a mapping that
+    holds one under a key of `_ID_KEYS`; entries of any other form are left out.
+    """
     markers: list[str] = []
     for citation in as_list(metadata.get("citations")):
         marker = citation
@@ -183,13 +212,20 @@ def _markers_in_metadata(metadata: Mapping[str, Any]) -> list[str]:
     return markers
 
 
-def _positions(
+def _positions_of_chunks(
     ids: Sequence[str], contexts: Sequence[str], sources: Mapping[str, str], markers: Sequence[str]
 ) -> dict[str, int]:
-    """The position of the chunk that each marker points to.
+    """The position of the chunk that each marker of an answer points to, by the marker's text.
 
-    By the label that the chunks begin with (``[3] ...``), else by id where every marker is one,
-    else by rank, from 1 (from 0 where the answer cites 0).
+    Systems count their chunks differently, so the way of counting is inferred: by the label that
+    the chunks begin with (``[3] ...``), else by id where every marker is one, else by rank, from 1
+    (from 0 where the answer cites 0). A marker that is missing in the result points nowhere.
+    Another result needs higher versions of the metrics of citations.
+
+    Args:
+        ids: of the shown chunks; empty where retrieval gave none.
+        sources: the lines of the answer's list of sources, by their numbers.
+        markers: all that the answer cites.
     """
     labels: list[str] = []
     for text in contexts:
@@ -223,7 +259,11 @@ def _positions(
 
 @metric(group="generator", abstains=True, cite=_CITE, version=3)
 def citation_validity(citations: Sequence[Cited]) -> float:
-    """Share of an answer's citations that point to a chunk that was shown."""
+    """Share of an answer's citations that point to a chunk that was shown.
+
+    A citation is a mark such as ``[3]`` or a chunk's id in brackets. One that points nowhere was
+    made up. A change of its values needs a higher ``version`` in the decorator.
+    """
     valid = 0
     count = 0
     for sentence in citations:
@@ -234,7 +274,11 @@ def citation_validity(citations: Sequence[Cited]) -> float:
 
 @metric(group="generator", abstains=True, cite=_CITE, version=3)
 def citation_coverage(citations: Sequence[Cited]) -> float:
-    """Share of the sentences that state something which cite; of answers that cite at all."""
+    """Share of the sentences that state something which cite; of answers that cite at all.
+
+    Low where an answer asserts much that its reader cannot look up. A change of its values needs a
+    higher ``version`` in the decorator.
+    """
     citing = 0
     count = 0
     for sentence in citations:
@@ -249,7 +293,12 @@ def citation_coverage(citations: Sequence[Cited]) -> float:
 
 @metric(group="generator", abstains=True, cite=_CITE, version=3)
 def citation_attribution(citations: Sequence[Cited], contexts: Sequence[str]) -> float | Skip:
-    """Share of the citing sentences whose cited chunk shares as much of them as any other does."""
+    """Share of the citing sentences whose cited chunk shares as much of them as any other does.
+
+    Low where the chunks are right and the marks point to the wrong ones. Words alone decide, with
+    the margin `_NEAR`: two chunks may say the same. A change of its values needs a higher
+    ``version``.
+    """
     compared = 0
     right = 0
     for sentence in citations:
@@ -262,7 +311,12 @@ def citation_attribution(citations: Sequence[Cited], contexts: Sequence[str]) ->
 
 
 def _is_comparable(sentence: Cited, contexts: Sequence[str]) -> bool:
-    """Whether a sentence's words can be compared with those of the chunk that it cites."""
+    """Whether a sentence of an answer can be compared with the chunk that it cites, by their words.
+
+    Not where it cites no shown chunk, states nothing, or is in another language than the chunk: no
+    word in common would then be no mistake. Another result needs higher versions of the metrics of
+    citations.
+    """
     positions = [position for position in sentence.chunks if position is not None]
     if not positions or not sentence.is_factual:
         return False
@@ -271,7 +325,12 @@ def _is_comparable(sentence: Cited, contexts: Sequence[str]) -> bool:
 
 
 def _misattribution(sentence: Cited, contexts: Sequence[str]) -> str | None:
-    """What is wrong with where a sentence points; None where nothing is."""
+    """Why a sentence seems to cite the wrong chunk, in words; None where it does not.
+
+    Another chunk shares clearly more of the sentence, or the cited one shares too little to support
+    it (`LEAST`). The text is shown behind "cites 3:", and says "it" of the sentence. Another result
+    needs higher versions of the metrics of citations.
+    """
     shares = [shared(sentence.text, text) for text in contexts]
     cited_share = max(shares[position] for position in sentence.chunks if position is not None)
     best = max(shares)
@@ -284,7 +343,11 @@ def _misattribution(sentence: Cited, contexts: Sequence[str]) -> str | None:
 
 @metric(group="generator", abstains=True, cite="ragbench; see docs/judging.md", version=3)
 def numbers_supported(case: Case, response: str, contexts: Sequence[str]) -> float | Skip:
-    """Share of the answer's numbers and dates that are in a chunk or in the user's messages."""
+    """Share of the answer's numbers and dates that are in a chunk or in the user's messages.
+
+    A number from nowhere is a made-up fact that is found without a judge. Numbers that the user
+    named are the user's own. A change of the metric's values needs a higher ``version``.
+    """
     response = without_citations(response[:LONGEST])
     numbers_of_sentences: list[Numbers] = []
     count = 0
@@ -303,7 +366,12 @@ def numbers_supported(case: Case, response: str, contexts: Sequence[str]) -> flo
 def notes_of(
     case: Case, generation: GenerationResult[Any], retrieval: RetrievalResult[Any]
 ) -> Iterator[AnswerNote]:
-    """Numbers that are nowhere, citations that point nowhere, and those that point elsewhere."""
+    """The problems of an answer's sentences that need no judge, for the page of a case.
+
+    For each sentence in turn: numbers that are in no shown chunk, citations that point nowhere, and
+    citations of a chunk that says something else. The metrics of this module give shares; these
+    notes say which sentence, and why.
+    """
     contexts = retrieval.contexts
     shown = all_numbers([case.query, *case.told, *contexts])
     place = "the shown chunk" if len(contexts) == 1 else f"{len(contexts)} shown chunks"

@@ -60,7 +60,13 @@ _UNCLEAR = Comparison(Agreement.UNCLEAR)
 
 
 def compared(beside: Beside) -> Comparison:
-    """What the comparison comes to: the first kind of statement that differs, or agrees."""
+    """How an answer compares with a reference by the first kind of statement that can be compared.
+
+    A kind is an amount, a date, yes or no, a choice, an opposite. DIFFERENT makes the answer wrong
+    and SAME right, whatever words they share; UNCLEAR leaves it to the words
+    (`ragbench.metrics.correct`). The order of the checks decides which reason is shown: a change of
+    it needs a higher version of ``answer_correct``.
+    """
     right_side = side_of_words(beside.right.tokens)
     if beside.right.is_typed and not right_side:
         return compared_by_amounts(beside)
@@ -84,7 +90,11 @@ def compared(beside: Beside) -> Comparison:
 
 
 def _compared_by_choice(beside: Beside) -> Comparison:
-    """The comparison with a letter, as of a question with several answers to choose from."""
+    """How an answer compares with a reference that is a letter, one of a question's choices.
+
+    The letter is the whole answer: "B" for "C" is wrong however many words are shared. Open where
+    the answer does not begin with a letter; it may repeat the text of the choice.
+    """
     choice = _CHOSEN.match(beside.response)
     if choice is None:
         return _UNCLEAR
@@ -94,7 +104,12 @@ def _compared_by_choice(beside: Beside) -> Comparison:
 
 
 def may_say_otherwise(beside: Beside) -> bool:
-    """Whether words of the reference are there, and may say something else, or too little."""
+    """Whether an answer has the reference's words, and may say something else with them, or less.
+
+    Words alone would call such an answer right: "B beat A" for "A beat B". None of these checks
+    proves a mistake, so the answer is left open (`OPEN` in `ragbench.metrics.correct`), not called
+    wrong.
+    """
     return (
         is_turned_round(beside)
         or is_hedged(beside)

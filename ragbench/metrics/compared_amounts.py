@@ -16,7 +16,13 @@ from ragbench.text.wording import amount_is_among
 
 
 def compared_by_amounts(beside: Beside) -> Comparison:
-    """The comparison with a reference that says nothing but amounts, dates and identifiers."""
+    """How an answer compares with a reference that says nothing but amounts, dates and identifiers.
+
+    Such a comparison decides alone (``is_all``): "14 days" beside "two weeks" is right without a
+    word in common, and "15 days" wrong with one. One different amount is enough to be wrong; an
+    amount within the reference's range is left open. The order of the kinds decides which reason is
+    shown. Another result for any answer needs a higher version of ``answer_correct``.
+    """
     expected: Sequence[Amount] = _new_amounts(beside)
     if not expected:
         # The question names them all, as of "Is it 5 or 6 days?": the answer must choose.
@@ -46,9 +52,11 @@ def compared_by_amounts(beside: Beside) -> Comparison:
 
 
 def says_more_than_question(beside: Beside) -> bool:
-    """Whether the reference names an amount, a date or an identifier that the question does not.
+    """Whether a reference names an amount, a date or an identifier that the question does not.
 
-    One that only repeats the question's is answered by other words than these.
+    If it only repeats the question's, an answer with the same amount may still lack the answer: "5
+    days are too few" of "Are 5 days enough?". Another result for any answer needs a higher version
+    of ``answer_correct``.
     """
     if beside.right.spoken or beside.right.identifiers:
         return True
@@ -57,13 +65,25 @@ def says_more_than_question(beside: Beside) -> bool:
 
 
 def _new_amounts(beside: Beside) -> list[Amount]:
-    """The amounts of the reference that the question does not hold: they are asked for."""
+    """The amounts of the reference that are not in the question: the ones that are asked for.
+
+    An amount that the question names is repeated by right and wrong answers alike.
+    """
     in_query = beside.query_wording.amounts
     return [amount for amount in beside.right.amounts if amount not in in_query]
 
 
 def _amount_in_answer(beside: Beside, amount: Amount) -> Agreement:
-    """Whether the answer names an amount of the reference: what its nearest amount says."""
+    """Whether an answer names an amount of the reference; UNCLEAR where nothing compares.
+
+    The nearest amount of the answer decides, once units, scales and hours that question or answer
+    leave out are taken into account: "5" is right where the question says "in millions" and the
+    reference "$5 million". Another result for any answer needs a higher version of
+    ``answer_correct``.
+
+    Args:
+        amount: of the reference.
+    """
     candidates = beside.answer_amounts
     if amount.dimension in ("share", "times"):
         # "half" and "twice" are such amounts, in words.
@@ -75,7 +95,7 @@ def _amount_in_answer(beside: Beside, amount: Amount) -> Agreement:
     if _is_same_as_asked(beside, amount, candidates):
         return Agreement.SAME
     if is_same:  # but in percent
-        if _asked(beside.query).is_percent:
+        if _asked_unit(beside.query).is_percent:
             return Agreement.UNCLEAR
         return Agreement.DIFFERENT
     if _is_hour(amount, candidates):
@@ -84,11 +104,16 @@ def _amount_in_answer(beside: Beside, amount: Amount) -> Agreement:
 
 
 def _is_same_as_asked(beside: Beside, amount: Amount, candidates: Sequence[Amount]) -> bool:
-    """Whether the amount is there, once the unit or scale of the question is added.
+    """Whether an answer has an amount, once the unit or scale that the question names is added.
 
-    One of both may leave out what the question names: "in USD millions", "in percent".
+    Reference or answer may leave out what the question says already: "in USD millions", "in
+    percent". Another result for any answer needs a higher version of ``answer_correct``.
+
+    Args:
+        amount: of the reference.
+        candidates: the amounts of the answer.
     """
-    asked = _asked(beside.query)
+    asked = _asked_unit(beside.query)
     answer_amounts = (*beside.answer.amounts, *beside.answer.spoken)
     has_share = any(candidate.dimension == "share" for candidate in answer_amounts)
     all_candidates = (*candidates, *beside.answer.spoken)
@@ -104,7 +129,14 @@ def _is_same_as_asked(beside: Beside, amount: Amount, candidates: Sequence[Amoun
 
 
 def _is_number_of_percentage(beside: Beside, amount: Amount) -> bool:
-    """Whether a fraction is only the number of a percentage of the answer: .05 is not .05 %."""
+    """Whether a fraction of the reference is in the answer only as a percentage: .05 as .05 %.
+
+    The two are a hundredfold apart, though their figures are the same. Without it, a wrong answer
+    by the factor 100 would count as right.
+
+    Args:
+        amount: of the reference.
+    """
     if amount.dimension or not 0 < abs(amount.number) < 1:
         return False
     equal_dimensions: set[str] = set()
@@ -115,7 +147,14 @@ def _is_number_of_percentage(beside: Beside, amount: Amount) -> bool:
 
 
 def _is_hour(amount: Amount, candidates: Sequence[Amount]) -> bool:
-    """Whether one is a number, and the other the time of day of that hour: 13 and 1 pm."""
+    """Whether an amount and a candidate are a number and the time of day of that hour: 13 and 1 pm.
+
+    "At 13" for "1 pm" would else be another amount, and the answer wrong.
+
+    Args:
+        amount: of the reference.
+        candidates: the amounts of the answer.
+    """
     for candidate in candidates:
         is_number_and_time = {amount.dimension, candidate.dimension} == {"", "clock"}
         if is_number_and_time and amount.number == candidate.number:
@@ -124,15 +163,19 @@ def _is_hour(amount: Amount, candidates: Sequence[Amount]) -> bool:
 
 
 def _frequencies_in_answer(beside: Beside) -> list[Agreement]:
-    """Whether the answer names each part and frequency of the reference: a half, twice a year."""
+    """For each part and frequency of the reference whether the answer names it: half, twice a year.
+
+    In the order of the reference; UNCLEAR where the answer has nothing that compares.
+    """
     candidates = (*beside.answer.spoken, *beside.answer.amounts)
     return [_best_agreement(frequency, candidates) for frequency in beside.right.spoken]
 
 
 def _identifiers_in_answer(beside: Beside) -> list[Agreement]:
-    """Whether the answer names each identifier of the reference, or another one.
+    """For each identifier of the reference whether the answer names it, or names another one.
 
-    An answer without any may say in words what is meant.
+    Identifiers are versions, addresses and phone numbers, which differ as soon as a letter does. An
+    answer without any identifier may say in words which thing is meant: UNCLEAR.
     """
     agreements: list[Agreement] = []
     for identifier in beside.right.identifiers:
@@ -146,7 +189,12 @@ def _identifiers_in_answer(beside: Beside) -> list[Agreement]:
 
 
 def _dates_in_answer(beside: Beside) -> Agreement:
-    """How the dates of the answer compare with those of the reference."""
+    """How the dates of the answer compare with those of the reference.
+
+    SAME where each date of the reference is in the answer, at least as exactly; DIFFERENT where one
+    of them, or all of its years, are replaced; UNCLEAR where the answer is only less exact ("May"
+    for "12 May"). Another result for any answer needs a higher version of ``answer_correct``.
+    """
     right = beside.right
     answer = beside.answer
     if not answer.dates:
@@ -167,7 +215,14 @@ def _dates_in_answer(beside: Beside) -> Agreement:
 
 
 def _best_agreement(amount: Amount, candidates: Iterable[Amount]) -> Agreement:
-    """What the candidate that agrees most says; not comparable where there is none to compare."""
+    """How an amount compares with the candidate that agrees with it most; UNCLEAR without a rival.
+
+    An answer names many amounts, of which one is the answer: the others must not make it wrong.
+
+    Args:
+        amount: of the reference.
+        candidates: the amounts of the answer.
+    """
     agreement = Agreement.UNCLEAR
     for candidate in candidates:
         agreement_of_candidate = amount.compared(candidate)
@@ -182,7 +237,12 @@ def _best_agreement(amount: Amount, candidates: Iterable[Amount]) -> Agreement:
 
 
 def is_other_amount(beside: Beside) -> bool:
-    """Whether the answer lacks an amount that is asked for, and has another of its kind."""
+    """Whether an answer lacks an amount that is asked for, and has another amount in its place.
+
+    Such an answer is wrong, however much of its text is right. An amount within a range of the
+    reference is left to the words. Another result for any answer needs a higher version of
+    ``answer_correct``.
+    """
     if not beside.right.amounts or not _amounts_matter(beside):
         return False
     expected = _new_amounts(beside)
@@ -208,7 +268,16 @@ def is_other_amount(beside: Beside) -> bool:
 def _are_others_instead(
     beside: Beside, expected: Sequence[Amount], others: Sequence[Amount]
 ) -> bool:
-    """Whether other amounts of the answer are in the place of those that are expected."""
+    """Whether other amounts of the answer are in the place of those that are expected.
+
+    An answer may name further numbers beside the right ones. They count against it only if they are
+    of the kind that is missing. Another result for any answer needs a higher version of
+    ``answer_correct``.
+
+    Args:
+        expected: the amounts of the reference that are asked for.
+        others: amounts of the answer that neither reference nor question names.
+    """
     is_any_different = False
     missing: list[Amount] = []
     for amount in expected:
@@ -231,10 +300,11 @@ def _are_others_instead(
 
 
 def _amounts_matter(beside: Beside) -> bool:
-    """Whether the amounts of the reference are what was asked for.
+    """Whether the question asks for the amounts of the reference, so that another one is a mistake.
 
-    "Corporate bonds (82 %)" answers which asset got the most without its amount. An answer in
-    all other words of the reference says another amount all the same.
+    "Corporate bonds (82 %)" answers which asset got the most without its amount. An answer in all
+    other words of the reference says another amount all the same. Another result for any answer
+    needs a higher version of ``answer_correct``.
     """
     if _says_all_but_numbers(beside):
         return True
@@ -244,23 +314,34 @@ def _amounts_matter(beside: Beside) -> bool:
     if _ASKS_OTHER.search(query):
         return False
     # Else where half of the reference's own words are numbers.
-    numbers = [word for word in beside.right_words if _is_number(word)]
+    numbers = [word for word in beside.right_words if _is_number_token(word)]
     return 2 * len(numbers) >= len(beside.new_words)
 
 
 def _says_all_but_numbers(beside: Beside) -> bool:
-    """Whether the answer has each word of the reference that is no number."""
-    words = {word for word in beside.right_words if not _is_number(word)}
+    """Whether an answer has each word of the reference that is no number, and at least one.
+
+    Then the answer makes the reference's statement, and another amount in it is a mistake whatever
+    the question asks.
+    """
+    words = {word for word in beside.right_words if not _is_number_token(word)}
     return bool(words) and words <= beside.answer_tokens
 
 
-def _is_number(word: str) -> bool:
-    """Whether a token is a number, such as "$5" or "v2": it ends with a digit."""
+def _is_number_token(word: str) -> bool:
+    """Whether a token is a number, such as "$5" or "v2": it ends with a digit.
+
+    Tokens of units stay words: they say what is counted.
+    """
     return word[-1].isdecimal()
 
 
 def _may_be_year(amount: Amount) -> bool:
-    """Whether a number alone may be a year, which says when something was and not how much."""
+    """Whether an amount may be a year: a whole number from 1500 to 2100 without a unit.
+
+    A year says when something was, and not how much: an answer may leave it out unless it is asked
+    for.
+    """
     if amount.dimension:
         return False
     is_whole = amount.place == 1.0
@@ -268,7 +349,13 @@ def _may_be_year(amount: Amount) -> bool:
 
 
 def _is_any_between(bounds: Sequence[Amount], amounts: Iterable[Amount]) -> bool:
-    """Whether one of the amounts is between the two of a range: 1140 beside "1135-1154"."""
+    """Whether one of some amounts is within a range of two: 1140 beside "1135-1154".
+
+    An answer within the reference's range is neither its amounts nor a contradiction.
+
+    Args:
+        bounds: a range only where they are two, of one dimension.
+    """
     if len(bounds) != 2:
         return False
     begin, end = bounds
@@ -283,7 +370,11 @@ def _is_any_between(bounds: Sequence[Amount], amounts: Iterable[Amount]) -> bool
 
 
 def is_other_date(beside: Beside) -> bool:
-    """Whether no date of the answer is one of the reference, or no year is."""
+    """Whether no date of the answer is one of the reference's, or no year of it is.
+
+    A year alone counts only where the question asks for a time or an amount: see `_amounts_matter`.
+    Another result for any answer needs a higher version of ``answer_correct``.
+    """
     if beside.right.dates and beside.answer.dates:
         for date in beside.right.dates:
             if any(date.equals(answer_date) for answer_date in beside.answer.dates):
@@ -295,7 +386,11 @@ def is_other_date(beside: Beside) -> bool:
 
 
 def _is_other_year(beside: Beside) -> bool:
-    """Whether both name years that the question does not, and none of them is the same."""
+    """Whether reference and answer name years that the question does not, and have none in common.
+
+    A year within the two of the reference ("1135-1154") is no other one. Another result for any
+    answer needs a higher version of ``answer_correct``.
+    """
     right_years = beside.right.years - beside.query_wording.years
     answer_years = beside.answer.years - beside.query_wording.years
     if not right_years or not answer_years:
@@ -308,7 +403,10 @@ def _is_other_year(beside: Beside) -> bool:
 
 
 def is_other_identifier(beside: Beside) -> bool:
-    """Whether the answer names another version, address or phone number."""
+    """Whether the answer names another version, address or phone number than the reference.
+
+    Identifiers of the question are left out: whoever answers it repeats them.
+    """
     in_query = set(beside.query_wording.identifiers)
     right = set(beside.right.identifiers) - in_query
     answer = set(beside.answer.identifiers) - in_query
@@ -322,7 +420,11 @@ _MOST_WORDS_AROUND_FREQUENCY = 6
 
 
 def is_other_frequency(beside: Beside) -> bool:
-    """Whether the answer names another part of a whole, or another frequency."""
+    """Whether the answer names another part of a whole, or another frequency, than the reference.
+
+    Only of a brief reference, since in a long one "half" or "twice" is seldom the point. Another
+    result for any answer needs a higher version of ``answer_correct``.
+    """
     if len(beside.right_words) > _MOST_WORDS_AROUND_FREQUENCY:
         return False
     agreements = _frequencies_in_answer(beside)
@@ -358,7 +460,10 @@ class _Asked(Record):
     is_percent: bool
 
     def readings(self, amount: Amount, *, is_share: bool) -> Iterator[Amount]:
-        """What an amount may mean beside the question.
+        """What an amount may mean beside a question that names a scale or a unit.
+
+        "74" answers "how much in USD millions" with 74 million. Each reading is compared: one that
+        fits is enough to be right.
 
         Args:
             is_share: it is compared with a percentage, so that .12 may be 12 %.
@@ -384,8 +489,11 @@ class _Asked(Record):
 
 
 @lru_cache(maxsize=1024)
-def _asked(query: str) -> _Asked:
-    """What a question asks for: it is the same for all answers to it."""
+def _asked_unit(query: str) -> _Asked:
+    """The scale and unit that a question asks for, read once for all answers to it.
+
+    Without it "74" would be another amount than the "$74 million" of a reference.
+    """
     lower = query.lower()
     scale = 1.0
     match = _ASKED_SCALE.search(lower)

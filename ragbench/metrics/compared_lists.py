@@ -20,7 +20,11 @@ _MOST_WORDS_OF_ITEM = 3
 
 @lru_cache(maxsize=1024)
 def list_items(text: str, separator: re.Pattern[str] = _ITEM) -> tuple[frozenset[str], ...]:
-    """The items of a list by their words; none where the text is no list."""
+    """The items of a list, each by its telling words; none where the text is no list.
+
+    A list in an answer is compared item by item: one replaced item makes it wrong, another order
+    does not. Text with long parts is sentences, and compared otherwise.
+    """
     common = word_list("common")
     items: list[frozenset[str]] = []
     for part in separator.split(text.strip(" .")):
@@ -35,7 +39,12 @@ def list_items(text: str, separator: re.Pattern[str] = _ITEM) -> tuple[frozenset
 
 
 def is_other_part(beside: Beside) -> bool:
-    """Whether of a list one item is replaced by another: Portugal for Spain, among others."""
+    """Whether an answer's list has another item in the place of one: Portugal for Spain.
+
+    Most words of such an answer are right, and the answer is wrong. An item that may be a short
+    form, or only repeats the question, replaces nothing. Another result for any answer needs a
+    higher version of ``answer_correct``.
+    """
     items = list_items(beside.reference)
     if not items:
         return False
@@ -58,12 +67,25 @@ def is_other_part(beside: Beside) -> bool:
 
 
 def _missing_items(beside: Beside, items: Iterable[frozenset[str]]) -> list[frozenset[str]]:
-    """The items of the reference that the answer does not name in full."""
+    """The items of a reference's list that an answer does not name in full.
+
+    An answer without any of them has the list in other words, and one without some of them may have
+    replaced these.
+
+    Args:
+        items: of the reference, each by its words.
+    """
     return [item for item in items if not item <= beside.answer_tokens]
 
 
 def _is_short_form(item: Iterable[str], words: Iterable[str]) -> bool:
-    """Whether a word of an item is short for one of the words, or long for it: Vince, Vincent."""
+    """Whether a word of an item begins one of some words, or the other way round: Vince, Vincent.
+
+    Such an item may be the same in another form, and is no replacement of it.
+
+    Args:
+        words: those of the items that seem to be missing.
+    """
     for word in words:
         for word_of_item in item:
             if word.startswith(word_of_item) or word_of_item.startswith(word):
@@ -72,9 +94,10 @@ def _is_short_form(item: Iterable[str], words: Iterable[str]) -> bool:
 
 
 def lacks_part(beside: Beside) -> bool:
-    """Whether a list has fewer items than the reference: "red and white" of three colours.
+    """Whether an answer's list has fewer items than the reference: "red, white" of three colours.
 
-    It may be enough: words do not tell which items matter.
+    The shorter list may be enough: words do not show which items matter. So the answer is left
+    open. Another result for any answer needs a higher version of ``answer_correct``.
     """
     items = list_items(beside.reference)
     if not items:
@@ -86,7 +109,11 @@ def lacks_part(beside: Beside) -> bool:
 
 
 def lacks_part_asked_for(beside: Beside) -> bool:
-    """Whether a list has fewer items than the question asks for, and the reference has."""
+    """Whether an answer's list lacks an item, and the question asks for the reference's number.
+
+    "Which three colours ..." makes two colours a wrong answer, which `lacks_part` alone leaves
+    open. Another result for any answer needs a higher version of ``answer_correct``.
+    """
     if not lacks_part(beside):
         return False
     count = len(list_items(beside.reference))
@@ -96,7 +123,9 @@ def lacks_part_asked_for(beside: Beside) -> bool:
 def is_turned_round(beside: Beside) -> bool:
     """Whether the words of the reference are in another order, as in "B beat A".
 
-    The items of a list may come in any order.
+    The items of a list may come in any order. All words are right then, and the statement may be
+    the opposite: the answer is left open. Another result for any answer needs a higher version of
+    ``answer_correct``.
     """
     words = beside.right_words
     answer_words = beside.answer_words
@@ -111,9 +140,11 @@ def is_turned_round(beside: Beside) -> bool:
 
 
 def is_hedged(beside: Beside) -> bool:
-    """Whether the answer offers what the reference says among others: "Ann, Bob or Carl".
+    """Whether an answer offers the reference among alternatives: "Ann, Bob or Carl".
 
-    Whoever names several may be right by chance.
+    An answer that names several may be right by chance, so it is left open. Where the reference or
+    the question has an "or" itself, the answer only repeats it. Another result for any answer needs
+    a higher version of ``answer_correct``.
     """
     if " or " not in beside.response:
         return False

@@ -26,7 +26,12 @@ _LONGEST_SIDE = 80
 
 
 def side_of_words(tokens: Sequence[str]) -> int:
-    """1 for a yes at the beginning, -1 for a no, else 0."""
+    """1 for a yes at the beginning, -1 for a no, else 0.
+
+    A side is yes or no. The answer "Of course not, ..." is wrong where the reference says "yes",
+    whatever follows. The phrases are in ``correct.toml``; without the order of the checks here "of
+    course not" would be a yes.
+    """
     if not tokens:
         return 0
     # Each phrase ends with a space, so that "sure" does not begin "surely".
@@ -44,7 +49,11 @@ def side_of_words(tokens: Sequence[str]) -> int:
 
 
 def side_of_answer(beside: Beside) -> int:
-    """1 for a yes at the beginning of the answer, or behind a preamble, -1 for a no, else 0."""
+    """1 for a yes at the beginning of the answer, or behind a preamble, -1 for a no, else 0.
+
+    A side is yes or no. Many answers begin with where they have it from: "According to the
+    handbook, yes". Another result for any answer needs a higher version of ``answer_correct``.
+    """
     side = side_of_words(beside.answer.tokens)
     if side:
         return side
@@ -66,7 +75,10 @@ _UNSURE = re.compile(
 
 
 def is_unsure(answer: str) -> bool:
-    """Whether an answer says somewhere that it does not know."""
+    """Whether an answer says somewhere that it does not know, as in "the date is not specified".
+
+    A "yes" with such a remark is no clear yes; and ``answer_correct`` has a weight for it.
+    """
     lower = answer.lower()
     if not any(hint in lower for hint in _HINTS_OF_UNSURE):
         return False
@@ -77,7 +89,12 @@ def is_unsure(answer: str) -> bool:
 
 
 def is_opposite(beside: Beside) -> bool:
-    """Whether the answer has the opposite of a word of the reference, and not the word."""
+    """Whether an answer has the opposite of a word of the reference, and not the word.
+
+    "Prices fell" shares most words with "prices rose" and is wrong. Opposites are rows of
+    ``correct.toml``, and words with opposed beginnings or endings. Another result for any answer
+    needs a higher version of ``answer_correct``.
+    """
     opposites_by_word = opposites()
     for word in beside.right.tokens:
         if word not in opposites_by_word or word in beside.answer_tokens:
@@ -94,7 +111,7 @@ def is_opposite(beside: Beside) -> bool:
 
 
 def _added_words(beside: Beside) -> set[str]:
-    """The words that the answer has more often than the reference.
+    """The words that an answer has more often than the reference: only these can be opposites.
 
     Of "red, white and green" the red is no opposite of the green. But of "pressure falls when
     volume falls" one more falls than of "pressure rises when volume falls".
@@ -103,7 +120,11 @@ def _added_words(beside: Beside) -> set[str]:
 
 
 def _has_opposed_affix(beside: Beside) -> bool:
-    """Whether it says hypertension for hypotension, invalid for valid, lessee for lessor."""
+    """Whether an answer says hypertension for hypotension, invalid for valid, lessee for lessor.
+
+    A list of opposites cannot hold all such pairs; their beginnings and endings are few. Another
+    result for any answer needs a higher version of ``answer_correct``.
+    """
     # Words of the question are repeated by many answers, and say nothing of their own.
     new_in_answer = beside.answer_tokens - beside.query_tokens
     for word in beside.new_words:
@@ -122,9 +143,10 @@ with such letters before it, as "act" and "exact"."""
 
 @lru_cache(maxsize=1 << 14)
 def opposed_forms(word: str) -> frozenset[str]:
-    """What a word would be with the opposite beginning or ending: valid and invalid.
+    """The forms of a word with the opposite beginning or ending: "invalid" of "valid".
 
-    Most of them are no words: they are only compared with words of an answer.
+    Most forms are no words of English, which does no harm: they are only compared with the words of
+    an answer. The pairs of beginnings and endings are in ``correct.toml``.
     """
     forms: set[str] = set()
     for left_affix, right_affix, is_prefix in affixes():
@@ -151,7 +173,11 @@ _CAPITALISED = re.compile(r"[A-Z][\w'’-]*\.?")
 
 
 def has_other_letter(beside: Beside) -> bool:
-    """Whether another letter is behind the same word: hepatitis B for hepatitis A."""
+    """Whether an answer has another letter behind a word of the reference: hepatitis B for A.
+
+    The letter is the whole difference between two things, and lost among the words that are the
+    same. Another result for any answer needs a higher version of ``answer_correct``.
+    """
     lettered = _LETTERED.findall(beside.reference)
     if not lettered:
         return False
@@ -167,7 +193,12 @@ def has_other_letter(beside: Beside) -> bool:
 
 
 def is_other_person(beside: Beside) -> bool:
-    """Whether the family name is there with another first name, and the right one nowhere."""
+    """Whether an answer gives the reference's family name another first name: Emily Brontë.
+
+    Half of the words are right then, and the person is another one. Not where the first name is in
+    the answer, too, or where title, question or a short form explain the other word. Another result
+    for any answer needs a higher version of ``answer_correct``.
+    """
     names = _CAPITALISED.findall(beside.reference)
     is_name_alone = " ".join(names) == beside.reference.strip(" .")
     # A first and a family name, perhaps with one between them.
@@ -195,7 +226,13 @@ def is_other_person(beside: Beside) -> bool:
 
 
 def _capitalised_before(name: str, text: str) -> set[str]:
-    """The words with a capital right before a name."""
+    """The words with a capital letter right before a name in a text: first names, or titles.
+
+    They show which person of a family is meant.
+
+    Args:
+        name: a family name, as it is written.
+    """
     words_before: set[str] = set()
     for before, match in pairwise(_CAPITALISED.finditer(text)):
         is_adjacent = before.end() + 1 >= match.start()
@@ -205,11 +242,12 @@ def _capitalised_before(name: str, text: str) -> set[str]:
 
 
 def counts_other_things(beside: Beside) -> bool:
-    """Whether the same number counts another thing: 12 seats for 12 tickets.
+    """Whether an answer counts other things with a number: 12 seats for 12 tickets.
 
     Both may be words for the same thing: that is no contradiction, and the answer is left open. A
     question that names one of the two ("How many tickets?") says what is counted, so that the other
-    word is likely another word for it.
+    word is likely another word for it. Another result for any answer needs a higher version of
+    ``answer_correct``.
     """
     things = _things_by_number(beside.right.tokens)
     if not things:
@@ -227,7 +265,10 @@ def counts_other_things(beside: Beside) -> bool:
 
 
 def _things_by_number(tokens: Sequence[str]) -> dict[str, str]:
-    """The words right behind numbers."""
+    """The word right behind each number of a text, by that number: ``{"12": "tickets"}``.
+
+    Such a word says what is counted. Common words ("12 of the") and further numbers are none.
+    """
     common = word_list("common")
     things: dict[str, str] = {}
     for number, word in pairwise(tokens):
@@ -247,7 +288,12 @@ _REACH_OF_DENIAL = 4
 
 
 def is_denied(beside: Beside) -> bool:
-    """Whether every clause with the right words denies them: "is not X"."""
+    """Whether every clause of an answer with the reference's words denies them: "is not X".
+
+    Such an answer has all the right words and says the contrary. Words of denial are in
+    ``correct.toml``; where the reference or the question denies itself, nothing is decided. Another
+    result for any answer needs a higher version of ``answer_correct``.
+    """
     denials = word_list("denials")
     if denials.isdisjoint(beside.answer_tokens):
         return False
@@ -273,7 +319,16 @@ def is_denied(beside: Beside) -> bool:
 def _denies(
     clause: Sequence[str], right_stems: AbstractSet[str], denials: AbstractSet[str]
 ) -> bool:
-    """Whether a denial is right before the first of the right words."""
+    """Whether a word such as "not" is right before the first of the reference's words in a clause.
+
+    Up to `_REACH_OF_DENIAL` words may be between: "is not the capital". A denial further away
+    belongs to something else.
+
+    Args:
+        clause: its words, in their order.
+        right_stems: of the words of the reference.
+        denials: words that deny, such as "not" and "never".
+    """
     for position, word in enumerate(clause):
         if stem(word) in right_stems:
             words_before = clause[max(position - _REACH_OF_DENIAL, 0) : position]

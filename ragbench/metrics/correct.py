@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
@@ -66,7 +66,12 @@ _SAID_ALL_THE_SAME = 0.6
 
 @metric(group="generator", abstains=True, probability=True, cite=_CITE, version=8)
 def answer_correct(query: str, response: str, references: Sequence[str]) -> float:
-    """How likely people would call the answer right, given the references; by its words."""
+    """How likely people would call the answer right, given the references; by its words.
+
+    Free and exact to repeat, where a judge costs calls. Its weights and limits were fitted by
+    benchmarks/answer_correct.py; with any change of its values raise ``version``: stored scores of
+    runs are compared by it.
+    """
     return verdict(query, response, references).probability
 
 
@@ -80,14 +85,23 @@ class AnswerVerdict(NamedTuple):
 
 
 def verdict(query: str, response: str, references: Sequence[str]) -> AnswerVerdict:
-    """The verdict by the reference that speaks most for the answer."""
+    """The verdict on an answer by the reference that speaks most for it: each is a way to be right.
+
+    Besides the probability of ``answer_correct`` it says why, which is shown beside a case's score.
+    """
     count = len(references)
     verdicts = [verdict_beside(query, response, reference, count) for reference in references]
     return max(verdicts, key=lambda verdict: verdict.probability)
 
 
 def probability(query: str, response: str, reference: str, reference_count: int = 1) -> float:
-    """That people would call an answer right by one of the case's references: 0 to 1."""
+    """How likely people would call an answer right by one of the case's references: 0 to 1.
+
+    For callers that need no reason, which `verdict_beside` gives, too.
+
+    Args:
+        reference_count: of the case. An answer like none of many references is more likely wrong.
+    """
     return verdict_beside(query, response, reference, reference_count).probability
 
 
@@ -102,6 +116,9 @@ def verdict_beside(
     that contradicts it, or declines, is wrong, whatever else it shares. Otherwise a logistic
     regression on words decides, which calls no answer wrong for words that are missing: another
     wording may say the same.
+
+    Args:
+        reference_count: how many references the case has.
     """
     # Where the reference has such marks, "[1, 3]" may be the answer.
     if not MARKS.search(reference):
@@ -111,21 +128,25 @@ def verdict_beside(
     answer = AnswerBeside(query, response, reference, reference_count)
     # The common case of a short answer needs no features.
     if answer.comparison.is_all:
-        return _by_comparison(answer)
+        return _verdict_by_comparison(answer)
     features = answer.features()
     likely = answer.probability_by_words(features)
     return ruled(answer, features, likely)
 
 
 def ruled(answer: AnswerBeside, features: Mapping[str, float], likely: float) -> AnswerVerdict:
-    """The verdict where words give a probability, and a comparison, a refusal or an order rule.
+    """The verdict on an answer from the probability by its words and the rules that overrule words.
+
+    A comparison that differs, a refusal or another order of the words limits the probability; only
+    missing words never make an answer surely wrong (`UNSAID`). The order of the rules matters, and
+    the limits were measured by benchmarks/answer_correct.py: change them only with that.
 
     Args:
         likely: the probability by its words alone.
     """
     comparison = answer.comparison
     if comparison.is_all:
-        return _by_comparison(answer)
+        return _verdict_by_comparison(answer)
     if comparison.agreement is Agreement.DIFFERENT:
         return AnswerVerdict(min(likely, CONTRADICTED), comparison.reason)
     said = features["recall_of_new"]
@@ -141,8 +162,12 @@ def ruled(answer: AnswerBeside, features: Mapping[str, float], likely: float) ->
     return AnswerVerdict(max(likely, UNSAID), "")
 
 
-def _by_comparison(answer: AnswerBeside) -> AnswerVerdict:
-    """The verdict where the reference says nothing but what was compared."""
+def _verdict_by_comparison(answer: AnswerBeside) -> AnswerVerdict:
+    """The verdict on an answer whose reference was compared as a whole, as one of amounts alone.
+
+    No words are weighed: the comparison, a refusal, or that nothing compares decides. Another
+    result for any answer needs a higher version of ``answer_correct``.
+    """
     comparison = answer.comparison
     is_same = comparison.agreement is Agreement.SAME
     if is_same and says_more_than_question(answer):
@@ -160,7 +185,11 @@ def _by_comparison(answer: AnswerBeside) -> AnswerVerdict:
 
 
 def is_same(response: str, reference: str) -> bool:
-    """Whether two texts have the same words, and at least one."""
+    """Whether an answer and a reference have the same words in the same order, and at least one.
+
+    Case, marks and ways to write a number do not count. People call all such answers right. Such an
+    answer needs no features, which saves most of the time on short answers.
+    """
     words = wording(reference[:LONGEST]).tokens
     answer_words = wording(response[:LONGEST]).tokens
     if len(words) != len(answer_words) or not words:
@@ -174,7 +203,10 @@ def is_same(response: str, reference: str) -> bool:
 
 
 def sure_verdict(probability: float) -> bool | None:
-    """Whether an answer is right, where that is nearly sure: from 0.8 on, up to 0.2; else None."""
+    """Whether an answer is right, where its probability makes that nearly sure; else None.
+
+    True from 0.8 on, False up to 0.2. What is unsure counts as unchecked, not as wrong.
+    """
     if probability >= _LEAST_RIGHT:
         return True
     if probability <= _MOST_WRONG:
@@ -186,6 +218,13 @@ class AnswerBeside(Beside):
     """An answer beside a reference, as a model weighs it."""
 
     def __init__(self, query: str, response: str, reference: str, reference_count: int = 1) -> None:
+        """Takes an answer apart beside one of a case's references, for ``answer_correct``.
+
+        Each reference of a case gets such an object, and the best one decides.
+
+        Args:
+            reference_count: how many references the case has.
+        """
         super().__init__(query, response, reference)
         self.reference_count = reference_count
         """An answer like none of twenty references is wrong more often than one that is not like
@@ -193,16 +232,27 @@ class AnswerBeside(Beside):
 
     @cached_property
     def language(self) -> str:
-        """The language of the question, where it is clear; else English."""
+        """The language of question and reference, where it is clear; else English.
+
+        By it two similar words are looked up, to know a typo from another word.
+        """
         return recognised_language(f"{self.query} {self.reference}") or "en"
 
     @cached_property
     def comparison(self) -> Comparison:
-        """What the comparison by type comes to, which decides before words do."""
+        """How the answer compares by amounts, dates, yes or no: these decide before words do.
+
+        Computed once, though a verdict asks for it in several places.
+        """
         return compared(self)
 
     def only_repeats_question(self) -> bool:
-        """Whether the question has all words of the answer, and not all of the reference."""
+        """Whether the question has all words of the answer, and not all of the reference.
+
+        "What is the capital of Peru?" - "The capital of Peru" shares words with the reference and
+        says nothing of it. Another result for any answer needs a higher version of
+        ``answer_correct``.
+        """
         question_stems = stems(self.query_tokens)
         answer_stems = stems(self.answer_words)
         if not answer_stems or not answer_stems <= question_stems:
@@ -210,7 +260,14 @@ class AnswerBeside(Beside):
         return not stems(self.new_words) <= question_stems
 
     def probability_by_words(self, features: Mapping[str, float]) -> float:
-        """By the weights for a reference of its length: a logistic regression."""
+        """How likely people would call the answer right by its words alone: a logistic regression.
+
+        A short and a long reference have weights of their own in ``correct.toml``, written by
+        benchmarks/answer_correct.py. A feature without a weight there is a `KeyError`.
+
+        Args:
+            features: of `features`.
+        """
         length = "long" if self.is_long else "short"
         weights = correct_table()["weights"][length]
         logit = sum([weights[name] * value for name, value in features.items()])
@@ -219,15 +276,27 @@ class AnswerBeside(Beside):
         return 1 / (1 + math.exp(-clipped))
 
     def declines(self) -> bool:
-        """Whether the answer begins with a refusal to answer this question."""
+        """Whether the answer begins with a refusal to answer this question, as "I don't know" is.
+
+        Words that it repeats from the question must then not make it right.
+        """
         return opens_with_refusal(self.response, self.query)
 
     def reference_declines(self) -> bool:
-        """Whether the reference itself says that there is no answer."""
+        """Whether the reference itself says that there is no answer.
+
+        Then an answer that declines is right. Datasets write such references for questions that
+        their documents do not answer.
+        """
         return read_answer(self.reference).opens
 
     def features(self) -> dict[str, float]:
-        """What its words say, by name, each about 0 to 1: each name has a weight in the table."""
+        """What the words of the answer say of it, as numbers of about 0 to 1 by name.
+
+        The weights in ``correct.toml`` have the same names, and their sum of products gives the
+        probability. A feature that is added, renamed or computed otherwise needs weights fitted
+        anew (benchmarks/answer_correct.py) and a higher version of ``answer_correct``.
+        """
         unsure = float(is_unsure(self.response))
         if self.is_long:
             return {**self._features_of_long_reference(), "unsure": unsure}
@@ -238,7 +307,11 @@ class AnswerBeside(Beside):
         }
 
     def _features_of_long_reference(self) -> dict[str, float]:
-        """How much of a reference of several facts the answer says, in whatever order."""
+        """The features of a reference of several facts: how much of it is said, in any order.
+
+        The names are those of weights in ``correct.toml``, which were fitted to these values.
+        Whether a fact is said counts there, and not its wording.
+        """
         answer_stems = stems(self.answer_words)
         right_stems = stems(self.right_words)
         said = [word for word in self.new_words if stem(word) in answer_stems]
@@ -251,9 +324,10 @@ class AnswerBeside(Beside):
         }
 
     def _features_of_short_reference(self) -> dict[str, float]:
-        """How much of a reference of one fact the answer has, as it is, in other forms or nearly.
+        """The features of a reference of one fact: how much of it is said, exactly or nearly.
 
-        An inflected or derived word is the same word.
+        An inflected or derived word is the same word. The names are those of weights in
+        ``correct.toml``, which were fitted to these values.
         """
         right_roots = tuple(map(root, self.right_words))
         answer_roots = tuple(map(root, self.answer_words))
@@ -294,7 +368,10 @@ class AnswerBeside(Beside):
     def _features_of_likeness(
         self, right_roots: Sequence[str], answer_roots: Sequence[str], missing: Sequence[str]
     ) -> dict[str, float]:
-        """How alike the new words, and the whole reference, are to what the answer has.
+        """The features of how alike an answer and a short reference are, letter by letter.
+
+        An answer with a typo in the decisive word is right to people, and shares no word. The names
+        are those of weights in ``correct.toml``, which were fitted to these values.
 
         Args:
             missing: the new words of the reference that the answer lacks.
@@ -303,17 +380,18 @@ class AnswerBeside(Beside):
         whole = " ".join(answer_roots)
         likenesses = [1.0] * (len(self.new_words) - len(missing))
         if missing:
-            likeness_of = _likeness_to(self.answer_words, self.language)
+            candidates = _words_without_numbers(self.answer_words)
             other_roots: set[str] = set()
             for word in missing:
-                likeness = likeness_of(word)
+                likeness = _likeness_to_nearest(word, candidates, self.language)
                 likenesses.append(likeness)
                 if likeness <= _OTHER_WORD:
                     other_roots.add(root(word))
             # A word of which the answer has only a look-alike is not in the phrase.
             masked_roots: list[str] = []
             for word in right_roots:
-                masked_roots.append(_MASK * len(word) if word in other_roots else word)
+                is_masked = word in other_roots
+                masked_roots.append(_MASK * len(word) if is_masked else word)
             phrase = " ".join(masked_roots)
         nearest = max(likenesses, default=0.0)
         near_phrase = _phrase_likeness(phrase, whole)
@@ -328,7 +406,10 @@ class AnswerBeside(Beside):
         }
 
     def _features_of_amounts(self) -> dict[str, float]:
-        """How many of the reference's amounts the answer has, and how many others."""
+        """The features of a short reference's amounts: how many are said, and how many others.
+
+        The names are those of weights in ``correct.toml``, which were fitted to these values.
+        """
         in_answer = self.answer.amounts
         right = self.right.amounts
         in_query = self.query_wording.amounts
@@ -353,7 +434,14 @@ class AnswerBeside(Beside):
         }
 
     def _share_of_sentences(self, answer_stems: set[str]) -> float:
-        """Share of the reference's sentences of which the answer says most."""
+        """Share of the reference's sentences of which the answer has most words, 0 to 1.
+
+        A long reference is a list of facts: an answer that says half of them is not the one that
+        has half of the words of each. `_MOST_OF_A_SENTENCE` was chosen with the fitted weights.
+
+        Args:
+            answer_stems: the stems of the answer's words.
+        """
         common = word_list("common")
         said = 0
         count = 0
@@ -375,7 +463,10 @@ _NO_AMOUNTS = {"amounts": 0.0, "amounts_missing": 0.0, "amounts_held": 0.0, "oth
 
 
 def _phrase_likeness(phrase: str, text: str) -> float:
-    """How alike a phrase and the nearest stretch of a text are, 0 to 1."""
+    """How alike a phrase and the nearest stretch of a text are, 0 to 1, by their letters.
+
+    A value that ``answer_correct`` has a weight for: it was fitted with rapidfuzz's partial ratio.
+    """
     if not phrase or not text:
         return 0.0
     if f" {phrase} " in f" {text} ":
@@ -386,30 +477,40 @@ def _phrase_likeness(phrase: str, text: str) -> float:
     return partial_ratio(phrase[:_LONGEST_PHRASE], text) / 100
 
 
-def _likeness_to(words: Sequence[str], language: str) -> Callable[[str], float]:
-    """How alike the most similar of the words is, 0 to 1; a number is itself or not.
+def _words_without_numbers(words: Sequence[str]) -> list[str]:
+    """The distinct words that are no numbers, as `_likeness_to_nearest` compares them.
 
-    Another word that exists is no more alike than any other, however near its letters are.
+    Each is cut after `_LONGEST_PHRASE` letters: comparing takes the product of both lengths.
+    """
+    distinct_words = dict.fromkeys(words)
+    return [word[:_LONGEST_PHRASE] for word in distinct_words if not word[-1].isdecimal()]
+
+
+def _likeness_to_nearest(word: str, candidates: Sequence[str], language: str) -> float:
+    """How alike a word and the nearest of an answer's words are, 0 to 1, by their letters.
+
+    A typo in an answer is nearly the word that was meant. Another word that exists is no more alike
+    than any other, however near its letters are; a number is itself or not. ``answer_correct`` has
+    weights that were fitted to these values.
+
+    Args:
+        word: of the reference, which the answer lacks.
+        candidates: the answer's words, from `_words_without_numbers`.
+        language: of the texts.
     """
     from rapidfuzz import fuzz, process
 
-    distinct_words = dict.fromkeys(words)
-    candidates = [word[:_LONGEST_PHRASE] for word in distinct_words if not word[-1].isdecimal()]
-
-    def likeness(word: str) -> float:
-        if word[-1].isdecimal() or not candidates:
-            return 0.0
-        word_start = word[:_LONGEST_PHRASE]
-        _, score, _ = process.extractOne(word_start, candidates, scorer=fuzz.ratio)
-        if score / 100 <= _OTHER_WORD:
+    if word[-1].isdecimal() or not candidates:
+        return 0.0
+    word_start = word[:_LONGEST_PHRASE]
+    _, score, _ = process.extractOne(word_start, candidates, scorer=fuzz.ratio)
+    if score / 100 <= _OTHER_WORD:
+        return score / 100
+    for candidate in candidates:  # several may be as near
+        is_as_near = fuzz.ratio(word_start, candidate) >= score
+        if is_as_near and is_spelling_of(word, candidate, language):
             return score / 100
-        for candidate in candidates:  # several may be as near
-            is_as_near = fuzz.ratio(word_start, candidate) >= score
-            if is_as_near and is_spelling_of(word, candidate, language):
-                return score / 100
-        return _OTHER_WORD
-
-    return likeness
+    return _OTHER_WORD
 
 
 _OTHER_WORD = 0.5

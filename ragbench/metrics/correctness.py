@@ -41,22 +41,41 @@ class CorrectnessJudge:
     """Computes the metric ``correctness``: one question per case, whatever it has of references."""
 
     def __init__(self) -> None:
+        """Reads the prompt and the form of the judge's reply, whose digest names both.
+
+        Judgements are kept under the digest, so that a change of one letter judges anew.
+        """
         self._schema: Schema[CorrectnessVerdict] = schema_of(CorrectnessVerdict)
         self._task = read_prompt("ragbench.metrics", "correctness").text
         self._digest = digest_of([self._task, self._schema.definition])
 
     def identity(self) -> Mapping[str, str]:
-        """The digest of the prompt: other words in it judge anew."""
+        """The digest of prompt and reply form: only under the same one judgements compare.
+
+        Stored with a run, so that a comparison of two runs can refuse judgements of different
+        prompts.
+        """
         return {"prompts": self._digest}
 
     def prepare(self, metric: Metric) -> str:
-        """The digest of the prompt, which is the same for all cases."""
+        """The digest of the prompt, under which judgements are kept; the same for all cases.
+
+        A resumed run uses what it has under the same digest, and asks nothing twice.
+        """
         return self._digest
 
     async def judge(
         self, metric: Metric, trace: Trace, panel: ModelClients, repeat: int
     ) -> Judgement:
-        """Asks whether the answer says what a reference says."""
+        """Asks the judge whether the answer says what a reference says: right, partly or wrong.
+
+        The judge gets question, references and answer, and no contexts: whether the answer is right
+        does not depend on where it comes from. An empty answer is skipped without a question. The
+        digest does not hold the names of the data: raise the prompt's version with other ones.
+
+        Args:
+            repeat: which of several judgings this is, from 0.
+        """
         answer = trace.generation.value
         if answer is None or not answer.response.strip():
             return Judgement(cell=Cell.skipped("the answer says nothing"))
@@ -74,7 +93,11 @@ class CorrectnessJudge:
 
 @cache
 def definitions() -> tuple[MetricDefinition, ...]:
-    """The metric; its version is that of its prompt, with the rules of what declines."""
+    """The metric ``correctness``, asked of a language model.
+
+    Its version is made of that of its prompt and of the rules of what declines (`RULES`), since
+    both change its values. The name of the scorer is imported when a run asks for the metric.
+    """
     return (
         MetricDefinition(
             name=CORRECTNESS,

@@ -32,18 +32,23 @@ class Expected(Record, dict=True):
 
     @cached_property
     def results(self) -> tuple[tuple[Expectation, bool | None], ...]:
-        """Each expectation with whether it holds; None where that cannot be known.
+        """Each expectation of the case with whether it holds; None where that cannot be known.
+
+        An expectation is a demand that the case makes of its answer: a text, a form, a document.
 
         Raises:
             TimeoutError: a pattern takes too long.
         """
         results: list[tuple[Expectation, bool | None]] = []
         for expectation in self.trace.case.expectations:
-            results.append((expectation, self._holds(expectation)))
+            results.append((expectation, self._expectation_holds(expectation)))
         return tuple(results)
 
     def reason(self, expectation: Expectation) -> str:
-        """Where an expected document is, or is not; empty for expectations of other kinds."""
+        """Why an expected document counts as used or not, for the page of a case.
+
+        Empty for expectations of other kinds: the answer beside them shows why.
+        """
         if expectation.kind not in _OF_SOURCES:
             return ""
         # A document that is to be cited need not be retrieved in this turn.
@@ -62,7 +67,10 @@ class Expected(Record, dict=True):
         return "; ".join(reasons)
 
     def _reason_not_retrieved(self) -> str:
-        """Why an expected document is not among what was retrieved, as far as is known."""
+        """Why an expected document is not among the retrieved ones, as far as is known.
+
+        "Not retrieved" is only true where the chunks have names to compare.
+        """
         if self.trace.context.value is None:
             return "no retrieval"
         if self._retrieved is None:
@@ -70,7 +78,10 @@ class Expected(Record, dict=True):
         return "not retrieved"
 
     def _reason_not_cited(self) -> str:
-        """Why an expected document is not among what the answer cites, as far as is known."""
+        """Why an expected document is not among the cited ones, as far as is known.
+
+        "Not cited" is only true where the citations have names to compare.
+        """
         if self._cited is None:
             return "no answer"
         if not self._cited.are_known:
@@ -79,8 +90,12 @@ class Expected(Record, dict=True):
             return "the answer cites nothing"
         return "not cited by the answer"
 
-    def _holds(self, expectation: Expectation) -> bool | None:
-        """Whether an expectation holds; None where that cannot be known."""
+    def _expectation_holds(self, expectation: Expectation) -> bool | None:
+        """Whether an expectation of the case holds; None where that cannot be known.
+
+        A negated one (``must_not_contain``) holds where its text is missing. A case of which
+        nothing is known must not count as one that fails.
+        """
         is_met: bool | None
         if expectation.kind is ExpectationKind.SOURCE:
             is_met = self._is_used(expectation)
@@ -96,13 +111,23 @@ class Expected(Record, dict=True):
 
     @property
     def _answer(self) -> GenerationResult[Any] | None:
-        """What was generated; None where nothing was, and where the system declined."""
+        """The generated answer; None where nothing was generated, and where the system declined.
+
+        A refusal contains no forbidden text either: expectations of the answer leave it out.
+        """
         if declined(self.trace.generation):
             return None
         return self.trace.generation.value
 
     def _is_used(self, expectation: Expectation) -> bool | None:
-        """Whether a document was retrieved or cited; None where no name of either is known."""
+        """Whether the answer's retrieval or citations name a document; None where no name is known.
+
+        For ``expected_sources`` it is enough that the system retrieved the document, or that its
+        answer cites it: some systems report only one of both.
+
+        Args:
+            expectation: of kind SOURCE, whose texts are names of the document.
+        """
         if self._is_retrieved(expectation) or self._is_cited(expectation):
             return True
         knows_cited = self._cited is not None and self._cited.are_documents
@@ -111,13 +136,19 @@ class Expected(Record, dict=True):
         return False
 
     def _is_retrieved(self, expectation: Expectation) -> bool | None:
-        """Whether a document was retrieved; None where no name of what was retrieved is known."""
+        """Whether an expected document was retrieved; None where the chunks have no names.
+
+        A document goes by several names, with and without folders: one in common is enough.
+        """
         if self._retrieved is None:
             return None
         return not self._retrieved.isdisjoint(wanted_names(expectation.texts))
 
     def _is_cited(self, expectation: Expectation) -> bool | None:
-        """Whether the answer cites a document; None where that cannot be told."""
+        """Whether the answer cites an expected document; None where that cannot be known.
+
+        It cannot without an answer, and where the citations have no names to compare.
+        """
         if self._cited is None:
             return None
         if not self._cited.names.isdisjoint(wanted_names(expectation.texts)):
@@ -128,7 +159,10 @@ class Expected(Record, dict=True):
 
     @cached_property
     def _retrieved(self) -> frozenset[str] | None:
-        """The names of what was retrieved; None where chunks have neither ids nor sources."""
+        """The names of the retrieved documents; None where the chunks have neither ids nor sources.
+
+        Empty where nothing was retrieved: then it is sure that an expected document was not.
+        """
         result = self.trace.context.value
         if result is None:
             return None
@@ -139,7 +173,10 @@ class Expected(Record, dict=True):
 
     @cached_property
     def _cited(self) -> CitedNames | None:
-        """What the answer cites; None without an answer."""
+        """The names of the documents that the answer cites; None without an answer.
+
+        The result says, too, how sure the names are: words in brackets may be a remark.
+        """
         generated = self._answer
         if generated is None:
             return None
@@ -154,7 +191,11 @@ _VERSION = 1
 
 @metric(group="generator", version=RULES + _VERSION, cite="promptfoo, deterministic assertions")
 def expectations(expectations: Expected) -> float | Skip:
-    """Share of a case's expectations that hold: must_contain, must_match, expected_sources ..."""
+    """Share of a case's expectations that hold: must_contain, must_match, expected_sources ...
+
+    Such demands need no reference answer and no judge. A change of what holds needs a higher
+    `_VERSION`: stored scores are compared by it.
+    """
     verdicts = [holds for _, holds in expectations.results if holds is not None]
     if not verdicts:
         return Skip("no ids or sources of what was retrieved or cited")
@@ -162,7 +203,7 @@ def expectations(expectations: Expected) -> float | Skip:
 
 
 def blocked_expectations(trace: Trace) -> Cell | None:
-    """The cell of a case whose expectations cannot be looked at; None where they can.
+    """The cell of a case whose expectations cannot be checked; None where they can.
 
     A declined answer abstains, as in every metric of answers: else `must_not_contain` alone would
     make it perfect. Sources can be looked at without an answer.
@@ -175,7 +216,7 @@ def blocked_expectations(trace: Trace) -> Cell | None:
         is_answered = trace.generation.value is not None and trace.context.failure is None
         if is_answered:
             return None
-        return _without_value(trace, "context")
+        return _cell_without_value(trace, "context")
     if trace.generation.value is not None:
         if declined(trace.generation):
             return _DECLINED
@@ -184,11 +225,17 @@ def blocked_expectations(trace: Trace) -> Cell | None:
     has_sources = ExpectationKind.SOURCE in kinds and trace.context.value is not None
     if has_sources and trace.generation.status is Status.SKIPPED:
         return None
-    return _without_value(trace, "generation")
+    return _cell_without_value(trace, "generation")
 
 
-def _without_value(trace: Trace, name: str) -> Cell | None:
-    """The cell of a case in which a stage gave nothing; None where it gave something."""
+def _cell_without_value(trace: Trace, name: str) -> Cell | None:
+    """The failed or skipped cell of a case whose stage gave nothing; None where it gave something.
+
+    What a case expects of its answer cannot be checked then, and the report shows why.
+
+    Args:
+        name: of the stage's field in a trace: ``generation`` or ``context``.
+    """
     outcome = getattr(trace, name)
     if outcome.value is not None:
         return None
@@ -201,7 +248,10 @@ def _without_value(trace: Trace, name: str) -> Cell | None:
 
 
 def _is_answered(expectation: Expectation, response: str) -> bool:
-    """Whether an answer has one of the texts of an expectation, or the form that it asks for."""
+    """Whether an answer has one of an expectation's texts, or the form that it demands.
+
+    Several texts are alternatives. Whether the expectation is negated is not looked at here.
+    """
     if not expectation.texts:
         return _TESTS_OF_JSON[expectation.kind](response)
     test = _TESTS[expectation.kind]
@@ -211,8 +261,8 @@ def _is_answered(expectation: Expectation, response: str) -> bool:
 def is_mentioned(text: str, answer: str) -> bool:
     """Whether an answer has a text in whole words: 10 is not in 100, nor in 10.5.
 
-    Accents, digits and punctuation inside of it count. Of scripts without spaces between words
-    every place counts.
+    Case and kind of white space do not count; accents, digits and punctuation inside of it do. In
+    scripts without spaces between words every place counts.
     """
     spelled_text = spelled(text)
     spelled_answer = spelled(answer)
@@ -228,11 +278,14 @@ def is_mentioned(text: str, answer: str) -> bool:
 
 
 def _is_inside(text: str, end: int, step: int) -> bool:
-    """Whether a word or a number goes on beyond one end of a match.
+    """Whether a word or a number goes on beyond one end of a match of a text in an answer.
 
-    A number ends at a letter and a word at a digit: 10 is in 10km.
+    Then the match is only a part, "10" of "100", and the answer does not have the text. A number
+    ends at a letter and a word at a digit: 10 is in 10km.
 
     Args:
+        text: the answer, as `spelled` gives it.
+        end: the position where the match begins (left end), or behind it (right end).
         step: -1 for the left end, 1 for the right one.
     """
     # The last letter of the match, the one next to it, and the one next to that.
@@ -255,15 +308,19 @@ def _is_inside(text: str, end: int, step: int) -> bool:
 
 
 def _is_of_word(letter: str) -> bool:
-    """Whether a letter beside a found text makes it part of a longer word.
+    """Whether a letter beside a match makes the match part of a longer word.
 
-    Not in scripts without spaces, where words are always next to others.
+    Not in scripts without spaces, where words are always next to others. "Ann" is not mentioned in
+    "Annual".
     """
     return letter.isalpha() and not _is_spaceless(letter)
 
 
 def _is_spaceless(letter: str) -> bool:
-    """Whether words of the letter's script are written without spaces between them."""
+    """Whether words in a letter's script are written without spaces between them.
+
+    No end of a word can be seen there, so that any place of a text in an answer counts.
+    """
     if letter < "\u0e00":  # nearly all letters: before the first of the ranges
         return False
     return any(low <= letter <= high for low, high in _SPACELESS)
@@ -282,7 +339,10 @@ _SPACELESS = (
 
 
 def is_json(text: str) -> bool:
-    """Whether the whole text is JSON, which a case can expect of its answer."""
+    """Whether a whole answer is JSON, as a case may demand of it.
+
+    A program that reads the answer fails on any word around it.
+    """
     try:
         orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -291,7 +351,11 @@ def is_json(text: str) -> bool:
 
 
 def holds_json(text: str) -> bool:
-    """Whether an object or a list in JSON is somewhere in a text."""
+    """Whether an object or a list in JSON is somewhere in an answer, among other text.
+
+    Each brace is tried as its beginning, at most `_MOST_TRIES`: an answer of braces alone would
+    take time that grows with the square of its length.
+    """
     import json  # orjson cannot read JSON that is followed by a text
 
     decoder = json.JSONDecoder()

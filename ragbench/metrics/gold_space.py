@@ -51,6 +51,9 @@ def loosely(id: str) -> str:
     Case, white space and slashes around it, percent signs of URLs, the file's ending, zeros before
     a number, and the two ways to write an accent.
 
+    Two ids with the same loose form are probably one document, written in two ways. They never
+    count as equal: the form only serves a note that asks the user to write them alike.
+
     Example:
         >>> loosely("/Docs/Caf%C3%A9-007.pdf") == loosely("docs/cafe\u0301-7")
         True
@@ -86,7 +89,10 @@ class GoldSpace:
     has_texts: bool = False
 
     def add(self, case: Case) -> None:
-        """Takes in what is relevant to a case."""
+        """Takes in the gold of a case: ids of what is relevant to it, and whether it has texts.
+
+        By all cases together it is decided whether ids of the two sides mean the same.
+        """
         judgements = case.judgements
         if judgements:
             self.ids.update(judgements)
@@ -128,7 +134,10 @@ class MatchingTally:
     _names: set[str] = field(default_factory=set[str])
 
     def add(self, trace: Trace) -> None:
-        """Counts what was retrieved for a case, where ids of its gold are known."""
+        """Counts how a case's retrieved chunks agree with its gold, where ids of it are known.
+
+        Only sums are kept, so that cases may come in any order and from any number of windows.
+        """
         case = trace.case
         result = trace.context.value
         judgements = case.judgements
@@ -143,7 +152,7 @@ class MatchingTally:
             self.shared += sum(map(self.gold.ids.__contains__, plain))
             self._names.update(plain)
         else:
-            ranks_by_id, ranks_by_document = self._count(result, judgements)
+            ranks_by_id, ranks_by_document = self._count_named(result, judgements)
         if len(self._names) > 2 * _REMEMBERED:
             self._names = set(sorted(self._names)[:_REMEMBERED])
         self.by_id += len(ranks_by_id)
@@ -157,9 +166,10 @@ class MatchingTally:
             self._check_texts(case, result, {*ranks_by_id, *ranks_by_document})
 
     def _is_in_sample(self, case: Case) -> bool:
-        """Whether a case is one of those whose ids are checked against their texts.
+        """Whether a case is one of about `_CHECKED` whose ids are checked against their texts.
 
-        Its id decides, so that the sample is the same one in any order of the cases.
+        Comparing texts takes time, and a sample shows as much. The case's id decides, so that the
+        sample is the same one in any order of the cases.
         """
         checkable = self.gold.checkable
         if checkable <= _CHECKED:
@@ -167,10 +177,18 @@ class MatchingTally:
         draw = int.from_bytes(blake2b(case.id.encode(), digest_size=4).digest(), "big")
         return draw * checkable < _CHECKED * _DRAWS
 
-    def _count(
+    def _count_named(
         self, result: RetrievalResult[Any], judgements: Mapping[str, int]
     ) -> tuple[list[int], list[int]]:
-        """Counts chunks; gives the ranks that are gold by their own id, and by their document."""
+        """Counts the chunks of a retrieval by what names them; returns the ranks of gold ones.
+
+        A name is a chunk's id, or that of a document. The counts show whether ids of retrieval and
+        gold mean the same; the ranks are compared with what texts find.
+
+        Returns:
+            The ranks, from 1, of chunks that are gold by their own id, and of those by their
+            document.
+        """
         ranks_by_id: list[int] = []
         ranks_by_document: list[int] = []
         for rank, (id, names) in enumerate(_names_in(result), 1):
@@ -197,7 +215,13 @@ class MatchingTally:
         return ranks_by_id, ranks_by_document
 
     def _count_nearly(self, result: RetrievalResult[Any], judgements: Mapping[str, int]) -> None:
-        """Counts chunks that only how their ids are written keeps from being gold."""
+        """Counts the chunks that only an id's writing ("A-07" for "a-7") keeps from being gold.
+
+        Keeps one such pair of ids as an example for the note to the user.
+
+        Args:
+            judgements: the grade of each gold id of the case.
+        """
         gold_by_form: dict[str, str] = {}
         for gold_id, grade in judgements.items():
             if grade > 0:
@@ -216,7 +240,10 @@ class MatchingTally:
                 self.nearly += 1
 
     def _check_texts(self, case: Case, result: RetrievalResult[Any], ranks: set[int]) -> None:
-        """Counts whether ids and texts of a case say the same.
+        """Counts whether the gold that ids find has the gold's texts, and whether texts find any.
+
+        Where they disagree, equal ids of the two sides are an accident, as of chunks that are
+        numbered from 0 on both.
 
         Args:
             ranks: of the chunks that are gold by id or document.
@@ -237,7 +264,7 @@ class MatchingTally:
 
     @property
     def is_sure(self) -> bool:
-        """Whether it is as if all gold had been known before the first case was added.
+        """Whether the tally is as if all gold had been known before the first case was added.
 
         If not, all cases are read again at the end of the run and tallied with the whole gold.
         """
@@ -246,35 +273,38 @@ class MatchingTally:
         return self.shared > 0 and not self.gold.has_texts
 
     def verdict(self, corpus: Callable[[], Iterable[str]] | None = None) -> MatchingVerdict:
-        """Decides how chunks are compared.
+        """Decides how the run's chunks are compared with its gold: by id, document, text, or not.
+
+        The order of the questions matters: each assumes that those above were answered with no. The
+        notes go to the reader of the scores.
 
         Args:
             corpus: gives the ids of all documents. It is asked only where retrieval and gold have
-                no id in common, and tells whether both are of that corpus all the same.
+                no id in common: both may be of that corpus all the same.
         """
         gold = self.gold
         if not gold.ids:
             if not gold.has_texts:
                 return MatchingVerdict(Matching.TEXT)
-            return _by_text("the dataset names no ids of what is relevant")
+            return _text_verdict("the dataset names no ids of what is relevant")
         if self.unnamed and not self.named:
             if not gold.has_texts:
                 return MatchingVerdict(Matching.DOCUMENT_ID)
-            return _by_text("the RAG gives neither ids nor documents")
+            return _text_verdict("the RAG gives neither ids nor documents")
         # Texts find gold in more than twice as many cases as ids: equal ids are an accident.
         if self.cases_by_text > 2 * self.cases_by_id:
-            return _by_text(self._foreign())
+            return _text_verdict(self._reason_not_by_id())
         # Most texts disagree with their ids, and texts find gold in half as many cases at least.
         are_texts_other = 2 * self.agreeing < self.checked
         if are_texts_other and 2 * self.cases_by_text >= self.cases_by_id:
-            return _by_text(
+            return _text_verdict(
                 f"of {self.checked:,} chunks whose id is a relevant one, {self.agreeing:,} have "
                 "its text, so that ids of the two sides do not mean the same"
             )
-        if self.shared or not self.named or (corpus and self._is_of_one(corpus())):
+        if self.shared or not self.named or (corpus and self._are_both_in(corpus())):
             return self._by_id_or_document()
         if gold.has_texts:
-            return _by_text(self._foreign())
+            return _text_verdict(self._reason_not_by_id())
         return MatchingVerdict(
             Matching.NOT_COMPARABLE,
             (
@@ -282,12 +312,18 @@ class MatchingTally:
                 f"(such as '{min(self._names)}') is one of the gold's (such as '{min(gold.ids)}'), "
                 "and no relevant text is known. Give each chunk its document's id as metadata "
                 "'document_id', or the cases their reference_contexts.",
-                *self._written_differently(),
+                *self._notes_on_writing(),
             ),
         )
 
-    def _is_of_one(self, corpus: Iterable[str]) -> bool:
-        """Whether both what was retrieved and the gold are documents of a corpus."""
+    def _are_both_in(self, corpus: Iterable[str]) -> bool:
+        """Whether both retrieval and gold have a document in a corpus.
+
+        Then their ids are comparable though no retrieved one is gold: retrieval is just that bad.
+
+        Args:
+            corpus: the ids of all documents.
+        """
         has_retrieved = False
         has_gold = False
         for id in corpus:
@@ -300,7 +336,11 @@ class MatchingTally:
         return False
 
     def _by_id_or_document(self) -> MatchingVerdict:
-        """Ids are compared: of documents, unless the chunks' own ids find more."""
+        """The verdict that ids are compared, with what a reader must know of it.
+
+        Documents are compared unless the chunks' own ids find more gold: most datasets name
+        documents.
+        """
         notes: list[str] = []
         matching = Matching.ID
         if self.by_document >= self.by_id:
@@ -316,34 +356,47 @@ class MatchingTally:
                 f"Only {self.agreeing:,} of {self.checked:,} chunks whose id is a relevant one "
                 "resemble a reference context: check that both sides mean the same ids."
             )
-        notes += self._written_differently()
+        notes += self._notes_on_writing()
         return MatchingVerdict(matching, tuple(notes))
 
-    def _written_differently(self) -> Iterator[str]:
-        """That ids of the two sides differ in how they are written, as far as is known."""
+    def _notes_on_writing(self) -> Iterator[str]:
+        """A note that only the writing of ids keeps chunks from being gold; or nothing.
+
+        It gives one pair of ids as an example, so that the user can see and mend the difference.
+        """
         if self._pair is None:
             return
         name, gold = self._pair
         subject_and_verb = "chunks do"
         if self.nearly == 1:
             subject_and_verb = "chunk does"
+        difference = _difference_of_forms(name, gold)
         yield (
             f"{self.nearly:,} retrieved {subject_and_verb} not count as relevant though only the "
-            "writing "
-            f"of an id differs, such as '{name}' for the gold's '{gold}'{_forms(name, gold)}: "
+            f"writing of an id differs, such as '{name}' for the gold's '{gold}'{difference}: "
             "ids are compared as they are. Write them alike."
         )
 
-    def _foreign(self) -> str:
-        """Why ids of the two sides cannot be compared, with the counts that show it."""
+    def _reason_not_by_id(self) -> str:
+        """Why ids of retrieval and gold cannot be compared, with the counts that show it.
+
+        A part of the note to the reader that texts were compared instead.
+        """
         reason = f"{self.shared:,} of {self.named:,} retrieved ids are gold ids of some case"
         if 2 * self.shared > self.named:
             return f"ids of the two sides do not mean the same, though {reason}"
         return f"the ids of the RAG are not those of the dataset ({reason})"
 
 
-def _forms(name: str, gold: str) -> str:
-    """How two ids differ that look the same; empty where the difference can be seen."""
+def _difference_of_forms(name: str, gold: str) -> str:
+    """How two ids that look the same differ in Unicode's form; empty for other ids.
+
+    "é" may be one character or two: without this remark the note would show two equal ids.
+
+    Args:
+        name: the retrieved id.
+        gold: the id of the gold.
+    """
     if normalize("NFC", name) != normalize("NFC", gold):
         return ""
     name_form = "NFD"
@@ -354,14 +407,20 @@ def _forms(name: str, gold: str) -> str:
     return f" (its accents are in Unicode's form {name_form}, those of the gold in {gold_form})"
 
 
-def _by_text(reason: str) -> MatchingVerdict:
-    """The verdict that texts are compared, with a note that gives the reason."""
+def _text_verdict(reason: str) -> MatchingVerdict:
+    """The verdict that texts are compared, with a note to the reader that gives the reason.
+
+    Reports show the note, since ranks then depend on wording.
+    """
     note = f"Retrieved chunks were compared with the gold by their text: {reason}."
     return MatchingVerdict(Matching.TEXT, (note,))
 
 
 def _names_in(result: RetrievalResult[Any]) -> Iterator[tuple[str | None, Sequence[str]]]:
-    """Of each chunk its id, and the names of its documents with the id behind them."""
+    """For each chunk of a retrieval its id, and the names of its documents with the id behind them.
+
+    A chunk may be gold by any of these names. An id of None is that of a retrieval without ids.
+    """
     ids: Sequence[str | None] = result.context_ids or [None] * len(result.contexts)
     for id, metadata in zip_longest(ids, result.context_metadata or ()):
         names = documents_of(id, metadata or {})

@@ -65,21 +65,26 @@ class Numbers(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many numbers and dates they are."""
+        """How many numbers and dates a text names.
+
+        In shares of what a passage supports, each counts as much as a word.
+        """
         return len(self.amounts) + len(self.dates)
 
     def lacking(self, shown: Numbers) -> list[str]:
-        """Those that are not among the numbers that were shown, in words.
+        """The numbers and dates that are not among the shown ones, each as a reader would write it.
+
+        What an answer names and no chunk has is made up, or computed.
 
         Args:
             shown: the numbers of the chunks and of the question.
         """
         if not self.size:
             return []
-        index = _index(shown)
+        index = _values_by_dimension(shown)
         missing: list[str] = []
         for amount in self.amounts:
-            if not _is_shown(amount, index):
+            if not _is_number_shown(amount, index):
                 missing.append(_number_text(amount))
         for date in self.dates:
             if not _is_date_shown(date, shown, index):
@@ -88,7 +93,10 @@ class Numbers(NamedTuple):
 
 
 def _number_text(amount: Amount) -> str:
-    """A number as a reader knows it; a time of day with its minutes."""
+    """A number as a reader would write it, for a message; a time of day with its minutes.
+
+    It lists numbers that no chunk has.
+    """
     if amount.dimension == "clock":
         hours, minutes = divmod(int(amount.value), 60)
         return f"{hours}:{minutes:02}"
@@ -99,7 +107,10 @@ def _number_text(amount: Amount) -> str:
 
 
 def _date_text(date: Date) -> str:
-    """A date as a reader knows it, as far as it is named: 31 March 2024."""
+    """A date as a reader would write it, for a message: "31 March 2024", or "March 2024".
+
+    Parts that the text does not name are left out.
+    """
     parts: list[str] = []
     if date.day:
         parts.append(str(date.day))
@@ -116,8 +127,12 @@ _BARE = "bare"
 
 
 @lru_cache(maxsize=64)
-def _index(shown: Numbers) -> dict[str, list[float]]:
-    """Values by dimension, sorted; under ``_AS_WRITTEN`` all numbers, whatever they count."""
+def _values_by_dimension(shown: Numbers) -> dict[str, list[float]]:
+    """The shown numbers, sorted, by dimension: each number of an answer is looked up there.
+
+    Under ``_AS_WRITTEN`` are all numbers, whatever they count, and under ``_BARE`` those without a
+    unit; under any other key the values in the base unit of that dimension.
+    """
     values: dict[str, list[float]] = {_AS_WRITTEN: [], _BARE: []}
     for amount in shown.amounts:
         values[_AS_WRITTEN].append(amount.number)
@@ -135,7 +150,13 @@ def _index(shown: Numbers) -> dict[str, list[float]]:
 
 
 def _is_date_shown(date: Date, shown: Numbers, index: dict[str, list[float]]) -> bool:
-    """Whether a date was shown, or its day in one place and its year in another."""
+    """Whether a date is among the shown ones, or its day in one place and its year in another.
+
+    A table may have the year in its heading and the day in a row.
+
+    Args:
+        index: of the numbers of ``shown``, by `_values_by_dimension`.
+    """
     day = date._replace(year=None)
     is_year_shown = date.year is None or date.year in index[_AS_WRITTEN]
     for shown_date in shown.dates:
@@ -146,19 +167,23 @@ def _is_date_shown(date: Date, shown: Numbers, index: dict[str, list[float]]) ->
     return False
 
 
-def _is_shown(amount: Amount, index: dict[str, list[float]]) -> bool:
-    """Whether a number was shown, or one that it is when rounded to at least two digits.
+def _is_number_shown(amount: Amount, index: dict[str, list[float]]) -> bool:
+    """Whether a number is among the shown ones, or is one of them rounded.
 
-    A year is not rounded.
+    An answer that says 4.2 for 4.23 makes nothing up. It must keep two digits or more, and a year
+    is not rounded. Another result needs higher versions of ``numbers_supported`` and ``support``.
+
+    Args:
+        index: of the shown numbers, by `_values_by_dimension`.
     """
     rounding = 0.0
     is_year = 1000 <= amount.number <= 2100
     if not is_year:
         rounding = _rounding_of(amount.number)
     if not amount.dimension:
-        return _holds_near(index[_AS_WRITTEN], amount.number, rounding)
+        return _has_value_near(index[_AS_WRITTEN], amount.number, rounding)
     # Its unit may have been left out where it was shown: "in EUR" above a column of prices.
-    if _holds_near(index[_BARE], amount.number, rounding):
+    if _has_value_near(index[_BARE], amount.number, rounding):
         return True
     # From here on in the base unit of the dimension.
     margin = TOLERANCES.get(amount.dimension, 0.0) * abs(amount.value)
@@ -166,13 +191,14 @@ def _is_shown(amount: Amount, index: dict[str, list[float]]) -> bool:
         unit_size = abs(amount.value / amount.number)
         margin = max(margin, rounding * unit_size)
     values = index.get(amount.dimension, [])
-    return _holds_near(values, amount.value, margin)
+    return _has_value_near(values, amount.value, margin)
 
 
 def _rounding_of(number: float) -> float:
-    """How far a number may be from the one that was rounded to it: of 4.2 it is 0.05.
+    """How far a number may be from the exact one that it is a rounding of: of 4.2 it is 0.05.
 
-    0 where it has one digit: nearly any number is "2" when it is rounded enough.
+    0 where it has one digit: nearly any number is "2" when it is rounded enough. Another result
+    needs higher versions of ``numbers_supported`` and ``support``.
     """
     magnitude = abs(number)
     digits = len(f"{magnitude:.12g}".replace(".", "").strip("0"))
@@ -182,8 +208,11 @@ def _rounding_of(number: float) -> float:
     return 0.5 * 10.0**exponent_of_last_digit
 
 
-def _holds_near(values: Sequence[float], value: float, margin: float) -> bool:
-    """Whether sorted values hold one that is no further away than a margin."""
+def _has_value_near(values: Sequence[float], value: float, margin: float) -> bool:
+    """Whether sorted values hold one that is no further from a value than a margin.
+
+    Half a search for each number, instead of a look at all: chunks may be tables of thousands.
+    """
     # At least the errors of converting units.
     margin = max(margin, 1e-6 * abs(value))
     position = bisect_left(values, value - margin)
@@ -192,10 +221,15 @@ def _holds_near(values: Sequence[float], value: float, margin: float) -> bool:
 
 @lru_cache(maxsize=4096)
 def numbers_of(text: str) -> Numbers:
-    """The numbers and dates that a text names; those of marks and lists are none."""
+    """The numbers and dates that a text asserts.
+
+    Those of citation marks and of numbered lists are none. Small numbers in words are left out,
+    too: "one of the" counts nothing. For a source, which may have a number in any form, there is
+    `all_numbers`. Another result needs higher versions of ``numbers_supported`` and ``support``.
+    """
     without_marks = NAMED.sub("", MARKS.sub("", text))
     plain = _LIST_ITEM.sub(" ", without_marks)
-    wording = _wording(plain)
+    wording = _wording_with_short_years(plain)
     parts_of_dates: set[float | None] = set()
     for date in wording.dates:
         parts_of_dates.update((date.year, date.day))
@@ -210,8 +244,11 @@ def numbers_of(text: str) -> Numbers:
 
 
 @lru_cache(maxsize=4096)
-def _wording(text: str) -> Wording:
-    """A text's numbers and dates, with "2018-19" read as two years."""
+def _wording_with_short_years(text: str) -> Wording:
+    """The numbers and dates of a text, with "2018-19" read as two years.
+
+    The reader of wordings alone would take the 19 for a number that no chunk has.
+    """
     if "-" in text or "–" in text or "/" in text:
         text = _SHORT_YEAR.sub(r"\1\2-\1\3", text)
     return read_wording(text)
@@ -222,7 +259,11 @@ _SHORT_YEAR = re.compile(r"\b(1[5-9]|20)(\d\d)[-–/](\d\d)\b(?![-–/]\d)")
 
 
 def _is_number(amount: Amount, text: str) -> bool:
-    """Whether an amount counts as a number: large, with a unit, or written in digits."""
+    """Whether an amount counts as a number of a text: large, with a unit, or written in digits.
+
+    A "two" in words is as often no amount ("in two ways"), and its lack in a chunk would prove
+    nothing.
+    """
     if amount.dimension or abs(amount.number) > _LARGEST_SMALL:
         return True
     digits = re.escape(f"{amount.number:.12g}")
@@ -230,11 +271,14 @@ def _is_number(amount: Amount, text: str) -> bool:
 
 
 def all_numbers(texts: Iterable[str]) -> Numbers:
-    """Those of several texts, spelled ones too: a source may have a number in any form."""
+    """The numbers and dates of several texts, in words too: a source may have a number in any form.
+
+    Looser than `numbers_of`, since a number that a source may have is not missing there.
+    """
     amounts: dict[Amount, None] = {}
     dates: dict[Date, None] = {}
     for text in texts:
-        wording = _wording(text)
+        wording = _wording_with_short_years(text)
         amounts.update(dict.fromkeys(wording.amounts))
         dates.update(dict.fromkeys(wording.dates))
     return Numbers(tuple(amounts), tuple(dates))
@@ -253,7 +297,11 @@ _NO_NAMES = frozenset(_CAPITALISED_WORDS.split())
 
 @lru_cache(maxsize=8192)
 def words_of(text: str) -> frozenset[str]:
-    """Stems of the words that say something; for numbers there is `numbers_of`."""
+    """The stems of the telling words of a text, by which a sentence and a passage compare.
+
+    Numbers are left out: `numbers_of` compares them by their value. Another result needs higher
+    versions of ``support`` and of the metrics of citations.
+    """
     common = _common_stems(guess_language(text))
     stems: set[str] = set()
     for stem in tokenise(MARKS.sub("", text)):
@@ -264,15 +312,19 @@ def words_of(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=64)
 def _common_stems(language: str) -> frozenset[str]:
-    """Function words of a language, and English ones: answers mix the two."""
+    """The stems of the function words of a language, and of English ones: answers mix the two.
+
+    Such words are in every passage, and support nothing.
+    """
     words = function_words()
     return frozenset(tokenise(f"{words.get(language, '')} {words.get('en', '')}"))
 
 
 def names_of(sentence: str) -> frozenset[str]:
-    """Stems of the words with a capital, the first one aside; none where most words have one.
+    """The stems of a sentence's words with a capital: names, which a proof must hold.
 
-    None in German, either, where every noun has one.
+    The first word is left out, and all of a heading or a text in capitals. None in German, where
+    every noun has a capital. Another result needs a higher version of ``support``.
     """
     if recognised_language(sentence) == "de":
         return frozenset()
@@ -296,19 +348,32 @@ def names_of(sentence: str) -> frozenset[str]:
 
 @lru_cache(maxsize=512)
 def sentences_of(text: str) -> tuple[Span, ...]:
-    """The sentences of a passage with their places."""
+    """The sentences of a text, as spans of it.
+
+    Remembered, since an answer and its chunks are cut by several metrics.
+    """
     return tuple(split_sentences(text))
 
 
 def around(text: str, start: int, end: int) -> str:
-    """The whole sentences of a text that a stretch of it touches."""
+    """The whole sentences of a text that a stretch of it touches.
+
+    A judge quotes half a sentence, and the number that proves it may be in the other half.
+
+    Args:
+        start: where the stretch begins.
+        end: the position behind it.
+    """
     stretch = Span(start, end)
     span = touched(sentences_of(text), stretch) or stretch
     return text[span.start : span.end]
 
 
 def shared(sentence: str, passage: str) -> float:
-    """Share of a sentence's words, names and numbers that a passage holds; 0 where it has none."""
+    """Share of a sentence's words and numbers that a passage holds, 0 to 1; 0 where it has none.
+
+    By it a citation is held against its chunk, and compared with the other chunks.
+    """
     words = words_of(sentence)
     numbers = numbers_of(sentence)
     size = len(words) + numbers.size
@@ -339,7 +404,8 @@ def lacks(sentence: str, question: str, passages: Sequence[Passage], *, whole: b
 
     Its numbers must be in the sentences that are quoted, its names in the texts of these or in the
     question, at least one of its words in the quotations themselves. A quoted sentence that has
-    most of its words must not deny what it affirms.
+    most of its words must not deny what it affirms. Another result needs a higher version of
+    ``support``.
 
     Args:
         whole: whether all of the sentence is to be proved, numbers and names included.
@@ -348,9 +414,9 @@ def lacks(sentence: str, question: str, passages: Sequence[Passage], *, whole: b
     numbers = numbers_of(sentence)
     names = names_of(sentence)
     missing_numbers = numbers.lacking(all_numbers([surroundings, question]))
-    missing_names = names - _stems(question)
+    missing_names = names - _all_stems(question)
     for passage in passages:
-        missing_names -= _stems(passage.text)
+        missing_names -= _all_stems(passage.text)
     missing = missing_numbers or sorted(missing_names)
     if whole and missing:
         return f"no quote has {', '.join(missing[:_MOST_MISSING_NAMED])}"
@@ -377,8 +443,12 @@ _FOREIGN = "the quotes are in another language, and share neither a number nor a
 
 
 @lru_cache(maxsize=1024)
-def _stems(text: str) -> frozenset[str]:
-    """The stems of the words, by which sentence and passage are compared."""
+def _all_stems(text: str) -> frozenset[str]:
+    """The stems of all words of a text, common ones too.
+
+    A name that is also a common word ("Will") must be found in a passage. Names and texts are
+    compared in this form.
+    """
     return frozenset(tokenise(text))
 
 
@@ -387,7 +457,12 @@ _APOSTROPHES = re.compile("['’]")
 
 
 def _contradiction(sentence: str, passage: str) -> str | None:
-    """How a passage says most of a sentence with another sign; None where it does not."""
+    """How a passage says most of a sentence with the contrary meaning; None where it does not.
+
+    A quote that says "is not allowed" shares nearly all words with "is allowed", and proves the
+    contrary. The text completes a message about a judge's quote. Another result needs a higher
+    version of ``support``.
+    """
     words = words_of(sentence)
     common = words & words_of(passage)
     # A passage that shares less says something else, and denies nothing.
@@ -412,6 +487,9 @@ def _contradiction(sentence: str, passage: str) -> str | None:
 
 
 def _lower_words(text: str) -> frozenset[str]:
-    """A text's words as they are, without stemming: "isn't" is one word."""
+    """The words of a text in small letters, without stemming: "isn't" is the one word "isnt".
+
+    Words of denial are listed in this form.
+    """
     without_apostrophes = _APOSTROPHES.sub("", text.lower())
     return frozenset(_LETTERS.findall(without_apostrophes))

@@ -36,7 +36,10 @@ class Search(NamedTuple):
 
 
 def searches_of(retrieval: RetrievalResult[Any] | None) -> list[Search]:
-    """The searches of a retrieval; none where it does not say."""
+    """The searches (hops) that a retrieval reports in its metadata; none where it reports none.
+
+    A system writes the metadata as it likes: values of another type than expected count as unknown.
+    """
     searches: list[Search] = []
     if retrieval is None:
         return searches
@@ -45,27 +48,26 @@ def searches_of(retrieval: RetrievalResult[Any] | None) -> list[Search]:
     for hop in filter(is_object, as_list(metadata.get(HOPS))):
         # A system writes what it likes here: what is of another type is not known.
         query = hop.get("query")
-        seconds = hop.get("seconds")
+        if not isinstance(query, str):
+            query = None
+        seconds: float | None = None
+        reported_seconds = hop.get("seconds")
+        if isinstance(reported_seconds, (int, float)):
+            seconds = float(reported_seconds)
         places = _places(hop, retrieval)
         new: int | None = None
         if places is not None:
             new = len({*places} - places_so_far)
             places_so_far.update(places)
-        searches.append(
-            Search(
-                query=query if isinstance(query, str) else None,
-                places=places or (),
-                new=new,
-                seconds=float(seconds) if isinstance(seconds, (int, float)) else None,
-            )
-        )
+        searches.append(Search(query=query, places=places or (), new=new, seconds=seconds))
     return searches
 
 
 def _places(hop: Mapping[str, object], retrieval: RetrievalResult[Any]) -> tuple[int, ...] | None:
-    """The positions of a hop's contexts in the whole retrieval; those that are not in it, left out.
+    """The positions in the whole retrieval of the contexts that one search (hop) found.
 
-    By ids where the hop has them, else by texts. None where it does not say what it found.
+    By ids where the hop has them, else by texts; contexts that are not in the retrieval are left
+    out. None where the hop does not say what it found: then it is not known what was new in it.
     """
     fields = (("context_ids", retrieval.context_ids), ("contexts", retrieval.contexts))
     for field_name, contexts in fields:
@@ -85,7 +87,10 @@ def _places(hop: Mapping[str, object], retrieval: RetrievalResult[Any]) -> tuple
 
 
 def gold_hop(case: Case, retrieval: RetrievalResult[Any]) -> int | Skip:
-    """Which search found a relevant context first, from 1; 0 for none."""
+    """The number of the search that found a relevant context first, from 1; 0 where none did.
+
+    A `Skip` where the case has no gold to compare with.
+    """
     gold = gold_of(case, retrieval, Matching.AUTO)
     if isinstance(gold, Skip):
         return gold
@@ -104,7 +109,11 @@ _CITE = "ragbench; see docs/formats.md"
 
 @metric(group="retriever", direction="neither", high=None, cite=_CITE)
 def hops(trace: Trace) -> float | Skip:
-    """Number of searches for an answer, if retrieval reports it."""
+    """Number of searches for an answer, if retrieval reports it.
+
+    Each search costs time and calls; whether more of them help, other metrics show. Stored scores
+    of runs are compared by ``version``: raise it in the decorator with a change of values.
+    """
     count = len(searches_of(trace.retrieval.value))
     if not count:
         return _NO_HOPS
@@ -113,7 +122,11 @@ def hops(trace: Trace) -> float | Skip:
 
 @metric(group="retriever", direction="lower", low=1, high=None, cite=_CITE)
 def first_gold_hop(trace: Trace) -> float | Skip:
-    """Which search first found a relevant context, from 1; skipped where none did."""
+    """Which search first found a relevant context, from 1; skipped where none did.
+
+    A later one means that the first queries missed what the answer needs. Stored scores of runs are
+    compared by ``version``: raise it in the decorator with a change of values.
+    """
     result = trace.retrieval.value
     if result is None or not searches_of(result):
         return _NO_HOPS
@@ -125,7 +138,11 @@ def first_gold_hop(trace: Trace) -> float | Skip:
 
 @metric(group="retriever", direction="lower", high=None, cite=_CITE)
 def redundant_hops(trace: Trace) -> float | Skip:
-    """How many searches found nothing that an earlier one had not found."""
+    """How many searches found nothing that an earlier one had not found.
+
+    They cost time and calls, and brought nothing. Stored scores of runs are compared by
+    ``version``: raise it in the decorator with a change of values.
+    """
     searches = searches_of(trace.retrieval.value)
     if not searches:
         return _NO_HOPS

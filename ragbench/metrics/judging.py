@@ -40,10 +40,10 @@ class JudgeScorer(Protocol):
     """
 
     def identity(self) -> Mapping[str, str]:
-        """Versions of what makes the prompts, and a digest of all prompts there are.
+        """Versions of the parts that make a scorer's prompts, and a digest of all its prompts.
 
-        Judgements of runs compare when it is the same; which of the metrics a run asks for must
-        not change it.
+        Judgements of runs compare when it is the same; which of the metrics a run asks for must not
+        change it.
         """
         ...
 
@@ -57,9 +57,12 @@ class JudgeScorer(Protocol):
     async def judge(
         self, metric: Metric, trace: Trace, panel: ModelClients, repeat: int
     ) -> Judgement:
-        """Judges a case.
+        """Judges a case once by a metric.
+
+        What a case or a reply lacks becomes its cell; only what fails for every case is raised.
 
         Args:
+            panel: the models that may be asked.
             repeat: which of several judgings this is, from 0; each is asked anew.
         """
         ...
@@ -72,7 +75,14 @@ async def ask_judge(
     schema: Schema[Any],
     repeat: int,
 ) -> Reply[Any] | Failure:
-    """What a judge replies; a reply that cannot be used fails this case alone.
+    """The reply of a judge to some messages; a `Failure` where the reply cannot be used.
+
+    A failure costs this case alone. What would fail for every case is raised and ends the run, so
+    that no further call is paid for.
+
+    Args:
+        schema: the form of the reply.
+        repeat: which of several judgings this is; the same messages are asked anew for each.
 
     Raises:
         ConfigError: no language model is named.
@@ -95,10 +105,15 @@ async def ask_judge(
 
 
 def step_of(reply: Reply[Any], asked: str, answer: Any, quotes: Sequence[Quote] = ()) -> JudgeStep:
-    """A judge's answer with what it cost, as a run keeps it.
+    """The answer of a judge with its tokens and cost, in the form in which a run's folder keeps it.
+
+    Pages of cases show each step, and budgets count the tokens: its fields are read from stored
+    runs.
 
     Args:
         asked: the name of the form of the answer.
+        answer: as JSON can hold it.
+        quotes: of the contexts, where the judge gave some.
     """
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
@@ -117,7 +132,10 @@ def step_of(reply: Reply[Any], asked: str, answer: Any, quotes: Sequence[Quote] 
 
 
 def digest_of(value: object) -> str:
-    """A short name of prompts: two runs with the same one asked their judges the same."""
+    """A short name of prompts and forms of replies: with the same one, judges were asked the same.
+
+    Stored judgements are looked up by it: another way to make it would judge every case anew.
+    """
     text = json.dumps(value, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
@@ -140,7 +158,12 @@ class JudgePlan:
     def __init__(
         self, metrics: Sequence[Metric], *, repeats: int = 1, panel: Sequence[Endpoint] = ()
     ) -> None:
-        """Loads the scorers, so that what is not installed is reported before anything runs."""
+        """Loads the metrics' scorers, so that a missing package is reported before a run begins.
+
+        Args:
+            repeats: how often each judge is asked about each case; at least 1.
+            panel: the judges; empty where there is one, the model of the settings.
+        """
         if repeats < 1:
             raise ConfigError(f"a case must be judged at least once, not {repeats} times")
         self.metrics = tuple(metrics)
@@ -168,16 +191,26 @@ class JudgePlan:
 
     @property
     def needs_chat(self) -> bool:
-        """Whether a language model is asked: only then it is tried, and is in the fingerprint."""
+        """Whether any metric asks a language model.
+
+        Only then the model is tried before the run, and named in the fingerprint of all that scores
+        depend on: a model that is not asked must not change it.
+        """
         return any(Need.LLM in metric.definition.needs for metric in self.metrics)
 
     @property
     def needs_embeddings(self) -> bool:
-        """Whether an embedding model is asked: only then it is tried, and is in the fingerprint."""
+        """Whether any metric asks an embedding model.
+
+        Only then the model is tried before the run, and named in the fingerprint of all that scores
+        depend on: a model that is not asked must not change it.
+        """
         return any(Need.EMBEDDINGS in metric.definition.needs for metric in self.metrics)
 
     def check(self, chat: Endpoint | None, embeddings: Endpoint | None) -> None:
-        """Refuses metrics whose model is not named.
+        """Refuses metrics whose model is not named, before the first call of a run.
+
+        Else the run would retrieve and answer all cases, and fail at the first judgement.
 
         Raises:
             ConfigError: a language model, or one for embeddings, is needed and not there.
@@ -191,7 +224,11 @@ class JudgePlan:
                 raise ConfigError(f"{', '.join(names)}: {problem}")
 
     async def judge(self, metric: Metric, trace: Trace, panel: ModelClients) -> JudgedCell:
-        """Judges a case by a metric, as often as is asked for."""
+        """Judges a case by a metric: by each judge of the panel, as often as the plan repeats.
+
+        The value is the mean over judges of each one's mean, so that a judge with fewer usable
+        replies weighs as much. A case that needs no question at all is settled by the first judge.
+        """
         unasked = not_asked(metric, trace)
         if unasked is not None:
             return JudgedCell(cell=unasked)
@@ -213,7 +250,15 @@ class JudgePlan:
     async def _verdict(
         self, metric: Metric, trace: Trace, name: str, models: ModelClients
     ) -> tuple[Judgement, ...]:
-        """One judge's judgings of a case, as often as is asked for."""
+        """The judgings of a case by one judge, as often as the plan repeats.
+
+        Repeated judgings show how steady a judge is. Where the first one needed no question, the
+        others would be the same, and are left out.
+
+        Args:
+            name: of the judge; empty where there is one alone.
+            models: of this judge.
+        """
         judgements: list[Judgement] = []
         for repeat in range(self.repeats):
             judgement = await self._scorers[metric.name].judge(metric, trace, models, repeat)
@@ -224,7 +269,11 @@ class JudgePlan:
 
 
 def not_asked(metric: Metric, trace: Trace) -> Cell | None:
-    """The cell of a case that a metric cannot be asked about; None when it can."""
+    """The cell of a case that a metric cannot be asked about; None where a judge is to be asked.
+
+    Failed stages, declined answers and cases without what the metric needs are settled without a
+    call.
+    """
     definition = metric.definition
     return blocked(
         trace,
@@ -235,10 +284,11 @@ def not_asked(metric: Metric, trace: Trace) -> Cell | None:
 
 
 def mean_cell(cells: Sequence[Cell]) -> Cell:
-    """The mean of those that have a value, of judgings or of sentences; else the first one.
+    """The mean of the cells that have a value, of judgings or of sentences; else the first cell.
 
-    Where at least as many are unproved as have a value, so is the mean: verdicts of support alone
-    can lack a proof, and the mean of the others would be one of the unfavourable verdicts.
+    Where at least as many are unproved as have a value, the mean is unproved, too: verdicts of
+    support alone can lack a proof, and the mean of the others would be one of the unfavourable
+    verdicts.
     """
     values = [cell.value for cell in cells if cell.value is not None]
     unproved = [cell for cell in cells if cell.status is Status.UNPROVED]
@@ -267,12 +317,20 @@ _CANARIES_HOLD = frozenset(
 
 
 def reads_canaries(metric: Metric) -> bool:
-    """Whether a metric asks a model about an answer and its contexts, and about nothing else."""
+    """Whether a metric asks a model about an answer and its contexts, and about nothing else.
+
+    Only such a metric can judge a canary: a made-up case with an order to the judge in it, which
+    shows whether the judge obeys the texts that it judges.
+    """
     needs = metric.definition.needs
     least = {Need.RESPONSE, Need.RETRIEVED_CONTEXTS}
     return metric.is_judged and least <= needs <= _CANARIES_HOLD
 
 
 def reads_answer_canaries(metric: Metric) -> bool:
-    """Whether a metric asks a model whether an answer is right beside its references."""
+    """Whether a metric asks a model whether an answer is right beside its references.
+
+    Such a metric has canaries of its own, made-up cases that test the judge: answers of known
+    truth, made of a run's references.
+    """
     return metric.name == CORRECTNESS

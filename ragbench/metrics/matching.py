@@ -49,30 +49,37 @@ _NUMBER = re.compile(r"\d+")
 
 @lru_cache(maxsize=4096)
 def normalised(text: str) -> str:
-    """The text in NFKC, without regard to case and kind of white space."""
+    """A text in the form in which chunks and gold compare: NFKC, small letters, single spaces.
+
+    Two programs that cut the same document differ in just these. Another form would change which
+    chunks are relevant: raise `COMPARING` with it.
+    """
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def gold_texts(case: Case) -> tuple[str, ...] | None:
     """The normalised texts that a relevant chunk holds, each once.
 
-    These are the evidence spans, as they do not depend on how documents were cut; but the
-    reference contexts where a span is so short that it turns up by chance. Short spans alone are
-    used as they are: a passage with the answer in it counts as relevant (Karpukhin et al. 2020,
-    arXiv:2004.04906).
-
-    None when neither is known.
+    These are the evidence spans, as they do not depend on how documents were cut; but the reference
+    contexts where a span is so short that it turns up by chance. Short spans alone are used as they
+    are: a passage with the answer in it counts as relevant (Karpukhin et al. 2020,
+    arXiv:2004.04906). None when neither is known. Another choice changes every rank metric: raise
+    `COMPARING` with it.
     """
-    spans = _distinct(evidence.text for evidence in case.evidence)
+    spans = _distinct_texts(evidence.text for evidence in case.evidence)
     if spans and all(map(is_telling, spans)):
         return spans
     if case.reference_contexts is not None:
-        return _distinct(case.reference_contexts)
+        return _distinct_texts(case.reference_contexts)
     return spans or None
 
 
 def is_telling(text: str) -> bool:
-    """Whether a normalised text hardly turns up by chance."""
+    """Whether a normalised text is so long that it hardly turns up in a chunk by chance.
+
+    A gold text of a word or two is in many chunks that are not relevant. Raise `COMPARING` with
+    another result: rank metrics follow from it.
+    """
     return len(text.encode()) >= _TELLING_BYTES
 
 
@@ -83,8 +90,10 @@ def holds(chunk: str, gold: str) -> bool:
     more stands at its beginning or end, where it was cut. Of two long texts it is enough that the
     shorter one resembles a part of the longer one (half of its words, and rapidfuzz's partial ratio
     at least 90), so that chunks cut elsewhere and small changes of wording are recognised; but
-    every number of the shorter must stand in the longer, since near-duplicates often differ in
-    just those.
+    every number of the shorter must stand in the longer, since near-duplicates often differ in just
+    those.
+
+    Another rule or limit changes every rank metric: raise `COMPARING` with it.
     """
     if gold in chunk:
         return True
@@ -93,8 +102,8 @@ def holds(chunk: str, gold: str) -> bool:
     shorter, longer = sorted((gold, chunk), key=len)
     if len(shorter) < _LEAST_LONG:
         return False
-    words = _words(shorter)
-    if len(words & _words(longer)) < _LEAST_SHARED_WORDS * len(words):
+    words = _distinct_words(shorter)
+    if len(words & _distinct_words(longer)) < _LEAST_SHARED_WORDS * len(words):
         return False
     numbers = set(_NUMBER.findall(shorter))
     if not numbers <= set(_NUMBER.findall(longer)):
@@ -106,7 +115,11 @@ def holds(chunk: str, gold: str) -> bool:
 
 
 def _is_cut(chunk: str, gold: str) -> bool:
-    """Whether at least half of the gold text stands at an end of the chunk, and no more there."""
+    """Whether half or more of a gold text is at an end of a chunk, cut off by the chunk's end.
+
+    A chunker cuts through passages: the chunk with the larger half is relevant, too. Raise
+    `COMPARING` with another result: rank metrics follow from it.
+    """
     half = (len(gold) + 1) // 2
     # The chunk ends within the gold text.
     start = chunk.rfind(gold[:half])
@@ -118,13 +131,20 @@ def _is_cut(chunk: str, gold: str) -> bool:
 
 
 @lru_cache(maxsize=512)
-def _words(text: str) -> frozenset[str]:
-    """The different words of a text, whose overlap tells near-equal texts."""
+def _distinct_words(text: str) -> frozenset[str]:
+    """The distinct words of a text.
+
+    A cheap comparison of them saves most comparisons of characters. Remembered, since each chunk is
+    compared with several gold texts.
+    """
     return frozenset(multilingual_tokens(text))
 
 
-def _distinct(texts: Iterable[str]) -> tuple[str, ...]:
-    """The texts in normalised form, each once and none empty, in their order."""
+def _distinct_texts(texts: Iterable[str]) -> tuple[str, ...]:
+    """Texts in normalised form, each once and none empty, in their order.
+
+    A text that is relevant twice would count twice in recall.
+    """
     distinct = dict.fromkeys(map(normalised, texts))
     distinct.pop("", None)
     return tuple(distinct)
@@ -184,7 +204,14 @@ class Gold(Record):
     def matches_in(
         self, id: str | None, metadata: Mapping[str, Any], text: str
     ) -> list[tuple[int, MatchedBy]]:
-        """The gold contexts that a chunk holds, or is: their positions, and what shows it."""
+        """The positions of the gold contexts that a chunk is or holds, and what shows each.
+
+        Empty for a chunk that is not relevant. By ids a chunk is one gold context at most; by texts
+        it may hold several.
+
+        Args:
+            metadata: of the chunk, where it may name its document.
+        """
         if self.matching is Matching.TEXT:
             return self._text_matches(metadata, text)
         labels = self.labels
@@ -201,7 +228,11 @@ class Gold(Record):
         return [(labels[label], by)]
 
     def _text_matches(self, metadata: Mapping[str, Any], text: str) -> list[tuple[int, MatchedBy]]:
-        """What `matches_in` gives where texts are compared; offsets come before wording."""
+        """The gold texts that a chunk holds, as `matches_in` gives them.
+
+        Where chunk and gold name a place in the same document, the places decide, and wording does
+        not: the same sentence may be in it twice.
+        """
         chunk = normalised(text)
         matches: list[tuple[int, MatchedBy]] = []
         for gold, position in self.labels.items():
@@ -213,16 +244,23 @@ class Gold(Record):
         return matches
 
     def held_by(self, id: str | None, metadata: Mapping[str, Any], text: str) -> tuple[int, ...]:
-        """The positions of the gold contexts that a chunk holds, or is."""
+        """The positions of the gold contexts that a chunk is or holds.
+
+        As `matches_in`, for callers that need not know by what a gold context was recognised.
+        """
         return tuple(position for position, _ in self.matches_in(id, metadata, text))
 
 
 def gold_of(
     case: Case, result: RetrievalResult[Any], matching: Matching, *, only_relevant: bool = True
 ) -> Gold | Skip:
-    """What a case's chunks are compared with.
+    """The gold contexts of a case, in the form in which retrieved chunks are compared with them.
+
+    Ids come before texts, unless the whole run compares by text.
 
     Args:
+        matching: how chunks are compared in this run. In a case where one side has no ids, texts
+            are.
         only_relevant: whether ids that are judged as not relevant are left out.
 
     Returns:
@@ -264,6 +302,8 @@ def gold_of(
 def _gold_of_texts(texts: Sequence[str], evidence: Sequence[Evidence]) -> Gold:
     """Gold that is known by texts, each of which is as relevant as the others.
 
+    A text has no grade in the datasets that are read, so each counts 1.
+
     Args:
         texts: in normalised form, each once.
         evidence: the spans of the case, some with a place in their document.
@@ -281,14 +321,20 @@ def _gold_of_texts(texts: Sequence[str], evidence: Sequence[Evidence]) -> Gold:
 
 
 def _names_documents(result: RetrievalResult[Any], matching: Matching) -> bool:
-    """Whether the metadata of a chunk name its document, and that may decide what it is."""
+    """Whether the metadata of any chunk name its document, and the comparison may go by documents.
+
+    Then chunks without ids can be compared with gold ids all the same.
+    """
     if matching is Matching.ID:
         return False
     return any(documents_of(None, metadata) for metadata in result.context_metadata or ())
 
 
 def match(case: Case, result: RetrievalResult[Any], matching: Matching) -> Matched | Skip:
-    """Compares what was retrieved with what is relevant.
+    """Compares what was retrieved for a case with what is relevant to it.
+
+    All rank metrics, and the pages of cases, are made of the result. A change of it needs a higher
+    `COMPARING`.
 
     Returns:
         A `Skip` that says why, where there is nothing to compare with.
@@ -315,7 +361,12 @@ def match(case: Case, result: RetrievalResult[Any], matching: Matching) -> Match
 
 
 def _match_plain(ids: Sequence[str], gold: Gold) -> tuple[list[Match], list[int]]:
-    """The matches of chunks that are their id and nothing else, and the ranks of repeated ids."""
+    """The matches of a ranking of ids alone, and the ranks of ids that came before.
+
+    The fast way for most retrievals: it must give the same as `_match_chunks`. A repeated chunk has
+    no place of its own, as in a TREC run. Raise `COMPARING` with another result: rank metrics
+    follow from it.
+    """
     matches: list[Match] = []
     repeated: list[int] = []
     seen: set[str] = set()
@@ -329,9 +380,10 @@ def _match_plain(ids: Sequence[str], gold: Gold) -> tuple[list[Match], list[int]
 
 
 def _match_chunks(result: RetrievalResult[Any], gold: Gold) -> tuple[list[Match], list[int]]:
-    """The matches of any chunks, and the ranks that are no place of their own.
+    """The matches of chunks of any kind, and the ranks that are no place of their own.
 
-    A chunk has none that is an earlier one again, or one of a document that stands above.
+    A chunk has none that is an earlier one again, or one of a document that is further above. Raise
+    `COMPARING` with another result: rank metrics follow from it.
     """
     is_by_id = gold.matching is not Matching.TEXT
     matches: list[Match] = []
@@ -356,9 +408,11 @@ def _match_chunks(result: RetrievalResult[Any], gold: Gold) -> tuple[list[Match]
 
 
 def _text_name(text: str, metadata: Mapping[str, Any], gold: Gold) -> str | None:
-    """What a chunk is by its text: a second chunk of that name is the same one again.
+    """The name by which a chunk is known where texts are compared: its text.
 
-    None where it has no text. Where offsets are compared, equal texts of two places differ.
+    A second chunk of that name is the same one again, and has no place in the ranking. None where
+    the chunk has no text. Where offsets are compared, equal texts of two places differ. Raise
+    `COMPARING` with another result: rank metrics follow from it.
     """
     name = normalised(text)
     if not name:
@@ -372,9 +426,10 @@ def _text_name(text: str, metadata: Mapping[str, Any], gold: Gold) -> str | None
 def _further_chunks(
     result: RetrievalResult[Any], label_by_rank: Mapping[int, str], *, skipped: Sequence[int]
 ) -> list[int]:
-    """The ranks of chunks whose document stands above already: a document has one place.
+    """The ranks of chunks whose document is further above already: a document has one place.
 
-    None where a chunk is relevant by itself, and not by its document: then chunks are ranked.
+    Empty where a chunk is relevant by itself, and not by its document: then chunks are ranked.
+    Raise `COMPARING` with another result: rank metrics follow from it.
 
     Args:
         label_by_rank: the gold context that the chunk at a rank is.
@@ -399,9 +454,10 @@ def _further_chunks(
 
 
 def plain_ids(result: RetrievalResult[Any]) -> Sequence[str]:
-    """The ids of chunks of which none names a document: each is that id and nothing else.
+    """The ids of a retrieval whose chunks are known by their id alone; else nothing.
 
-    Empty where one names a document, or may. Most retrievals are such, and compared at once.
+    A chunk that names its document, or may, is known by more than its id. Most retrievals are
+    plain, and are compared by looking up each id, which is many times faster.
     """
     ids = result.context_ids or ()
     metadata = result.context_metadata
@@ -414,7 +470,12 @@ def plain_ids(result: RetrievalResult[Any]) -> Sequence[str]:
 
 
 def documents_of(id: str | None, metadata: Mapping[str, Any]) -> tuple[str, ...]:
-    """The documents that a chunk may have been cut from, as its metadata or its id name them."""
+    """The documents that a chunk may have been cut from, as its metadata or its id name them.
+
+    A gold id is often a document's, where chunks have ids of their own such as ``doc-7#3``. An id
+    that begins with the mark names none. Raise `COMPARING` with another result: rank metrics follow
+    from it.
+    """
     if metadata:
         documents = [str(metadata[key]) for key in _DOCUMENT_KEYS if metadata.get(key) is not None]
         if documents:
@@ -428,9 +489,14 @@ def documents_of(id: str | None, metadata: Mapping[str, Any]) -> tuple[str, ...]
 def named_by(
     id: str | None, documents: Sequence[str], golds: Container[str]
 ) -> tuple[str, MatchedBy] | None:
-    """The gold context that a chunk is, by its document or else by its id.
+    """The gold context that a chunk is, and whether its document or its own id shows it.
 
-    None where it is none of them.
+    None where it is none of them. A chunk with a document counts by that: its own number may be the
+    id of a gold document by chance. Raise `COMPARING` with another result: rank metrics follow from
+    it.
+
+    Args:
+        golds: the labels of the gold contexts.
     """
     for document in documents:
         if document in golds:
@@ -450,9 +516,10 @@ def named_by(
 
 
 def _shares_place(metadata: Mapping[str, Any], span: Evidence | None) -> bool | None:
-    """Whether a chunk and a span share at least half of the shorter one.
+    """Whether a chunk and a gold span overlap in a document by half of the shorter one or more.
 
-    None where they do not name the same document, or one of them has no offsets.
+    None where they do not name the same document, or one of them has no offsets: then texts decide.
+    Raise `COMPARING` with another result: rank metrics follow from it.
     """
     if span is None or span.document_id is None or span.start is None:
         return None

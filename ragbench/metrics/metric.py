@@ -13,6 +13,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import (
     Annotated,
@@ -155,24 +156,43 @@ def metric(function: Any = None, /, **options: Unpack[MetricOptions]) -> Any:
     Raises:
         ConfigError: a parameter has a name that means nothing, or no default.
     """
-
-    def define(function: FunctionT) -> FunctionT:
-        cast("Any", function).__metric__ = _Signature(function).definition(options)
-        return function
-
     if function is None:  # @metric(...), with options
-        return define
-    return define(function)
+        return partial(_with_definition, options)
+    return _with_definition(options, function)
+
+
+def _with_definition(options: MetricOptions, function: FunctionT) -> FunctionT:
+    """The same function with its definition as a metric, in the attribute ``__metric__``.
+
+    `definition_of` reads that attribute. The function itself can still be called as before.
+
+    Args:
+        options: those of ``@metric``.
+
+    Raises:
+        ConfigError: the function or an option is none of a metric.
+    """
+    cast("Any", function).__metric__ = _Signature(function).definition(options)
+    return function
 
 
 def definition_of(thing: object) -> MetricDefinition | None:
-    """The definition of a function that `metric` made one; None for anything else."""
+    """The definition of a function that `metric` made one; None for anything else.
+
+    A user's file is searched for metrics with it: any other object there is none.
+    """
     definition = getattr(thing, "__metric__", None)
     return definition if isinstance(definition, MetricDefinition) else None
 
 
 def definitions_in(module: Mapping[str, Any]) -> tuple[MetricDefinition, ...]:
-    """The metrics that a module defines, in their order there."""
+    """The metrics that a module defines, in their order there.
+
+    Metrics that it only imports are left out: each metric belongs to the module that defines it.
+
+    Args:
+        module: its names and values, as of `vars`.
+    """
     definitions: list[MetricDefinition] = []
     for value in module.values():
         if getattr(value, "__module__", None) != module["__name__"]:
@@ -192,6 +212,14 @@ class _Signature:
     """A function as it is written: what it reads of a case, its own parameters, its docstring."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
+        """Reads a function's parameters and docstring, and refuses what cannot be a metric.
+
+        Positional parameters name what it reads of a case, keyword-only ones are the metric's own;
+        a text under ``Args:`` explains each of these.
+
+        Raises:
+            ConfigError: the function takes ``*args`` or ``**kwargs``, is a coroutine, or is none.
+        """
         self.function = function
         self.name = getattr(function, "__name__", type(function).__name__)
         if not inspect.isfunction(function):
@@ -209,14 +237,21 @@ class _Signature:
                 self.keywords.append(parameter)
         text = inspect.getdoc(function) or ""
         self.summary = " ".join(text.partition("\n\n")[0].split()).removesuffix(".")
+        self.explained: dict[str, str] = {}
         section = _ARGS.search(text)
-        self.explained = {
-            entry[1]: " ".join(entry[2].split()).removesuffix(".")
-            for entry in _ENTRY.finditer(section[1] if section else "")
-        }
+        if section is not None:
+            for entry in _ENTRY.finditer(section[1]):
+                explanation = " ".join(entry[2].split())
+                self.explained[entry[1]] = explanation.removesuffix(".")
 
     def refuse(self, problem: str) -> NoReturn:
-        """Says what is wrong with it, and where it stands."""
+        """Raises the error of a function that is no metric, with its file and line for the user.
+
+        A metric is refused when its file is loaded, and not in the middle of a run.
+
+        Args:
+            problem: the end of a sentence that begins with the metric's name.
+        """
         place = ""
         code = getattr(self.function, "__code__", None)
         if code is not None:
@@ -224,7 +259,9 @@ class _Signature:
         raise ConfigError(f"{place}the metric '{self.name}' {problem}")
 
     def definition(self, options: MetricOptions) -> MetricDefinition:
-        """The metric's definition, from the function and what else is said of it.
+        """The definition of the metric, from the function's signature and its ``@metric`` options.
+
+        The definition is all that reports, lists and stored runs know of a metric.
 
         Raises:
             ConfigError: the function or an option is none of a metric.
@@ -236,17 +273,21 @@ class _Signature:
         facts = {name: value for name, value in options.items() if name in _FACTS}
         unknown = options.keys() - MetricOptions.__annotations__.keys()
         if unknown:
-            self.refuse(f"has the option {_unknown(min(unknown), MetricOptions.__annotations__)}")
-        if options.get("probability") and (options.get("low", 0), options.get("high", 1)) != (0, 1):
+            self.refuse(
+                f"has the option {_unknown_name(min(unknown), MetricOptions.__annotations__)}"
+            )
+        bounds = (options.get("low", 0), options.get("high", 1))
+        if options.get("probability") and bounds != (0, 1):
             self.refuse("is a probability: its values go from 0 to 1, so leave out low and high")
         if not _NAME.fullmatch(options.get("name", self.name)):
             self.refuse("needs a name of letters, digits, '_', '-', '.' and ':': give name=...")
         rules = self._rules(arguments, abstains=options.get("abstains", False))
         group: str | None = options.get("group")
-        if group is None and needs & _GENERATOR:
-            group = "generator"
-        elif group is None:
-            group = "retriever" if needs & _RETRIEVER else "overall"
+        if group is None:
+            group = _group_by_needs(needs)
+        aggregate_place: str | None = None
+        if aggregate is not None:
+            aggregate_place = _import_place(aggregate)
         return MetricDefinition(
             **cast("dict[str, Any]", {"name": self.name, "summary": self.summary, **facts}),
             version=options.get("version", 1) + rules,
@@ -254,11 +295,11 @@ class _Signature:
             needs=needs,
             direction=self._one_of(Direction, "direction", options.get("direction", "higher")),
             citation=options.get("cite", ""),
-            scorer=_place(self.function),
+            scorer=_import_place(self.function),
             aliases=tuple(options.get("aliases", ())),
             parameters=tuple(self._parameters(cutoff)),
             cutoff=self._cutoff(cutoff),
-            aggregate=None if aggregate is None else _place(aggregate),
+            aggregate=aggregate_place,
             formula=Formula(
                 function=self.function,
                 arguments=arguments,
@@ -270,9 +311,10 @@ class _Signature:
         )
 
     def _rules(self, arguments: Sequence[str], *, abstains: bool) -> int:
-        """What the rules that a formula rests on add to its version.
+        """How much the rules that a metric of ragbench rests on add to the metric's version.
 
-        A user's own version stays as it is written: the digest of its formula has the rules.
+        What counts as declined, and how chunks are compared, changes values as the formula does. A
+        user's own version stays as it is written: the digest of its formula has the rules.
         """
         if not is_own(str(self.function.__module__)):
             return 0
@@ -281,18 +323,29 @@ class _Signature:
         return declining + comparing
 
     def _one_of(self, kind: type[EnumT], option: str, value: str) -> EnumT:
-        """The member of an enumeration that an option names."""
+        """The member of an enumeration that an option names; other texts are refused.
+
+        So a slip in an option is an error that lists what may be written.
+
+        Args:
+            kind: the enumeration.
+            option: its name in ``@metric``, for the message.
+        """
         try:
             return kind(value)
         except ValueError:
             self.refuse(f"has the {option} {value!r}: it is one of {', '.join(kind)}")
 
     def _arguments(self) -> tuple[str, ...]:
-        """The names of what the function reads of a case."""
+        """The names of the function's positional parameters, each a key of `ARGUMENTS`.
+
+        They say which parts of a case the function reads. A misspelled name is refused when the
+        module is loaded, and not when the first case is scored.
+        """
         for parameter in self.positional:
             name = parameter.name
             if name not in ARGUMENTS:
-                unknown = _unknown(name, ARGUMENTS)
+                unknown = _unknown_name(name, ARGUMENTS)
                 self.refuse(
                     f"reads {unknown}. A parameter of its own comes after a '*' and has a default"
                 )
@@ -306,7 +359,11 @@ class _Signature:
         return tuple(parameter.name for parameter in self.positional)
 
     def _parameters(self, cutoff: str | None) -> Iterator[Parameter]:
-        """The metric's own parameters: all keywords but the cutoff."""
+        """The metric's own parameters: its keyword-only ones but the cutoff, each with its default.
+
+        They may be set in a list of metrics, ``name(parameter=value)``. Type, choices, smallest
+        value and explanation come from the annotation, or from the docstring's ``Args:``.
+        """
         try:
             hints = get_type_hints(self.function, include_extras=True)
         except (NameError, TypeError, AttributeError):  # of what is imported for checkers alone
@@ -327,16 +384,27 @@ class _Signature:
                     f"has the parameter '{keyword.name}' without a default that is a text, a "
                     "number or a truth value"
                 )
+            if hint is float:
+                default = float(default)
+            choices: tuple[Any, ...] = ()
+            if get_origin(hint) is Literal:
+                choices = get_args(hint)
             yield Parameter(
                 name=keyword.name,
-                default=float(default) if hint is float else default,
+                default=default,
                 summary=summary,
-                choices=get_args(hint) if get_origin(hint) is Literal else (),
+                choices=choices,
                 low=low,
             )
 
     def _cutoff(self, cutoff: str | None) -> Literal["required", "optional", "none"]:
-        """Whether ``@k`` must, may or may not stand behind the metric's name."""
+        """Whether ``@k`` must, may or may not be behind the metric's name in a list of metrics.
+
+        A parameter without a default must be given, as k of ``recall@k``.
+
+        Args:
+            cutoff: the keyword-only parameter that is k; None where there is none.
+        """
         if cutoff is None:
             return "none"
         for keyword in self.keywords:
@@ -353,14 +421,38 @@ _FACTS = frozenset(
 """Options that are fields of the definition."""
 
 
-def _unknown(name: str, choices: Iterable[str]) -> str:
-    """The end of a sentence about a name that does not exist, with those that do."""
+def _group_by_needs(needs: frozenset[Need]) -> str:
+    """The part of a RAG that a metric speaks about, where its ``@metric`` names none.
+
+    A metric that reads an answer is the generator's, even if it reads contexts, too.
+
+    Args:
+        needs: what the function's parameters read of a case.
+    """
+    if needs & _GENERATOR:
+        return "generator"
+    if needs & _RETRIEVER:
+        return "retriever"
+    return "overall"
+
+
+def _unknown_name(name: str, choices: Iterable[str]) -> str:
+    """The end of an error about an unknown name, with the nearest known one and all of them.
+
+    A misspelled parameter or option of a user's metric is named so.
+
+    Args:
+        choices: the known names.
+    """
     hint = did_you_mean(name, choices)
     return f"'{name}', which does not exist.{hint} Known: {', '.join(choices)}"
 
 
-def _place(function: Callable[..., Any]) -> str:
-    """Where a function can be imported from: ``module:name``."""
+def _import_place(function: Callable[..., Any]) -> str:
+    """Where a function can be imported from: ``module:name``.
+
+    Stored with each run, and shown where two metrics have one name.
+    """
     name = getattr(function, "__qualname__", type(function).__qualname__)
     return f"{function.__module__}:{name}"
 

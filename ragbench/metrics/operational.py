@@ -18,7 +18,10 @@ _REPORTED = "usage as reported by the RAG; never estimated"
     group="retriever", direction="lower", high=None, unit="s", deterministic=False, cite=_MEASURED
 )
 def retrieval_latency(retrieval_seconds: float) -> float:
-    """Wall time of retrieving; not known of cases that shared a call (`--batch-size 1`)."""
+    """Wall time of retrieving; not known of cases that shared a call (`--batch-size 1`).
+
+    Measured around the call, so that it has the network in it. It differs from run to run.
+    """
     return retrieval_seconds
 
 
@@ -26,13 +29,19 @@ def retrieval_latency(retrieval_seconds: float) -> float:
     group="generator", direction="lower", high=None, unit="s", deterministic=False, cite=_MEASURED
 )
 def generation_latency(generation_seconds: float) -> float:
-    """Wall time of generating; not known of cases that shared a call (`--batch-size 1`)."""
+    """Wall time of generating; not known of cases that shared a call (`--batch-size 1`).
+
+    Measured around the call, so that it has the network in it. It differs from run to run.
+    """
     return generation_seconds
 
 
 @metric(group="generator", direction="lower", high=None, unit="tokens", cite=_REPORTED)
 def prompt_tokens(tokens: Mapping[str, float]) -> float | Skip:
-    """Tokens of the prompt with its contexts, as the RAG reports them in its metadata."""
+    """Tokens of the prompt with its contexts, as the RAG reports them in its metadata.
+
+    More contexts cost more of them, which the scores of answers do not show.
+    """
     return tokens.get("prompt_tokens", _NO_USAGE)
 
 
@@ -45,19 +54,28 @@ def prompt_tokens(tokens: Mapping[str, float]) -> float | Skip:
     cite=_REPORTED,
 )
 def response_tokens(tokens: Mapping[str, float]) -> float | Skip:
-    """Tokens of the response, as the RAG reports them in its metadata."""
+    """Tokens of the response, as the RAG reports them in its metadata.
+
+    Long answers cost time and money, which the scores of answers do not show.
+    """
     return tokens.get("response_tokens", _NO_USAGE)
 
 
 @metric(group="generator", direction="lower", high=None, unit="tokens", cite=_REPORTED)
 def total_tokens(tokens: Mapping[str, float]) -> float | Skip:
-    """Prompt and response tokens, as the RAG reports them in its metadata."""
+    """Prompt and response tokens, as the RAG reports them in its metadata.
+
+    The sum is computed where the RAG reports only its two parts.
+    """
     return tokens.get("total_tokens", _NO_USAGE)
 
 
 @metric(group="generator", direction="lower", high=None, cite="as reported by the RAG")
 def generation_cost(tokens: Mapping[str, float]) -> float | Skip:
-    """Cost of the answer, as the RAG reports it in its metadata, in its own currency."""
+    """Cost of the answer, as the RAG reports it in its metadata, in its own currency.
+
+    Only within one RAG do values compare: the currency is not known.
+    """
     return tokens.get("cost", _NO_COST)
 
 
@@ -74,15 +92,20 @@ _SPELLINGS = {
 
 
 def token_counts(metadata: object) -> dict[str, float]:
-    """Finds token counts, and the cost, in what a RAG said of a generation; never estimated."""
+    """Token counts and cost of a generation, by name, as the metadata of the answer hold them.
+
+    Every client of a language model has its own fields for them; all known ones are tried
+    (`_HOLDERS`, `_SPELLINGS`), the first with a value counts. Nothing is estimated: an estimate
+    would look like the bill.
+    """
     holders = [metadata]
     for name in _HOLDERS:
-        holders.append(_get(metadata, name))
+        holders.append(_value_of(metadata, name))
     counts: dict[str, float] = {}
     for name, spellings in _SPELLINGS.items():
         for holder in holders:
             for spelling in spellings:
-                value = _get(holder, spelling)
+                value = _value_of(holder, spelling)
                 is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
                 if is_number and math.isfinite(value) and value >= 0:
                     counts.setdefault(name, float(value))
@@ -91,8 +114,12 @@ def token_counts(metadata: object) -> dict[str, float]:
     return counts
 
 
-def _get(holder: object, name: str) -> Any:
-    """A value of a mapping or an object; None where it has none of that name."""
+def _value_of(holder: object, name: str) -> Any:
+    """A value of a mapping or an attribute of an object by its name; None where there is none.
+
+    Clients of language models report usage in either. What a RAG puts into its metadata may be of
+    any class.
+    """
     if is_object(holder):
         return holder.get(name)
     return getattr(holder, name, None)

@@ -30,7 +30,11 @@ _ENDS_SENTENCE = re.compile(r"[.!?…。！？।؟][\"'”’)\]]*\s*\Z")
 
 
 def is_heading(text: str) -> bool:
-    """Whether a chunk is a heading alone: a few words that are no sentence."""
+    """Whether a chunk is a heading alone: a few words that are no sentence.
+
+    A heading has the words of the question, and no answer. In gold that names documents, every
+    chunk of the document counts, headings too.
+    """
     word_count = len(text.split())
     if word_count == 0 or word_count > _LONGEST_HEADING:
         return False
@@ -38,7 +42,11 @@ def is_heading(text: str) -> bool:
 
 
 def states_any(text: str, references: Sequence[str]) -> bool:
-    """Whether a text holds one of the reference answers, as it is or in another form."""
+    """Whether a text holds one of the reference answers, as it is or in another form.
+
+    One is enough: each reference is a way to be right. Words alone decide: another wording of the
+    answer is not recognised.
+    """
     chunk = normalised(text)
     return any(holds_answer(chunk, normalised(reference)) for reference in references)
 
@@ -48,18 +56,21 @@ def lacks_answer(query: str, references: Sequence[str], text: str) -> bool:
 
     False where it holds one, and where words cannot tell: the reference says no more than the
     question or is "yes", it is in another language, or the passage has most words of the question.
+    By it a retrieved chunk of the right document is known to be the wrong passage. A False is no
+    claim that the answer is there.
     """
     if not references or not text.strip():
         return False
     if states_any(text, references):
         return False
-    return all(_lacks(query, reference, text) for reference in references)
+    return all(_lacks_reference(query, reference, text) for reference in references)
 
 
-def _lacks(query: str, reference: str, text: str) -> bool:
-    """Whether a passage that does not quote a reference lacks what it says, too.
+def _lacks_reference(query: str, reference: str, text: str) -> bool:
+    """Whether a passage that does not quote a reference lacks what the reference says, too.
 
-    Each return of False is a case in which words cannot tell.
+    Each return of False is a case in which words cannot tell. The limits were measured by
+    benchmarks/wrong_passage.py: change them only with that.
     """
     if not is_telling(normalised(reference)):
         return False
@@ -88,7 +99,10 @@ def _lacks(query: str, reference: str, text: str) -> bool:
 
 
 def _is_in_another_language(query: str, reference: str, text: str) -> bool:
-    """Whether question and reference are clearly in another script or language than the passage."""
+    """Whether question and reference are clearly in another script or language than the passage.
+
+    No word in common then means nothing. `lacks_answer` then makes no claim.
+    """
     question_and_reference = f"{query} {reference}"
     if _is_latin(question_and_reference) is not _is_latin(text):
         return True
@@ -96,7 +110,11 @@ def _is_in_another_language(query: str, reference: str, text: str) -> bool:
 
 
 def _is_latin(text: str) -> bool:
-    """Whether at least half of the letters are Latin."""
+    """Whether at least half of a text's letters are Latin.
+
+    The language of a name or a short answer is not recognised; its script is. Letters of several
+    scripts may be in one text, as names are.
+    """
     letters = 0
     latin_letters = 0
     for letter in text:

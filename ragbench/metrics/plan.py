@@ -49,7 +49,14 @@ class Plan:
     """Scores cases by a list of metrics, a window of cases at a time."""
 
     def __init__(self, metrics: Sequence[Metric], *, matching: Matching = Matching.AUTO) -> None:
-        """Loads what the metrics need, so that missing packages are known before anything runs."""
+        """Loads what the metrics need, so that a missing package is reported before anything runs.
+
+        Metrics that are blocked in the same cases become one group, so that each case is looked at
+        once for all of them.
+
+        Raises:
+            ConfigError: a metric asks a language model, which a plan does not.
+        """
         judged = [metric.name for metric in metrics if metric.is_judged]
         if judged:
             names = ",".join(judged)
@@ -79,7 +86,7 @@ class Plan:
     def score(
         self, traces: Sequence[Trace], matched: Sequence[Compared] | None = None
     ) -> list[tuple[Cell, ...]]:
-        """Scores a window of cases.
+        """For each of some cases what each metric gives for it, or why it gives nothing.
 
         Never raises for a case or a metric that cannot be scored: its cell says so.
 
@@ -119,7 +126,14 @@ class Plan:
     def _rankings(
         self, traces: Sequence[Trace], matched: Sequence[Compared] | None
     ) -> list[Ranking | Skip]:
-        """The ranking of each case, or why it has none."""
+        """For each case its ranking, or why it has none.
+
+        All rank metrics read the same ranking, which is made once. A `Skip` in the place of a
+        ranking keeps rank metrics from being asked about that case.
+
+        Args:
+            matched: the comparisons of the cases' retrievals, where they were made already.
+        """
         comparisons = matched or map(self._matched, traces)
         rankings: list[Ranking | Skip] = []
         for comparison in comparisons:
@@ -130,7 +144,10 @@ class Plan:
         return rankings
 
     def _matched(self, trace: Trace) -> Compared:
-        """The retrieval of a case, compared with what is relevant."""
+        """A case's retrieval compared with what is relevant; None where nothing was retrieved.
+
+        Where a caller has compared it already, that comparison is used instead.
+        """
         result = trace.context.value
         if result is None:
             return None
@@ -141,6 +158,13 @@ class _Column:
     """One metric's function, and what it has given so far."""
 
     def __init__(self, metric: Metric) -> None:
+        """Prepares a metric's function: its parameters bound, its package loaded.
+
+        A column keeps the cells of values that it has seen, so that equal ones are one object.
+
+        Raises:
+            ConfigError: the metric has no function, as one that asks a model.
+        """
         self.definition = metric.definition
         formula = metric.definition.formula
         if formula is None:  # made by hand: `computable` gives none such
@@ -172,11 +196,14 @@ class _Column:
         self._by_value: dict[object, Cell] = {}
 
     def cells(self, traces: Sequence[Trace], arguments: dict[str, list[Any]]) -> list[Cell]:
-        """A cell for each case.
+        """The metric's cell for each of some cases, none of which is blocked.
+
+        Results are remembered by ranking where the metric reads nothing else, as most rank metrics
+        do.
 
         Args:
-            arguments: by name, for each case; what the function needs and is not there is added,
-                for the functions that come after it.
+            arguments: of the cases, by name. What the function needs and is missing is added for
+                the functions that come after it: each is read from the cases once.
         """
         names = self.arguments
         if self._takes_best:
@@ -192,20 +219,26 @@ class _Column:
             rankings = columns[0]
             new = [ranking for ranking in dict.fromkeys(rankings) if ranking not in cells]
             if new:
-                new_cells = self._computed([new])
+                new_cells = self._cells_of_rows([new])
                 cells.update(zip(new, new_cells, strict=True))
             return [cells[ranking] for ranking in rankings]
         if self._takes_best:
             references = arguments["references"]
             if any(len(case_references) > 1 for case_references in references):
-                return self._best(columns, references)
-        return self._computed(columns)
+                return self._best_of_references(columns, references)
+        return self._cells_of_rows(columns)
 
-    def _best(self, columns: list[list[Any]], references: list[tuple[str, ...]]) -> list[Cell]:
-        """The best of what the function gives for each right answer of a case.
+    def _best_of_references(
+        self, columns: list[list[Any]], references: list[tuple[str, ...]]
+    ) -> list[Cell]:
+        """For each case the best cell of its several right answers.
 
-        The function is asked about each pair of a case and one of its references, of all cases
-        in one go.
+        The function takes one reference, and is called for each pair of a case and a reference, of
+        all cases in one go: a batch metric is not called case by case.
+
+        Args:
+            columns: of each argument a value for each case.
+            references: of each case.
         """
         owners: list[int] = []  # of each pair, the position of its case
         each_reference: list[str] = []
@@ -219,7 +252,7 @@ class _Column:
                 pair_columns.append(each_reference)
             else:
                 pair_columns.append([column[position] for position in owners])
-        cells = iter(self._computed(pair_columns))
+        cells = iter(self._cells_of_rows(pair_columns))
         best: list[Cell] = []
         for case_references in references:
             case_cells = [next(cells) for _ in case_references]
@@ -227,7 +260,7 @@ class _Column:
         return best
 
     def _best_cell(self, cells: Sequence[Cell]) -> Cell:
-        """The cell of a case with several right answers, from the cell of each.
+        """The best cell of a case's several right answers, by the direction of the metric.
 
         A failure comes first: without it another answer might have been the best one.
         """
@@ -245,8 +278,15 @@ class _Column:
             best_value = max(cell_by_value)
         return cell_by_value[best_value]
 
-    def _computed(self, columns: list[list[Any]]) -> list[Cell]:
-        """A cell for each row; the function is not asked about one whose argument says why not."""
+    def _cells_of_rows(self, columns: list[list[Any]]) -> list[Cell]:
+        """A cell for each row of arguments, whatever the function returns or raises.
+
+        A user's function may do anything: that costs the cell and not the run. The function is not
+        called for a row with a `Skip` among its arguments.
+
+        Args:
+            columns: of each argument a value for each row.
+        """
         # Local names, as the loop runs for each case.
         function = self._function
         skip_position = self._skip_position
@@ -258,7 +298,7 @@ class _Column:
             else:
                 is_asked = [not isinstance(value, Skip) for value in columns[skip_position]]
                 batch_columns = [[*compress(column, is_asked)] for column in columns]
-            batch_values = iter(self._of_batch(batch_columns))
+            batch_values = iter(self._batch_values(batch_columns))
         cells: list[Cell] = []
         for row in zip(*columns, strict=True):
             value = None if skip_position is None else row[skip_position]
@@ -273,11 +313,15 @@ class _Column:
                     value = error  # it becomes a cell
             # Only values of these types can be looked up: others may not be hashable.
             cell = cell_by_value.get(value) if type(value) in _PLAIN else None
-            cells.append(cell or self._cell(value))
+            cells.append(cell or self._cell_of_value(value))
         return cells
 
-    def _of_batch(self, columns: list[list[Any]]) -> list[Any]:
-        """Calls the function; where that fails, in halves, so that one case costs one cell."""
+    def _batch_values(self, columns: list[list[Any]]) -> list[Any]:
+        """The values of a function that takes many cases at once.
+
+        Where it raises, or returns another number of values, it is called with halves, so that one
+        bad case costs one cell.
+        """
         rows = len(columns[0])
         if not rows:
             return []
@@ -296,13 +340,18 @@ class _Column:
             if rows == 1:
                 return [error]
             half = rows // 2
-            first_values = self._of_batch([column[:half] for column in columns])
-            second_values = self._of_batch([column[half:] for column in columns])
+            first_values = self._batch_values([column[:half] for column in columns])
+            second_values = self._batch_values([column[half:] for column in columns])
             return first_values + second_values
         return values
 
-    def _cell(self, value: object) -> Cell:
-        """The cell of what a function returned or raised, kept where the value may come again."""
+    def _cell_of_value(self, value: object) -> Cell:
+        """The cell of a value that a metric's function returned or raised.
+
+        Numbers of any library are accepted if they are finite and in the metric's range; anything
+        else is a failed cell with the reason. Cells are kept by value, as most metrics give few
+        values.
+        """
         if isinstance(value, Cell):
             return value
         if isinstance(value, BaseException):
@@ -310,20 +359,22 @@ class _Column:
         if value is None or isinstance(value, Skip):
             cell = Cell(status=Status.SKIPPED, reason=(value or _NO_VALUE).reason)
         else:
-            number = value if type(value) is float else _number(value)
+            number = value if type(value) is float else _as_float(value)
             if number is None:
                 text = repr(value)
                 if len(text) > 60:
                     text = f"{text[:57]}..."
-                return _unusable(f"{text} (a {type(value).__name__}), which is not a number")
+                return _unusable_value(f"{text} (a {type(value).__name__}), which is not a number")
             if not abs(number) <= LARGEST:  # not >: NaN is no larger than anything
-                return _unusable(f"{number}, which is not a finite number of up to {LARGEST:g}")
+                return _unusable_value(
+                    f"{number}, which is not a finite number of up to {LARGEST:g}"
+                )
             low = self.definition.low
             high = self.definition.high
             is_below = low is not None and number < low - _TOLERANCE
             is_above = high is not None and number > high + _TOLERANCE
             if is_below or is_above:
-                return _unusable(
+                return _unusable_value(
                     f"{number:g}, outside of its range, {_range_text(low, high)}: give @metric the "
                     "right low and high, None where there is no end"
                 )
@@ -335,7 +386,10 @@ class _Column:
 
 
 def _range_text(low: float | None, high: float | None) -> str:
-    """A range, at least one end of which is there."""
+    """A metric's range in words, such as "0 to 1", for the error of a value outside of it.
+
+    At least one of its ends is not None.
+    """
     if low is None:
         return f"up to {high:g}"
     if high is None:
@@ -343,8 +397,11 @@ def _range_text(low: float | None, high: float | None) -> str:
     return f"{low:g} to {high:g}"
 
 
-def _number(value: object) -> float | None:
-    """A number of any library as a float; None for anything else."""
+def _as_float(value: object) -> float | None:
+    """A number of any library as a float; None for anything else.
+
+    Users' functions return NumPy scalars, tensors of one number, decimals.
+    """
     if isinstance(value, Decimal):
         return float(value)
     item: Any = getattr(value, "item", None)  # of NumPy, torch
@@ -361,8 +418,14 @@ def _number(value: object) -> float | None:
         return None
 
 
-def _unusable(value_text: str) -> Cell:
-    """The failed cell of a case for which a function gave what is no value."""
+def _unusable_value(value_text: str) -> Cell:
+    """The failed cell of a case for which a metric's function returned no usable value.
+
+    A user's metric is to be mended then, and the message says what it gave.
+
+    Args:
+        value_text: the value and the problem with it.
+    """
     message = f"the metric gave {value_text}"
     return Cell.failed(Failure(type="ValueError", message=message, stage="score"))
 
@@ -376,7 +439,10 @@ _TEXTS = frozenset({"contexts", "citations"})
 
 
 def reads_texts(definition: MetricDefinition) -> bool:
-    """Whether a metric reads what retrieved chunks say, and not their ids and ranks alone."""
+    """Whether a metric reads what retrieved chunks say, and not their ids and ranks alone.
+
+    A recorded ranking may have ids and no texts: only metrics that need the texts are then skipped.
+    """
     if definition.formula is None:  # a judge reads what it is shown
         return Need.RETRIEVED_CONTEXTS in definition.needs
     return not _TEXTS.isdisjoint(definition.formula.arguments)
@@ -385,18 +451,19 @@ def reads_texts(definition: MetricDefinition) -> bool:
 def blocked(
     trace: Trace, *, needs: frozenset[Need], abstains: bool, reads_texts: bool
 ) -> Cell | None:
-    """The cell of a case that a metric must not be asked about; None when it can be computed.
+    """The cell of a case that a metric must not be asked about; None where it can be computed.
 
     A failed stage comes before a declined answer, and a declined answer before what the case does
-    not know: "I don't know" without a reference answer is an abstention.
+    not know: "I don't know" without a reference answer is an abstention. The order decides which
+    reason a report shows, and is the same for metrics with and without a judge.
     """
     if not needs.isdisjoint(_OF_RETRIEVAL) and trace.context.value is None:
-        return _missing(trace.context, "retrieval")
+        return _cell_without_value(trace.context, "retrieval")
     if reads_texts and trace.context.value is not None and trace.context.value.is_ids_alone:
         return _IDS_ALONE
     if abstains or not needs.isdisjoint(_OF_GENERATION):
         if trace.generation.value is None:
-            return _missing(trace.generation, "generation")
+            return _cell_without_value(trace.generation, "generation")
         if abstains and declined(trace.generation):
             return _DECLINED
     for check in _checks(needs):
@@ -408,12 +475,21 @@ def blocked(
 
 @cache
 def _checks(needs: frozenset[Need]) -> tuple[Check, ...]:
-    """What is asked of a case before a metric with these needs is computed."""
+    """The checks of a case before a metric with some needs is computed, out of `_CHECK_OF`.
+
+    Looked up once for the same needs, since each of thousands of cases is checked.
+    """
     return tuple(check for need, check in _CHECK_OF.items() if need in needs)
 
 
-def _missing(outcome: Outcome[Any], stage: str) -> Cell:
-    """The cell of a case in which a stage gave nothing: failed as the stage did, else skipped."""
+def _cell_without_value(outcome: Outcome[Any], stage: str) -> Cell:
+    """The cell of a case in which a stage gave nothing: failed as the stage did, else skipped.
+
+    The metric is not to blame: the report counts the case under its stage's failure.
+
+    Args:
+        stage: its name, for the reason.
+    """
     if outcome.status is Status.FAILED:
         unknown = Failure(type="Failure", message="the cause was not recorded", stage=stage)
         return Cell.failed(outcome.failure or unknown)
@@ -421,9 +497,12 @@ def _missing(outcome: Outcome[Any], stage: str) -> Cell:
 
 
 def _check_time(outcome: Outcome[Any], stage: str) -> Cell | None:
-    """The cell of a case whose stage has no time of its own; None where it has."""
+    """The skipped cell of a case whose stage has no time of its own; None where it has one.
+
+    Cases that were asked in one batch share its time, and a part of it would be made up.
+    """
     if outcome.value is None:
-        return _missing(outcome, stage)
+        return _cell_without_value(outcome, stage)
     if outcome.sharing > 1:
         return _SHARED_TIME
     if outcome.seconds is None:
@@ -443,21 +522,34 @@ _OF_RETRIEVAL = frozenset(
 _OF_GENERATION = frozenset({Need.RESPONSE, Need.MULTI_RESPONSES, Need.CONFIDENCE, Need.TOKENS})
 
 
-def _unless(reason: str, is_there: Callable[[Any], bool]) -> Check:
-    """A check that skips a case for a reason, unless the case has what is asked for."""
-    skipped = Cell.skipped(reason)
+def _skip_unless(reason: str, is_there: Callable[[Any], bool]) -> Check:
+    """A check that skips a case with a reason, unless the case has what a metric needs.
 
-    def check(trace: Trace) -> Cell | None:
-        if is_there(trace):
-            return None
-        return skipped
+    Checks are made once for each need of a metric (`_CHECK_OF`), and called for every case.
 
-    return check
+    Args:
+        is_there: whether the trace of a case has it.
+    """
+    return partial(_skipped_unless, is_there, Cell.skipped(reason))
 
 
-_NO_IDS = _unless("no reference context ids", lambda t: t.case.judgements is not None)
+def _skipped_unless(is_there: Callable[[Any], bool], skipped: Cell, trace: Trace) -> Cell | None:
+    """The skipped cell of a case that lacks what a metric needs; None where the case has it.
+
+    The report shows the reason, with the number of cases.
+
+    Args:
+        is_there: whether the trace of a case has it.
+        skipped: the cell with the reason, which is the same for all cases.
+    """
+    if is_there(trace):
+        return None
+    return skipped
+
+
+_NO_IDS = _skip_unless("no reference context ids", lambda t: t.case.judgements is not None)
 _CHECK_OF: dict[Need, Check] = {
-    Need.JUDGEMENTS: _unless(
+    Need.JUDGEMENTS: _skip_unless(
         NO_GOLD,
         lambda t: (
             t.case.judgements is not None
@@ -465,35 +557,37 @@ _CHECK_OF: dict[Need, Check] = {
             or bool(t.case.evidence)
         ),
     ),
-    Need.RETRIEVED_CONTEXT_IDS: _unless(
+    Need.RETRIEVED_CONTEXT_IDS: _skip_unless(
         "retrieval gave no context ids", lambda t: t.context.value.context_ids is not None
     ),
-    Need.SCORES: _unless("retrieval gave no scores", lambda t: t.context.value.scores is not None),
-    Need.CONTEXT_METADATA: _unless(
+    Need.SCORES: _skip_unless(
+        "retrieval gave no scores", lambda t: t.context.value.scores is not None
+    ),
+    Need.CONTEXT_METADATA: _skip_unless(
         "retrieval gave no metadata of contexts",
         lambda t: t.context.value.context_metadata is not None,
     ),
-    Need.REFERENCE: _unless(
+    Need.REFERENCE: _skip_unless(
         NO_REFERENCE,
         lambda t: t.case.reference is not None or bool(t.case.alternative_references),
     ),
-    Need.REFERENCE_CONTEXTS: _unless(
+    Need.REFERENCE_CONTEXTS: _skip_unless(
         "no reference contexts", lambda t: bool(t.case.reference_contexts)
     ),
     Need.REFERENCE_CONTEXT_IDS: _NO_IDS,
     Need.GRADES: _NO_IDS,
-    Need.EVIDENCE: _unless("no evidence", lambda t: bool(t.case.evidence)),
-    Need.MULTI_RESPONSES: _unless(
+    Need.EVIDENCE: _skip_unless("no evidence", lambda t: bool(t.case.evidence)),
+    Need.MULTI_RESPONSES: _skip_unless(
         "generation gave no candidates", lambda t: bool(t.generation.value.multi_responses)
     ),
-    Need.CONFIDENCE: _unless(
+    Need.CONFIDENCE: _skip_unless(
         "generation gave no confidence", lambda t: t.generation.value.confidence is not None
     ),
-    Need.ANSWERABLE: _unless(
+    Need.ANSWERABLE: _skip_unless(
         "not known whether the case is answerable", lambda t: t.case.answerable is not None
     ),
     Need.EXPECTATIONS: blocked_expectations,
-    Need.RUBRICS: _unless("no rubrics", lambda t: bool(t.case.metadata.get("rubrics"))),
+    Need.RUBRICS: _skip_unless("no rubrics", lambda t: bool(t.case.metadata.get("rubrics"))),
     Need.RETRIEVAL_LATENCY: lambda trace: _check_time(trace.retrieval, "retrieval"),
     Need.GENERATION_LATENCY: lambda trace: _check_time(trace.generation, "generation"),
 }
@@ -506,7 +600,10 @@ _RESULTS = ("retrieval", "post_retrieval", "generation")
 
 
 def _with_tuples(result: Any) -> Any:
-    """A result with tuples for its lists, which a metric could otherwise change for the next."""
+    """A copy of a stage's result with tuples in place of its lists.
+
+    A metric of a user's might change a list, and the next metric would read the changed one.
+    """
     copied = copy(result)
     for name in _LISTS:
         value = getattr(result, name, None)
@@ -517,7 +614,10 @@ def _with_tuples(result: Any) -> Any:
 
 
 def _trace_with_tuples(trace: Trace) -> Trace:
-    """A trace whose results hold tuples for their lists."""
+    """A trace whose results hold tuples in place of lists, for metrics that read a whole trace.
+
+    A metric of a user's might change a list, and the next metric would read the changed one.
+    """
     outcomes: dict[str, Any] = {}
     for name in _RESULTS:
         outcome: Outcome[Any] | None = getattr(trace, name)

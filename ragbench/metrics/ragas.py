@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,11 @@ _SAMPLE_FIELDS: Mapping[str, Mapping[str, str]] = {
 
 @cache
 def definitions() -> tuple[MetricDefinition, ...]:
-    """Every metric of RAGAS, those without a model first."""
+    """The definitions of RAGAS' metrics, as ragas.toml lists them: those without a model first.
+
+    The registry of metrics calls this function by its name; ``ragbench show metrics`` keeps the
+    order.
+    """
     plain: Mapping[str, Sequence[str]] = table("ragbench.metrics", "ragas")["plain"]
     return (
         *[_definition(name, *row) for name, row in plain.items()],
@@ -62,28 +66,19 @@ def definitions() -> tuple[MetricDefinition, ...]:
 
 
 def _definition(name: str, cls: str, reads: str, summary: str, package: str) -> MetricDefinition:
-    """A metric that asks a class of RAGAS, and what else has to be installed for it."""
+    """The definition of a metric that a class of RAGAS computes without a model.
+
+    RAGAS is not imported for it: that takes seconds, and lists of metrics need none of it.
+
+    Args:
+        name: without ``ragas:``.
+        cls: the name of the class in ragas.metrics.
+        reads: a key of `_SAMPLE_FIELDS`.
+        summary: of the metric, for lists.
+        package: beside ragas, that the class needs; empty where it needs none.
+    """
     fields = _SAMPLE_FIELDS[reads]
     is_of_answer = reads == "answer"
-
-    def prepare() -> None:
-        """Imports what the class needs: what is missing is an error before the first case."""
-        import_ragas()
-        if package == "sacrebleu":
-            require("sacrebleu.metrics", extra="text")
-        if package == "rouge_score":
-            require("rouge_score.rouge_scorer", extra="text")
-
-    def scores(*columns: Sequence[Any]) -> Values:
-        """The scores of many cases: starting a loop for each would cost more than the score."""
-        samples: list[dict[str, Any]] = []
-        for row in zip(*columns, strict=True):
-            sample: dict[str, Any] = dict(zip(fields.values(), row, strict=True))
-            if is_of_answer:  # RAGAS knows one reference
-                sample["reference"] = sample["reference"][0]
-            samples.append(sample)
-        return _run(_scores(cls, samples))
-
     group = Group.RETRIEVER
     metric_version = 1
     if is_of_answer:
@@ -103,17 +98,69 @@ def _definition(name: str, cls: str, reads: str, summary: str, package: str) -> 
         abstains=is_of_answer,
         version=metric_version,
         extra="ragas",
-        formula=Formula(function=scores, arguments=tuple(fields), batch=True, prepare=prepare),
+        formula=Formula(
+            function=_ScoresOfSamples(cls=cls, fields=tuple(fields.values())),
+            arguments=tuple(fields),
+            batch=True,
+            prepare=partial(_import_packages_for, package),
+        ),
     )
+
+
+class _ScoresOfSamples(Record):
+    """The formula of a metric that a class of RAGAS computes without a model."""
+
+    cls: str
+    """The name of the class in ragas.metrics."""
+    fields: tuple[str, ...]
+    """The fields of RAGAS' sample, in the order of the metric's arguments."""
+
+    def __call__(self, *columns: Sequence[Any]) -> Values:
+        """The scores of many cases by the metric's class of RAGAS.
+
+        An event loop is started once for all cases, since one for each would cost more than the
+        score.
+
+        Args:
+            *columns: for each argument of the metric its values, one a case.
+        """
+        samples: list[dict[str, Any]] = []
+        for row in zip(*columns, strict=True):
+            sample: dict[str, Any] = dict(zip(self.fields, row, strict=True))
+            if "reference" in sample:  # RAGAS knows one reference
+                sample["reference"] = sample["reference"][0]
+            samples.append(sample)
+        return _run_in_thread(_scores_of_class(self.cls, samples))
+
+
+def _import_packages_for(package: str) -> None:
+    """Imports the packages that a metric class of RAGAS needs, before the first case is scored.
+
+    So a missing package is one error with its line for pip, and not one in each case.
+
+    Args:
+        package: beside ragas, that the class needs; empty where it needs none.
+    """
+    import_ragas()
+    if package == "sacrebleu":
+        require("sacrebleu.metrics", extra="text")
+    if package == "rouge_score":
+        require("rouge_score.rouge_scorer", extra="text")
 
 
 _NAN = Skip("RAGAS gave NaN: the metric is not defined for this case")
 
 
-async def _scores(cls: str, rows: Sequence[Mapping[str, Any]]) -> Values:
-    """What a class of RAGAS gives for each sample; the exception where it raises."""
+async def _scores_of_class(cls: str, rows: Sequence[Mapping[str, Any]]) -> Values:
+    """For each sample the value of a class of RAGAS; the exception where it raises.
+
+    An exception or NaN costs one case. RAGAS' own ``evaluate()`` would give NaN for both.
+
+    Args:
+        rows: the fields of each sample.
+    """
     make_sample: Any = import_ragas().__dict__["SingleTurnSample"]
-    instance = _instance(cls)
+    instance = _metric_object(cls)
     values: Values = []
     for row in rows:
         if cls == "NonLLMContextRecall" and not row["retrieved_contexts"]:
@@ -132,16 +179,23 @@ async def _scores(cls: str, rows: Sequence[Mapping[str, Any]]) -> Values:
 
 
 @cache
-def _instance(name: str) -> Any:
-    """An object of a metric class of RAGAS, which says on every import that it is deprecated."""
+def _metric_object(name: str) -> Any:
+    """An object of a metric class of RAGAS, made once.
+
+    RAGAS warns on every import that the class is deprecated, which its user here cannot change. One
+    object serves all cases.
+    """
     module: Any = require("ragas.metrics", extra="ragas")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         return getattr(module, name)()
 
 
-def _run(work: Coroutine[Any, Any, Values]) -> Values:
-    """Runs a coroutine in a thread of its own: a loop may run already, as in a notebook."""
+def _run_in_thread(work: Coroutine[Any, Any, Values]) -> Values:
+    """Runs a coroutine to its end in a thread with an event loop of its own.
+
+    In a notebook a loop runs in this thread already, and refuses a second one.
+    """
     loop = LoopThread()
     try:
         return loop.run(work)
@@ -181,11 +235,24 @@ class RagasMetric(Record):
 
     @property
     def is_aspect(self) -> bool:
-        """Whether it is the critic of the older interface, which takes a sample."""
+        """Whether the metric is a critic of RAGAS' older interface, which takes a sample.
+
+        All other metrics take arguments, and are in another module of RAGAS.
+        """
         return self.cls == "AspectCritic"
 
     def arguments(self, metric: Metric) -> dict[str, Any]:
-        """What its class is built with beside models: its parameters, mostly."""
+        """The arguments that the metric's class is built with, beside models.
+
+        They are its parameters, mostly. Some classes take them in another form than ragbench's
+        parameters have: see `_ARGUMENTS`.
+
+        Args:
+            metric: with the values that the user gave.
+
+        Raises:
+            ConfigError: a value is none that the class takes.
+        """
         values: dict[str, Any] = {}
         for parameter in self.definition.parameters:
             values[parameter.name] = metric.parameter(parameter.name)
@@ -213,13 +280,24 @@ _DEFAULTS: Mapping[str, Any] = {
 
 @cache
 def judged_metrics() -> Mapping[str, RagasMetric]:
-    """The metrics that ask models, by name, with ``ragas:``."""
+    """The metrics of RAGAS that ask models, as ragas.toml lists them, by name with ``ragas:``.
+
+    A row of ragas.toml leaves out what `_DEFAULTS` has.
+    """
     rows: Mapping[str, Mapping[str, Any]] = table("ragbench.metrics", "ragas")["judged"]
-    return {f"ragas:{name}": _judged(name, {**_DEFAULTS, **row}) for name, row in rows.items()}
+    return {
+        f"ragas:{name}": _judged_metric(name, {**_DEFAULTS, **row}) for name, row in rows.items()
+    }
 
 
-def _judged(name: str, row: Mapping[str, Any]) -> RagasMetric:
-    """A metric of a row of ragas.toml, which has the defaults already."""
+def _judged_metric(name: str, row: Mapping[str, Any]) -> RagasMetric:
+    """A judged metric from its row of ragas.toml, which has the defaults already.
+
+    The version of a metric of answers is that of the rules by which answers count as declined.
+
+    Args:
+        name: without ``ragas:``.
+    """
     takes = row["takes"].split()
     asks = row.get("asks", True)
     needs = {_NEEDS[field] for field in takes}
@@ -254,27 +332,43 @@ def _judged(name: str, row: Mapping[str, Any]) -> RagasMetric:
 # What a class is built with where that is not its parameters as they are.
 
 
-def _share(metric: Metric, values: Mapping[str, Any], name: str) -> float:
-    """The value of a parameter that is a share."""
+def _checked_share(metric: Metric, values: Mapping[str, Any], name: str) -> float:
+    """The value of a metric's parameter that is a share; one above 1 is an error.
+
+    RAGAS would weigh with it, and give a score outside of 0 to 1.
+
+    Args:
+        values: of the metric's parameters.
+        name: of the parameter.
+    """
     value = float(values[name])
     if value > 1:
         raise ConfigError(f"'{metric.name}': {name} must be at most 1")
     return value
 
 
-def _of_correctness(metric: Metric, values: Mapping[str, Any]) -> dict[str, Any]:
-    """RAGAS takes two weights; a user gives the one of factuality, the other is the rest."""
-    weight = _share(metric, values, "factuality")
+def _correctness_arguments(metric: Metric, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of RAGAS' AnswerCorrectness: its two weights from the user's one.
+
+    The user gives the weight of factuality; that of similarity is the rest to 1.
+    """
+    weight = _checked_share(metric, values, "factuality")
     return {"weights": [weight, 1 - weight], "beta": float(values["beta"])}
 
 
-def _of_summary(metric: Metric, values: Mapping[str, Any]) -> dict[str, Any]:
-    """As RAGAS takes them, once the share is known to lie between 0 and 1."""
-    return {**values, "coeff": _share(metric, values, "coeff")}
+def _summary_arguments(metric: Metric, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of RAGAS' SummaryScore: the metric's own, ``coeff`` a share of at most 1.
+
+    RAGAS takes any number, and may give scores outside of 0 to 1 with a larger one.
+    """
+    return {**values, "coeff": _checked_share(metric, values, "coeff")}
 
 
-def _of_critic(metric: Metric, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The critic's definition, without which there would be nothing to ask."""
+def _critic_arguments(metric: Metric, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of RAGAS' AspectCritic: the definition that the user wrote.
+
+    Without a definition there would be nothing to ask: it is refused with an example.
+    """
     text = str(values["definition"]).strip()
     if not text:
         raise ConfigError(
@@ -284,8 +378,14 @@ def _of_critic(metric: Metric, values: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": "aspect_critic", "definition": text}
 
 
-def _of_rubrics(_: Metric, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Rubrics are read from the file that the parameter names; without it, RAGAS' own count."""
+def _rubrics_arguments(_: Metric, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of RAGAS' rubrics score: rubrics of a user's file, or none for RAGAS' own.
+
+    A rubric says in words what an answer of a grade is like.
+
+    Raises:
+        DataError: the file holds no text for each of the grades 1 to 5.
+    """
     arguments: dict[str, Any] = {"with_reference": bool(values["reference"])}
     if values["rubrics"]:
         file = read_yaml(Path(str(values["rubrics"])))
@@ -299,8 +399,8 @@ def _of_rubrics(_: Metric, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _ARGUMENTS: Mapping[str, Callable[[Metric, Mapping[str, Any]], dict[str, Any]]] = {
-    "answer_correctness": _of_correctness,
-    "summary_score": _of_summary,
-    "aspect_critic": _of_critic,
-    "rubrics_score": _of_rubrics,
+    "answer_correctness": _correctness_arguments,
+    "summary_score": _summary_arguments,
+    "aspect_critic": _critic_arguments,
+    "rubrics_score": _rubrics_arguments,
 }

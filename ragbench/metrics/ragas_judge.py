@@ -10,9 +10,10 @@ import json
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, cast
 
@@ -66,7 +67,14 @@ class JudgeCalls:
     _asked: Counter[str] = field(default_factory=Counter[str])
 
     async def ask(self, prompt: str, model: type[Any]) -> Any:
-        """Asks for a pydantic model; the same prompt again is another repetition."""
+        """The judge's answer to a prompt of RAGAS, in the form of a pydantic model.
+
+        The same prompt again is another repetition. An answer that is an empty list, and any
+        failure, end the judging of this case: RAGAS would go on and give a score.
+
+        Args:
+            model: the pydantic class of the answer.
+        """
         if self.problem is not None:
             raise self.problem
         if self.panel.chat is None:
@@ -74,7 +82,7 @@ class JudgeCalls:
         # The cache knows a reply by its prompt and repetition: each of equal prompts has its own.
         repeat = self.repeat * _MOST_QUESTIONS + self._asked[prompt]
         self._asked[prompt] += 1
-        schema = _schema(model, {**_BINARY, **self.allowed}, input_of(prompt))
+        schema = _answer_schema(model, {**_BINARY, **self.allowed}, input_of(prompt))
         try:
             reply = await self.panel.chat.ask(
                 [Message(role="user", content=prompt)],
@@ -98,7 +106,11 @@ class JudgeCalls:
         return reply.value
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """Vectors of texts, also kept: RAGAS asks for some of them again, without waiting."""
+        """The vectors of texts, which are also kept.
+
+        RAGAS asks for some again in code that cannot wait. An error is kept, too: RAGAS swallows
+        it.
+        """
         if self.panel.embeddings is None:
             raise ConfigError(f"{self.purpose} needs a model for embeddings, and none is named")
         try:
@@ -115,49 +127,88 @@ _SCHEMAS: dict[tuple[type[Any], str], Schema[Any]] = {}
 """Made ones by the answer's class and its allowed values: making one takes milliseconds."""
 
 
-def _schema(
+def _answer_schema(
     model: type[Any], allowed: Mapping[str, Sequence[int]], prompt_input: Mapping[str, Any]
 ) -> Schema[Any]:
-    """The schema of an answer: numbers within their values, an answer for each thing asked about.
+    """The form of a judge's answer to a prompt: its numbers in range, an entry a question.
+
+    RAGAS would take a 2 for a verdict of 0 or 1, and count an entry that the judge forgot as if it
+    had not been asked for. An answer of another form is sent back to the judge for repair.
 
     Args:
+        model: the pydantic class of the answer.
         allowed: the values of numbers, by the name of their field.
-        prompt_input: what the prompt asks about.
+        prompt_input: the statements and questions that the prompt asks about.
     """
     key = (model, json.dumps(allowed, sort_keys=True))
     schema = _SCHEMAS.get(key)
     if schema is None:
-
-        def narrow(name: str, part: dict[str, Any]) -> dict[str, Any]:
-            """The schema of a field, with the values that it may take."""
-            if name in allowed and part.get("type") == "integer":
-                return {**part, "enum": list(allowed[name])}
-            return part
-
         plain = schema_of(model)
-        schema = replace(plain, definition=changed(plain.definition, narrow))
+        definition = changed(plain.definition, partial(_with_allowed_values, allowed))
+        schema = replace(plain, definition=definition)
         _SCHEMAS[key] = schema
     counts: dict[str, int] = {}
     for name, source in (("statements", "statements"), ("answers", "questions")):
         things = prompt_input.get(source)
         if name in model.model_fields and isinstance(things, list):
             counts[name] = len(cast("list[object]", things))
-    parse = schema.check  # else the check below would call itself
+    return replace(schema, check=partial(_checked_answer, schema.check, allowed, counts))
 
-    def check(value: object) -> Any:
-        answer = parse(value)
-        _check_values(answer.model_dump(mode="json"), allowed)
-        for name, count in counts.items():
-            length = len(getattr(answer, name))
-            if length != count:
-                raise ValueError(f"{name} must hold one entry for each of {count}, not {length}")
-        return answer
 
-    return replace(schema, check=check)
+def _with_allowed_values(
+    allowed: Mapping[str, Sequence[int]], name: str, part: dict[str, Any]
+) -> dict[str, Any]:
+    """The JSON schema of an answer's field, with the numbers that the field may take.
+
+    RAGAS declares any whole number, and some models give a 2 where 0 or 1 is meant.
+
+    Args:
+        allowed: the values of numbers, by the name of their field.
+        name: of the field.
+        part: its schema so far.
+    """
+    if name in allowed and part.get("type") == "integer":
+        return {**part, "enum": list(allowed[name])}
+    return part
+
+
+def _checked_answer(
+    parse: Callable[[object], Any],
+    allowed: Mapping[str, Sequence[int]],
+    counts: Mapping[str, int],
+    value: object,
+) -> Any:
+    """A judge's answer as a pydantic object, once its numbers and entries are those asked for.
+
+    RAGAS takes an answer with missing entries or other numbers as it is, and gives a wrong score.
+
+    Args:
+        parse: reads the answer in the form that RAGAS declares.
+        allowed: the values of numbers, by the name of their field.
+        counts: the number of entries that each list must have, by the name of its field.
+        value: the answer as JSON.
+
+    Raises:
+        ValueError: a number or the length of a list is wrong; the judge is asked again.
+    """
+    answer = parse(value)
+    _check_values(answer.model_dump(mode="json"), allowed)
+    for name, count in counts.items():
+        length = len(getattr(answer, name))
+        if length != count:
+            raise ValueError(f"{name} must hold one entry for each of {count}, not {length}")
+    return answer
 
 
 def _check_values(value: object, allowed: Mapping[str, Sequence[int]]) -> None:
-    """Refuses a number of an answer, however deep in it, that is none of those allowed."""
+    """Refuses an answer with a number, however deep in it, that its field does not allow.
+
+    The schema says so to the judge, and not every endpoint obeys a schema.
+
+    Args:
+        value: the answer, or a part of it, as JSON.
+        allowed: the values of numbers, by the name of their field.
+    """
     if isinstance(value, list):
         for item in cast("list[object]", value):
             _check_values(item, allowed)
@@ -170,7 +221,11 @@ def _check_values(value: object, allowed: Mapping[str, Sequence[int]]) -> None:
 
 
 def input_of(prompt: str) -> Mapping[str, Any]:
-    """The input that a prompt of RAGAS ends with; empty where it has another form."""
+    """The input of a prompt of RAGAS, the JSON that it ends with; empty where it has another form.
+
+    RAGAS hands on its prompts as text alone, and the number of statements in it tells how many
+    verdicts the judge owes.
+    """
     behind_label = prompt.rpartition("\ninput: ")[2]
     text = behind_label.rpartition("\nOutput:")[0]
     try:
@@ -195,11 +250,18 @@ class _LLM:
     is_async = True
 
     def generate(self, prompt: str, response_model: type[Any]) -> Any:
-        """RAGAS asks through it only where there is no event loop."""
+        """Refuses a call that blocks.
+
+        RAGAS makes one only where no event loop runs; its models must have the method.
+        """
         raise RuntimeError("this judge answers coroutines only")
 
     async def agenerate(self, prompt: str, response_model: type[Any]) -> Any:
-        """Asks for the case that this task judges: RAGAS passes on no more than the prompt."""
+        """The judge's answer to a prompt, for the case that this task judges.
+
+        RAGAS passes on no more than the prompt: the case is looked up by the task (`ASKING`). The
+        name and the parameters are those that RAGAS calls.
+        """
         return await ASKING.get().ask(prompt, response_model)
 
 
@@ -207,16 +269,28 @@ class _Embeddings:
     """``BaseRagasEmbedding``. Inside of a loop RAGAS' own blocking call would start another one."""
 
     def embed_text(self, text: str, **_: Any) -> list[float]:
-        """The vector of a text that was embedded before: nothing can be awaited here."""
+        """The vector of a text that was embedded before.
+
+        Nothing can be awaited in this call of RAGAS. A text that was not embedded is a `KeyError`:
+        RAGAS then asks otherwise than was known here.
+        """
         return ASKING.get().vectors[text]
 
     async def aembed_text(self, text: str, **_: Any) -> list[float]:
-        """Embeds for the case that this task judges."""
+        """The vector of a text, for the case that this task judges (`ASKING`).
+
+        RAGAS calls it by this name. RAGAS' objects are shared by all cases, so that the case is
+        found by the running task.
+        """
         [vector] = await ASKING.get().embed([text])
         return vector
 
     async def aembed_texts(self, texts: list[str], **_: Any) -> list[list[float]]:
-        """Embeds for the case that this task judges."""
+        """The vectors of texts, for the case that this task judges (`ASKING`).
+
+        RAGAS calls it by this name. RAGAS' objects are shared by all cases, so that the case is
+        found by the running task.
+        """
         return await ASKING.get().embed(texts)
 
 
@@ -233,7 +307,10 @@ class RagasJudge:
     """
 
     def __init__(self) -> None:
-        """Loads ragas, which takes seconds."""
+        """Loads ragas, which takes seconds, and makes the objects through which its metrics ask.
+
+        Its metrics refuse a model that does not inherit from RAGAS' own classes.
+        """
         self._ragas = import_ragas()
         require("pydantic", extra="llm")
         self._version = version("ragas")
@@ -248,7 +325,11 @@ class RagasJudge:
         """RAGAS' objects of metrics, by the metrics' names."""
 
     def identity(self) -> Mapping[str, str]:
-        """RAGAS' version and all its prompts: another one of either judges anew."""
+        """RAGAS' version and a digest of its prompts: only the same one compares.
+
+        Stored with a run, so that a comparison of two runs can refuse judgements of different
+        prompts.
+        """
         digests: list[str] = []
         for metric in judged_metrics().values():
             if metric.name == "aspect_critic":
@@ -257,21 +338,32 @@ class RagasJudge:
         return {"ragas": self._version, "prompts": digest_of(digests)}
 
     def prepare(self, metric: Metric) -> str:
-        """A digest of the metric's prompts, which are RAGAS' own, with its version."""
-        return digest_of([self._version, *_prompts(self._object(metric))])
+        """The digest of a metric's prompts, which are RAGAS' own, with its version.
+
+        Judgements are kept under it, so that another version of RAGAS judges anew.
+        """
+        return digest_of([self._version, *_prompt_parts(self._object(metric))])
 
     async def judge(
         self, metric: Metric, trace: Trace, panel: ModelClients, repeat: int
     ) -> Judgement:
-        """Judges a case once by RAGAS' own code, which asks through `JudgeCalls`."""
+        """Judges a case once by RAGAS' own code, which asks through `JudgeCalls`.
+
+        RAGAS' own code makes the prompts and the score; here its questions are sent, counted and
+        kept.
+
+        Args:
+            panel: the models that may be asked.
+            repeat: which of several judgings this is, from 0.
+        """
         ragas_metric = judged_metrics()[metric.definition.name]
-        row = _row(trace, ragas_metric)
+        row = _sample_fields(trace, ragas_metric)
         unasked = _unasked_cell(metric, ragas_metric, row)
         if unasked is not None:
             return Judgement(cell=unasked)
         allowed = ragas_metric.allowed
         if not allowed:
-            allowed = _grades(row)
+            allowed = _rubric_grades(row)
         calls = JudgeCalls(
             panel=panel,
             purpose=metric.name,
@@ -294,7 +386,13 @@ class RagasJudge:
     async def _cell(
         self, metric: Metric, ragas_metric: RagasMetric, row: Mapping[str, Any], calls: JudgeCalls
     ) -> Cell:
-        """The cell of a case: the value, or what kept RAGAS from giving one.
+        """The cell of a case: RAGAS' value, or what kept RAGAS from giving one.
+
+        RAGAS may raise anything, or give NaN: that costs this cell and not the run.
+
+        Args:
+            row: the case in the fields of RAGAS' sample.
+            calls: through which RAGAS asks, with the problem that it may have swallowed.
 
         Raises:
             LLMStoppedError, ConfigError, InterruptedRunError: no case could be judged.
@@ -318,13 +416,19 @@ class RagasJudge:
     async def _value(
         self, metric: Metric, ragas_metric: RagasMetric, row: Mapping[str, Any], calls: JudgeCalls
     ) -> float:
-        """What RAGAS gives for a case."""
+        """The value that RAGAS' metric gives for a case. Its older classes are called otherwise.
+
+        A field that the case does not have is left out of the call.
+
+        Args:
+            row: the case in the fields of RAGAS' sample.
+        """
         judge = self._object(metric)
         arguments: dict[str, Any] = {}
         for name in (*ragas_metric.takes, *ragas_metric.optional):
             value = row[name]
             if value is not None:
-                arguments[name] = _listed(value)
+                arguments[name] = _in_plain_types(value)
         if ragas_metric.is_aspect:
             sample = self._ragas.__dict__["SingleTurnSample"](**arguments)
             return float(await judge.single_turn_ascore(sample))
@@ -335,7 +439,14 @@ class RagasJudge:
         return float(result.value)
 
     def _object(self, metric: Metric) -> Any:
-        """RAGAS' own object of a metric, made once and asked for all cases."""
+        """RAGAS' object of a metric, made once for all cases: it holds the prompts.
+
+        It is given the models through which it asks. RAGAS' warnings of its older interface, which
+        no user can change, are turned off.
+
+        Raises:
+            ConfigError: the installed RAGAS has no such metric.
+        """
         ragas_object = self._objects.get(metric.name)
         if ragas_object is not None:
             return ragas_object
@@ -357,7 +468,10 @@ class RagasJudge:
 
 
 def _are_noncommittal(steps: Sequence[JudgeStep]) -> bool:
-    """Whether the judge was asked if an answer commits to anything, and always said no."""
+    """Whether the judge was asked if an answer commits to anything, and always denied it.
+
+    RAGAS gives 0 to such an answer; where a case has no answer, that would be unjust.
+    """
     verdicts: list[Any] = []
     for step in steps:
         if "noncommittal" in step.answer:
@@ -366,16 +480,20 @@ def _are_noncommittal(steps: Sequence[JudgeStep]) -> bool:
 
 
 def _metrics_module(ragas_metric: RagasMetric) -> Any:
-    """The module of RAGAS that holds a metric's class: critics are of the older interface."""
+    """The module of RAGAS that holds a metric's class.
+
+    Critics are in that of the older interface. Both modules have classes of the same names.
+    """
     if ragas_metric.is_aspect:
         return require("ragas.metrics", extra="ragas")
     return require("ragas.metrics.collections", extra="ragas")
 
 
-def _prompts(judge: object) -> Iterator[Any]:
-    """All that makes the prompts of an object of RAGAS, for a digest.
+def _prompt_parts(judge: object) -> Iterator[Any]:
+    """All that makes the prompts of an object of RAGAS: prompts and settings, in a fixed order.
 
-    Those are its prompts, attributes with an instruction, and its settings, plain values.
+    A digest of them shows when a new version of RAGAS asks otherwise. Prompts are the attributes
+    with an instruction, settings those with plain values.
     """
     attributes: dict[str, Any] = vars(judge)
     for name, value in sorted(attributes.items()):
@@ -394,8 +512,12 @@ def _prompts(judge: object) -> Iterator[Any]:
             yield [name, value]
 
 
-def _row(trace: Trace, ragas_metric: RagasMetric) -> Mapping[str, Any]:
-    """A case as RAGAS is given it: the question with what was said before."""
+def _sample_fields(trace: Trace, ragas_metric: RagasMetric) -> Mapping[str, Any]:
+    """A case in the fields of RAGAS' sample, whose question has the conversation before it.
+
+    RAGAS knows single questions only. For metrics of grounding, earlier words of the user count as
+    contexts, too.
+    """
     row = sample_row(trace).as_mapping()
     case = trace.case
     if case.history:
@@ -411,9 +533,12 @@ _GROUNDED = frozenset({"faithfulness", "response_groundedness"})
 
 
 def _unasked_cell(metric: Metric, ragas_metric: RagasMetric, row: Mapping[str, Any]) -> Cell | None:
-    """The cell of a case that needs no judge: RAGAS refuses empty texts and empty retrievals.
+    """The cell of a case that needs no judge, since a text is missing or empty; else None.
 
-    None where the judge is to be asked.
+    RAGAS refuses empty texts and empty retrievals, and no call needs to be paid for them.
+
+    Args:
+        row: the case in the fields of RAGAS' sample.
     """
     for name in ragas_metric.takes:
         value = row[name]
@@ -431,8 +556,15 @@ def _unasked_cell(metric: Metric, ragas_metric: RagasMetric, row: Mapping[str, A
     return _NO_CONTEXTS
 
 
-def _grades(row: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
-    """The grades that a case's own rubrics describe, where their names end in numbers."""
+def _rubric_grades(row: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """The grades that a case's own rubrics describe, as values of the field ``score``.
+
+    An answer with a grade that no rubric describes is refused. Empty where the names of rubrics
+    have no numbers, or the case has no rubrics.
+
+    Args:
+        row: the case in the fields of RAGAS' sample.
+    """
     rubrics: Mapping[str, str] = row["rubrics"] or {}
     grades: list[int] = []
     for name in rubrics:  # such as score2_description
@@ -445,8 +577,11 @@ def _grades(row: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     return {"score": tuple(grades)}
 
 
-def _listed(value: Any) -> Any:
-    """A value of a case in the types that RAGAS' samples want: lists and plain dictionaries."""
+def _in_plain_types(value: Any) -> Any:
+    """A value of a case in the types that RAGAS' samples accept: lists and plain dictionaries.
+
+    Cases hold them as other sequences and mappings.
+    """
     if isinstance(value, (str, int, float)):
         return value
     if isinstance(value, Mapping):

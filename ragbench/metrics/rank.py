@@ -61,13 +61,18 @@ class Ranking(Record, kw_only=False, eq=False):
     does, from 1; None where that can be seen from ``grades``."""
 
     def relevant(self, level: int = 1) -> int:
-        """How many gold contexts have a grade of ``level`` or more."""
+        """How many gold contexts of the case have a grade of ``level`` or more, retrieved or not.
+
+        The figure that recall and average precision divide by.
+        """
         return len([grade for grade in self.golds if grade >= level])
 
     def judged(self) -> Ranking:
-        """The same without the chunks that nobody has judged.
+        """The same ranking without the chunks whose relevance is not known.
 
-        As in trec_eval, a grade below 0 counts as none here.
+        Where few chunks were judged, an unjudged one may be relevant: metrics with ``judged_only``
+        leave it out in place of counting it as wrong. As in trec_eval, a grade below 0 counts as
+        none.
         """
         grades = tuple([grade for grade in self.grades if grade >= 0])
         if self.ranks is None:
@@ -92,13 +97,19 @@ UNJUDGED = -(1 << 31)
 
 @lru_cache(maxsize=8192)
 def _regular_ranking(grades: tuple[int, ...], golds: tuple[int, ...]) -> Ranking:
-    """A ranking in which each chunk is one gold context at most, and none twice."""
+    """A ranking in which each chunk is one gold context at most, and none twice.
+
+    Remembered, so that equal rankings are one object and each metric computes it once.
+    """
     return Ranking(grades, golds, grades, golds)
 
 
 @lru_cache(maxsize=8192)
-def _of_slots(slots: tuple[tuple[int, ...], ...], grades: tuple[int, ...]) -> Ranking:
-    """The ranking of chunks of which each holds some of the gold contexts.
+def _ranking_of_slots(slots: tuple[tuple[int, ...], ...], grades: tuple[int, ...]) -> Ranking:
+    """The ranking of chunks each of which holds gold contexts: none, one, several, repeated ones.
+
+    A slot is a place of the ranking. `Ranking` says how a chunk with several gold contexts counts;
+    a change of that needs a higher `_VERSION`.
 
     Args:
         slots: for each place the gold contexts in its chunk, as positions in ``grades``.
@@ -133,19 +144,26 @@ def _of_slots(slots: tuple[tuple[int, ...], ...], grades: tuple[int, ...]) -> Ra
 
 
 def ranking_of(matched: Matched) -> Ranking:
-    """The ranking of a retrieval that was compared with what is relevant."""
+    """The ranking of a retrieval that was compared with what is relevant, as rank metrics read it.
+
+    Repeated chunks have no place, so that the places behind them move up.
+    """
     slots: list[tuple[int, ...]] = [()] * matched.chunks
     for match in matched.matches:
         slots[match.rank - 1] += (match.gold,)
     if matched.repeated:
         dropped = set(matched.repeated)
         slots = [slot for rank, slot in enumerate(slots, 1) if rank not in dropped]
-    return _of_slots(tuple(slots), matched.grades)
+    return _ranking_of_slots(tuple(slots), matched.grades)
 
 
 @metric(group="retriever", cutoff="k", aliases=("R",), cite=_MANNING, version=_VERSION)
 def recall(ranking: Ranking, *, k: int, rel: Level = 1, judged_only: JudgedOnly = False) -> float:
-    """Share of the relevant contexts that are among the first k retrieved."""
+    """Share of the relevant contexts that are among the first k retrieved.
+
+    The figure must be trec_eval's: a test compares both. A change of its values needs a higher
+    `_VERSION`.
+    """
     if judged_only:
         ranking = ranking.judged()
     relevant = ranking.relevant(rel)
@@ -163,7 +181,11 @@ def recall(ranking: Ranking, *, k: int, rel: Level = 1, judged_only: JudgedOnly 
 def precision(
     ranking: Ranking, *, k: int, rel: Level = 1, judged_only: JudgedOnly = False
 ) -> float:
-    """Share of the first k places that hold a relevant chunk; missing places count."""
+    """Share of the first k places that hold a relevant chunk; missing places count.
+
+    The figure must be trec_eval's, and a test compares both: k is the divisor even where fewer were
+    retrieved. A change of its values needs a higher `_VERSION`.
+    """
     if judged_only:
         ranking = ranking.judged()
     relevant = len([grade for grade in ranking.grades[:k] if grade >= rel])
@@ -172,7 +194,11 @@ def precision(
 
 @metric(group="retriever", cutoff="k", aliases=("Success", "hit"), cite=_MANNING, version=_VERSION)
 def hit_rate(ranking: Ranking, *, k: int, rel: Level = 1, judged_only: JudgedOnly = False) -> float:
-    """1 when a relevant chunk is among the first k, else 0."""
+    """1 when a relevant chunk is among the first k, else 0.
+
+    For systems whose answer needs one relevant chunk. A change of its values needs a higher
+    `_VERSION`.
+    """
     if judged_only:
         ranking = ranking.judged()
     highest = max(ranking.grades[:k], default=UNJUDGED)
@@ -190,7 +216,11 @@ def hit_rate(ranking: Ranking, *, k: int, rel: Level = 1, judged_only: JudgedOnl
 def reciprocal_rank(
     ranking: Ranking, *, k: int | None = None, rel: Level = 1, judged_only: JudgedOnly = False
 ) -> float:
-    """1 / rank of the first relevant chunk, 0 when there is none."""
+    """1 / rank of the first relevant chunk, 0 when there is none.
+
+    How far a reader goes down to the first relevant chunk. A change of its values needs a higher
+    `_VERSION`.
+    """
     if judged_only:
         ranking = ranking.judged()
     for rank, grade in enumerate(ranking.grades[:k], 1):
@@ -210,7 +240,11 @@ def reciprocal_rank(
 def average_precision(
     ranking: Ranking, *, k: int | None = None, rel: Level = 1, judged_only: JudgedOnly = False
 ) -> float:
-    """Mean of the precision at each relevant context's rank, 0 for those not retrieved."""
+    """Mean of the precision at each relevant context's rank, 0 for those not retrieved.
+
+    A relevant context counts by how much above it is relevant, too. A chunk that repeats a gold
+    context brings nothing (`Ranking.gains`). A change of its values needs a higher `_VERSION`.
+    """
     if judged_only:
         ranking = ranking.judged()
     if not ranking.relevant(rel):
@@ -239,7 +273,11 @@ def ndcg(
     dcg: Annotated[Literal["log2", "exp-log2"], "gain of a grade g: g itself, or 2^g - 1"] = "log2",
     judged_only: JudgedOnly = False,
 ) -> float:
-    """Gain by grade, discounted by the logarithm of the rank, against the best order."""
+    """Gain by grade, discounted by the logarithm of the rank, against the best order.
+
+    The one rank metric that tells grades of relevance apart. A change of its values needs a higher
+    `_VERSION`.
+    """
     if judged_only:
         ranking = ranking.judged()
     if not ranking.relevant():
@@ -252,11 +290,17 @@ def ndcg(
             raise ValueError(f"2^{highest} is too much gain: use grades up to {_HIGHEST}")
         gains = [2 ** max(grade, 0) - 1 for grade in gains]
         ideal = [2 ** max(grade, 0) - 1 for grade in ideal]
-    return _discounted(gains) / _discounted(ideal)
+    return _discounted_gain(gains) / _discounted_gain(ideal)
 
 
-def _discounted(gains: Sequence[int]) -> float:
-    """The discounted cumulated gain; what is not judged, or not relevant, brings none."""
+def _discounted_gain(gains: Sequence[int]) -> float:
+    """The discounted cumulated gain of a ranking: the sum of gain / log2(rank + 1).
+
+    Gains of 0 or less, of chunks that are not relevant or not judged, bring nothing.
+
+    Args:
+        gains: by rank, best first.
+    """
     total = 0.0
     # In a loop, since sum() adds up in another way from Python 3.12 on: figures would differ.
     for rank, gain in enumerate(gains, 1):
@@ -273,7 +317,12 @@ def _discounted(gains: Sequence[int]) -> float:
     cite="MacAvaney et al. 2022, Streamlining Evaluation with ir-measures",
 )
 def judged_share(ranking: Ranking, *, k: int | None = None) -> float | Skip:
-    """Share of the first k chunks with a judgement: how far to trust the rest."""
+    """Share of the first k chunks with a judgement: how far to trust the rest.
+
+    Low where many retrieved chunks were never judged: other metrics count them as not relevant.
+    Stored scores of runs are compared by ``version``: raise it in the decorator with a change of
+    values.
+    """
     grades = ranking.grades[:k]
     if not grades:
         return Skip("nothing was retrieved")
@@ -283,7 +332,11 @@ def judged_share(ranking: Ranking, *, k: int | None = None) -> float | Skip:
 
 @metric(group="retriever", aliases=("SetP",), cite=_MANNING, version=_VERSION)
 def set_precision(ranking: Ranking, *, rel: Level = 1, judged_only: JudgedOnly = False) -> float:
-    """Share of all retrieved chunks that are relevant."""
+    """Share of all retrieved chunks that are relevant.
+
+    For a retrieval without a fixed length, whose order does not matter. A change of its values
+    needs a higher `_VERSION`.
+    """
     if judged_only:
         ranking = ranking.judged()
     return precision(ranking, k=max(len(ranking.grades), 1), rel=rel)
@@ -291,13 +344,21 @@ def set_precision(ranking: Ranking, *, rel: Level = 1, judged_only: JudgedOnly =
 
 @metric(group="retriever", aliases=("SetR",), cite=_MANNING, version=_VERSION)
 def set_recall(ranking: Ranking, *, rel: Level = 1) -> float:
-    """Share of the relevant contexts that were retrieved at any rank."""
+    """Share of the relevant contexts that were retrieved at any rank.
+
+    For a retrieval without a fixed length, whose order does not matter. A change of its values
+    needs a higher `_VERSION`.
+    """
     return recall(ranking, k=len(ranking.grades), rel=rel)
 
 
 @metric(group="retriever", aliases=("SetF",), cite=_MANNING, version=_VERSION)
 def set_f1(ranking: Ranking, *, rel: Level = 1, judged_only: JudgedOnly = False) -> float:
-    """Harmonic mean of set_precision and set_recall."""
+    """Harmonic mean of set_precision and set_recall.
+
+    For a retrieval without a fixed length, whose order does not matter. A change of its values
+    needs a higher `_VERSION`.
+    """
     if judged_only:
         ranking = ranking.judged()
     precision = set_precision(ranking, rel=rel)

@@ -88,11 +88,14 @@ _NO_RUBRICS: Mapping[str, str] = MappingProxyType({})
 
 
 @cache
-def _family(name: str) -> Sequence[MetricDefinition]:
-    """The definitions of a module of ragbench.
+def _family_definitions(name: str) -> Sequence[MetricDefinition]:
+    """The definitions of the metrics in a module of ragbench's own, which is imported for it.
 
-    It makes them in a function ``definitions``, lists them as ``DEFINITIONS``, or has functions
-    with ``@metric``.
+    A module makes them in a function ``definitions``, lists them as ``DEFINITIONS``, or has
+    functions with ``@metric``.
+
+    Args:
+        name: of the module.
     """
     module = vars(import_module(name))
     if "definitions" in module:
@@ -101,10 +104,14 @@ def _family(name: str) -> Sequence[MetricDefinition]:
 
 
 def definitions() -> tuple[MetricDefinition, ...]:
-    """Every definition: ragbench's own by family, then those of other packages by entry point."""
+    """The definitions of all metrics: ragbench's own by family, then those of other packages.
+
+    Other packages name theirs by entry points in the group ``ragbench.metrics``. The order is that
+    of lists and of the documentation.
+    """
     definitions: list[MetricDefinition] = []
     for family in _FAMILIES:
-        definitions += _family(family)
+        definitions += _family_definitions(family)
     for name, target in Registry(kind="metrics").targets().items():
         attribute = load_attribute(target)
         metric_objects: Sequence[object] = (attribute,)
@@ -117,34 +124,40 @@ def definitions() -> tuple[MetricDefinition, ...]:
                     f"the entry point '{name}' of ragbench.metrics gives a "
                     f"{type(metric_object).__name__}, not a function with @metric"
                 )
-            definitions.append(_identified(definition))
+            definitions.append(_with_formula_digest(definition))
     return tuple(definitions)
 
 
 def _definition_in(metric_object: object) -> MetricDefinition | None:
-    """The definition that a value is, or that `@metric` left on it; None where it has none."""
+    """The definition that an object is, or that ``@metric`` left on it; None where it has none.
+
+    What another package or a user's file offers may be either.
+    """
     if isinstance(metric_object, MetricDefinition):
         return metric_object
     return definition_of(metric_object)
 
 
 def find_definition(name: str) -> MetricDefinition:
-    """The definition of a name, an alias or a place.
+    """The definition of a metric by its name, an alias or the place of its function.
 
     Names are matched without regard to case, and ragbench's own win. A place is
     ``file.py:function`` or ``package.module:function``.
+
+    Raises:
+        ConfigError: no metric has the name, or nothing is at the place.
     """
     spelling = name.casefold()
     for family in _FAMILIES:
-        definition = _index(family).get(spelling)
+        definition = _family_by_spelling(family).get(spelling)
         if definition is not None:
             return definition
     if name.endswith(".py"):
         raise ConfigError(f"'{name}' is a file: name a function in it, as in {name}:my_metric")
     if ".py:" in name:
-        return _loaded(name)
+        return _definition_at(name)
     # Only now: looking for entry points reads the metadata of every installed package.
-    index = _spellings(definitions())
+    index = _by_spelling(definitions())
     if spelling in index:
         return index[spelling]
     # "ragas:" begins the names of metrics; what is before another colon is a module.
@@ -155,12 +168,18 @@ def find_definition(name: str) -> MetricDefinition:
             prefixes.add(prefix)
     prefix, colon, _ = spelling.partition(":")
     if colon and prefix not in prefixes:
-        return _loaded(name)
-    raise _unknown(name, index)
+        return _definition_at(name)
+    raise _unknown_metric(name, index)
 
 
-def _unknown(name: str, index: Mapping[str, MetricDefinition]) -> ConfigError:
-    """The error of a name that no metric has, with the names that it may be a slip of."""
+def _unknown_metric(name: str, index: Mapping[str, MetricDefinition]) -> ConfigError:
+    """The error of a name that no metric has, with the names that it may be a slip of.
+
+    Names are compared as they are looked up, without regard to case.
+
+    Args:
+        index: the known definitions by every spelling in small letters.
+    """
     similar_names: dict[str, None] = {}  # two aliases may belong to one metric
     for spelling in get_close_matches(name.casefold(), index, n=3):
         similar_names[index[spelling].name] = None
@@ -172,6 +191,9 @@ def _unknown(name: str, index: Mapping[str, MetricDefinition]) -> ConfigError:
 
 def parse_metric(given: MetricLike, *, rubrics: Mapping[str, str] = _NO_RUBRICS) -> Metric:
     """Reads one metric, such as ``"nDCG@10"``, ``"P(rel=2)@5"`` or ``"my.py:recall(rel=2)@5"``.
+
+    Commands, files and Python name metrics in this form; an unknown name is an error that says
+    which known one is near.
 
     Args:
         rubrics: criteria in words, by name, for metrics called ``rubric:NAME``.
@@ -204,7 +226,7 @@ def parse_metric(given: MetricLike, *, rubrics: Mapping[str, str] = _NO_RUBRICS)
         )
     # A cutoff is a parameter of the function like any other, and is written behind an @.
     cutoff = values.pop(function_definition.formula.cutoff or "", None)
-    return bound(_identified(function_definition), values, cutoff)
+    return bound(_with_formula_digest(function_definition), values, cutoff)
 
 
 def parse_metrics(
@@ -212,9 +234,11 @@ def parse_metrics(
 ) -> tuple[Metric, ...]:
     """Reads a list of metrics, keeping its order and dropping repetitions.
 
+    All mistakes of a list are reported at once.
+
     Args:
-        metrics: a text with commas or spaces between them, or one text, function or metric each.
-            A text that begins with + adds to the default ones.
+        metrics: a text with commas or spaces between them, or one text, function or metric each. A
+            text that begins with + adds to the default ones.
         rubrics: criteria in words, by name, for metrics called ``rubric:NAME``.
 
     Raises:
@@ -246,7 +270,13 @@ def parse_metrics(
 
 
 def _refuse_same_name(earlier_metric: Metric, metric: Metric) -> NoReturn:
-    """Raises the error of two metrics with one name: a report would show one of them alone."""
+    """Raises the error of two metrics with one name: a report would show one of them alone.
+
+    Scores are stored and shown by the name alone.
+
+    Args:
+        earlier_metric: the one that was named first.
+    """
     name = metric.name
     if name.startswith(RUBRIC):
         raise ConfigError(f"two rubrics are called '{name}': give one another name")
@@ -261,7 +291,9 @@ def _refuse_same_name(earlier_metric: Metric, metric: Metric) -> NoReturn:
 def default_metrics(
     *, has_hops: bool = False, has_expectations: bool = False
 ) -> tuple[Metric, ...]:
-    """What a run measures when nothing else is asked for: free, and no extra needed.
+    """The metrics of a run when the user names none: free of charge, and without an extra package.
+
+    Each skips the cases that lack what it needs, so that one list serves every dataset.
 
     Args:
         has_hops: whether answers are known to rest on several searches.
@@ -278,7 +310,14 @@ def default_metrics(
 
 
 def computable(metric: Metric) -> Metric:
-    """A metric with what computes it today, from one that was read from a run."""
+    """A metric that was read from a run, with the function that computes it today.
+
+    A run's folder stores metrics without their functions. A user's own is loaded from its file,
+    unless that file came with the run: a run may come from anywhere, and is never executed.
+
+    Raises:
+        ConfigError: there is no such metric here.
+    """
     definition = metric.definition
     if definition.formula is not None:
         return metric
@@ -290,25 +329,40 @@ def computable(metric: Metric) -> Metric:
             # A run may come from anywhere, and what lies in it is not to be executed.
             if module.endswith(".py") and _is_in_run(Path(module)):
                 raise ConfigError(f"{module} lies in the folder of a run")
-            current_definition = _loaded(definition.scorer)
+            current_definition = _definition_at(definition.scorer)
         return bound(current_definition, dict(metric.parameters), metric.cutoff)
     except ConfigError as error:
         raise ConfigError(f"'{metric.name}' cannot be computed here: {error}") from None
 
 
 def _is_in_run(file: Path) -> bool:
-    """Whether a file lies somewhere in the folder of a run."""
+    """Whether a file lies somewhere in a run's folder, which may come from a stranger.
+
+    Code from there is never executed.
+    """
     return any(RunFolder(path=folder).exists for folder in file.parents)
 
 
 @cache
-def _index(family: str) -> dict[str, MetricDefinition]:
-    """The definitions of a module of ragbench by every name that they go by."""
-    return _spellings(_family(family))
+def _family_by_spelling(family: str) -> dict[str, MetricDefinition]:
+    """The definitions of one of ragbench's own modules by every name that they go by.
+
+    Kept, so that most names are found without importing the other modules.
+
+    Args:
+        family: the module.
+    """
+    return _by_spelling(_family_definitions(family))
 
 
-def _spellings(definitions: Sequence[MetricDefinition]) -> dict[str, MetricDefinition]:
-    """The definitions by every name that they go by; a name comes before an alias of another."""
+def _by_spelling(definitions: Sequence[MetricDefinition]) -> dict[str, MetricDefinition]:
+    """Definitions by every name that they go by, in small letters; a name comes before an alias.
+
+    Users write names in any case, and may know a metric by the name that another tool gives it.
+
+    Args:
+        definitions: of which the first with a spelling has it.
+    """
     index: dict[str, MetricDefinition] = {}
     for definition in definitions:
         index.setdefault(definition.name.casefold(), definition)
@@ -318,8 +372,12 @@ def _spellings(definitions: Sequence[MetricDefinition]) -> dict[str, MetricDefin
     return index
 
 
-def _loaded(place: str) -> MetricDefinition:
-    """The definition of a function in a user's file or package: ``file.py:function``."""
+def _definition_at(place: str) -> MetricDefinition:
+    """The definition of a metric of a user's, from its place: ``file.py:function``.
+
+    Its scorer becomes that place as it is written, without the folder, so that a run that is stored
+    here compares on another machine.
+    """
     target = load_target(place, offers=lambda value: definition_of(value) is not None)
     definition = _definition_in(target)
     if definition is None:
@@ -336,13 +394,15 @@ def _loaded(place: str) -> MetricDefinition:
         if path.is_relative_to(working_directory):
             file = path.relative_to(working_directory).as_posix()
         place = f"{file}:{attribute}"
-    return replace(_identified(definition), scorer=place)
+    return replace(_with_formula_digest(definition), scorer=place)
 
 
-def _identified(definition: MetricDefinition) -> MetricDefinition:
-    """A user's definition with a digest of the source of its formula.
+def _with_formula_digest(definition: MetricDefinition) -> MetricDefinition:
+    """A user's definition with a digest of its formula's source; one of ragbench's own as it is.
 
-    By it stored scores are known to be those of an older version. Ragbench's own have a number.
+    By the digest stored scores are known to be those of an older version of the file. Ragbench's
+    own metrics have a version number for that. Another way to make the digest would make all stored
+    scores of users' metrics incomparable.
     """
     formula = definition.formula
     if formula is None or is_own(str(formula.function.__module__)):
@@ -358,7 +418,7 @@ def _identified(definition: MetricDefinition) -> MetricDefinition:
 
 @cache
 def _formula_digest(function: Callable[..., Any]) -> str:
-    """Digest of a function and of the project's files that its own imports, statement by statement.
+    """The digest of a metric's function and of the project's files that it imports, by their code.
 
     Taken once, right after the function was loaded: the code that runs is the code that counts.
     """
@@ -395,7 +455,8 @@ _RUBRIC = re.compile(rf"(?<![^\s,]){RUBRIC}[^\s,=]*=")
 def split_metrics(text: str) -> list[str]:
     """Splits a list of metrics at commas and white space outside parentheses.
 
-    A criterion, ``rubric:NAME=WORDS``, is the last of its list: its words may hold commas.
+    A criterion, ``rubric:NAME=WORDS``, is the last of its list: its words may hold commas. Commas
+    in parentheses belong to a metric: ``P(rel=2,judged_only=true)@5, MRR@10`` are two.
     """
     rubric = _RUBRIC.search(text)
     if rubric is None:
@@ -405,9 +466,11 @@ def split_metrics(text: str) -> list[str]:
 
 
 def read_spelling(text: str) -> tuple[str, dict[str, str], int | None]:
-    """A metric as it was written: its name, the texts of its parameters, and its cutoff.
+    """A metric as it was written, in its parts: name, texts of its parameters, cutoff.
 
-    The name is a registered one, ``file.py:function`` or ``package.module:function``.
+    ``nDCG(dcg=exp-log2)@10`` is ``nDCG``, ``{"dcg": "exp-log2"}``, 10. The name is a registered
+    one, ``file.py:function`` or ``package.module:function``; whether it exists is not looked at.
+    The form is documented: lists of metrics in users' files are written in it.
     """
     match = _METRIC.fullmatch(text)
     if match is None:
@@ -431,7 +494,13 @@ def read_spelling(text: str) -> tuple[str, dict[str, str], int | None]:
 
 
 def _unquoted(text: str, value: str) -> str:
-    """The value of a parameter without its quotes; within double ones escapes are JSON's."""
+    """The value of a metric's parameter without its quotes; within double ones escapes are JSON's.
+
+    Quotes are needed around a value with a comma, a blank or a parenthesis.
+
+    Args:
+        text: the whole metric, for the message.
+    """
     if value.startswith("'"):
         return value[1:-1]
     if value.startswith('"'):
@@ -452,6 +521,7 @@ def bound(
     """A metric with values for its parameters.
 
     Those that are the default are left out, so that both ways to write it are the same metric.
+    `Metric.name` is made of the result, and names scores in stored runs.
 
     Args:
         spelled: how the user wrote the metric's name, for a message; the definition's when empty.
@@ -468,7 +538,7 @@ def bound(
             if parameters:
                 existing = f"it has {', '.join(parameters)}"
             raise ConfigError(f"'{definition.name}' has no parameter '{name}': {existing}")
-        value = _value(definition.name, parameters[name], raw_value)
+        value = _parameter_value(definition.name, parameters[name], raw_value)
         if value != parameters[name].default:
             changed.append((name, value))
     if cutoff is None and definition.cutoff == "required":
@@ -485,11 +555,14 @@ def bound(
     )
 
 
-def _value(name: str, parameter: Parameter, given: object) -> ParameterValue:
-    """A value of the default's type, from a text or from such a value.
+def _parameter_value(name: str, parameter: Parameter, given: object) -> ParameterValue:
+    """The value of a metric's parameter in the type of its default, refused outside its range.
+
+    So "2", 2 and the default 2 are one metric, with one name.
 
     Args:
         name: of the metric, for messages.
+        given: a text as a user wrote it, or such a value.
     """
     kind: Any = type(parameter.default)
     if parameter.choices:

@@ -27,10 +27,10 @@ _ANOTHER = re.compile(rf"[\s,]\+?{RUBRIC}[\w.-]+=")
 
 
 def rubric(name: str, words: str) -> Metric:
-    """The metric of a criterion.
+    """The metric of a criterion in the user's words, which a language model checks answers by.
 
-    Its words are the summary of the metric. They are part of its digest, so that scores by other
-    words under the same name do not compare.
+    The words are the summary of the metric, and part of its digest: scores by other words under the
+    same name do not compare.
 
     Args:
         name: without ``rubric:``.
@@ -65,7 +65,9 @@ def rubric(name: str, words: str) -> Metric:
 
 
 def parse_rubric(text: str, rubrics: Mapping[str, str]) -> Metric:
-    """Reads ``rubric:NAME=WORDS``, or ``rubric:NAME`` of a criterion that is described elsewhere.
+    """The metric of ``rubric:NAME=WORDS``, or of ``rubric:NAME`` whose words are in the settings.
+
+    A rubric is a criterion in the user's own words, which a language model checks answers by.
 
     Args:
         rubrics: the words of each, by name.

@@ -31,25 +31,46 @@ class RubricJudge:
     """Computes the metrics ``rubric:NAME``: one question per case."""
 
     def __init__(self) -> None:
+        """Reads the prompt, to which each criterion is added, and the form of the reply.
+
+        One object serves all rubrics of a run.
+        """
         self._schema: Schema[RubricVerdict] = schema_of(RubricVerdict)
         self._task = read_prompt("ragbench.metrics", "rubric").text
 
     def identity(self) -> Mapping[str, str]:
-        """The digest of the prompt without a criterion: each has its own, see `prepare`."""
+        """The digest of the prompt without a criterion, which each metric adds: see `prepare`.
+
+        Runs with other rubrics compare their judgements of the same ones by it.
+        """
         return {"prompts": digest_of([self._task, self._schema.definition])}
 
     def prepare(self, metric: Metric) -> str:
-        """The digest of the prompt with the criterion: other words of it judge anew."""
+        """The digest of the prompt with the metric's criterion: with other words it judges anew.
+
+        Judgements are kept under it.
+        """
         return digest_of([self._task_of(metric), self._schema.definition])
 
     def _task_of(self, metric: Metric) -> str:
-        """The prompt, which ends with the criterion: it is the user's order, and no data."""
+        """The prompt of a metric, which ends with its criterion: the user's own order to the judge.
+
+        The texts of a case are sent apart from it, so that none can pass for an order.
+        """
         return f"{self._task}\n{metric.definition.summary}"
 
     async def judge(
         self, metric: Metric, trace: Trace, panel: ModelClients, repeat: int
     ) -> Judgement:
-        """Asks whether the answer fulfils the criterion."""
+        """Asks the judge whether a case's answer fulfils the metric's criterion: pass or fail.
+
+        The judge gets what the case has: question, answer, contexts, references. A criterion may be
+        about any of them. An empty answer is skipped without a question. The digest does not hold
+        the names of the data: raise the prompt's version with other ones.
+
+        Args:
+            repeat: which of several judgings this is, from 0.
+        """
         answer = trace.generation.value
         if answer is None or not answer.response.strip():
             return Judgement(cell=Cell.skipped("the answer says nothing"))

@@ -19,7 +19,11 @@ from ragbench.text.citations import bracketed_names, listed_sources
 
 
 def spelled(text: str) -> str:
-    """A text in one form of Unicode, without case, and with single spaces."""
+    """A text in the form in which names compare: one form of Unicode, no case, single spaces.
+
+    A case that expects "Café.md" is met by "café.md" of a file system that splits the accent off.
+    Another result changes which expectations hold.
+    """
     folded = unicodedata.normalize("NFC", text).casefold()
     # Without its case a letter may be in the other form again.
     normalised = unicodedata.normalize("NFC", folded)
@@ -27,7 +31,10 @@ def spelled(text: str) -> str:
 
 
 def retrieved_names(result: RetrievalResult[Any]) -> frozenset[str]:
-    """Every form of the names of the retrieved documents; empty if no id or source is known."""
+    """Every form of the names of the retrieved documents; empty if no id or source is known.
+
+    A case that expects ``returns.md`` is met by the chunk ``docs/returns.md#3``.
+    """
     names = list(result.context_ids or ())
     for metadata in result.context_metadata or ():
         names += _names_of(metadata)
@@ -51,9 +58,11 @@ def cited_names(
     """The documents that an answer cites.
 
     They are in its text (``[returns.md]``, ``Source: returns.md``), in what its system or the
-    record says that it cites, and behind its marks (``[1]`` is the first chunk).
+    record says that it cites, and behind its marks (``[1]`` is the first chunk). All of these
+    count: whether an answer names its documents in brackets or by number is its system's habit.
+    Another result changes which expectations hold.
     """
-    documents = list(_said_names(generation, retrieval))
+    documents = list(_names_in_metadata(generation, retrieval))
     documents += listed_sources(generation.response)
     has_marks = False
     if retrieval is not None:
@@ -74,14 +83,17 @@ def cited_names(
 
 
 def wanted_names(names: Iterable[str]) -> frozenset[str]:
-    """Names of documents as a case gives them, in the form in which they are compared."""
+    """Names of documents as a case gives them, in the form in which names compare.
+
+    Without further forms: a name with a folder demands that folder.
+    """
     return frozenset(spelled(name) for name in names)
 
 
-def _said_names(
+def _names_in_metadata(
     generation: GenerationResult[Any], retrieval: RetrievalResult[Any] | None
 ) -> Iterator[str]:
-    """The names that the system's metadata or the record gives.
+    """The names of documents that an answer's metadata or the record of the answer lists as cited.
 
     A number that is not an id is the rank of a chunk, from 1.
     """
@@ -98,7 +110,11 @@ _MOST_DIGITS = 9
 
 
 def _names_of_number(retrieval: RetrievalResult[Any], number: str) -> Iterator[str]:
-    """The names of the chunk that a number points to: by its id, else by its rank from 1."""
+    """The names of the chunk that a cited number points to: by its id, else by its rank from 1.
+
+    Nothing where no chunk has it. Systems report "3" for the third chunk as well as for a chunk of
+    that id.
+    """
     ids = list(retrieval.context_ids or ())
     if number in ids:
         place = ids.index(number)
@@ -109,7 +125,13 @@ def _names_of_number(retrieval: RetrievalResult[Any], number: str) -> Iterator[s
 
 
 def _names_at(result: RetrievalResult[Any], place: int) -> Iterator[str]:
-    """The names of one chunk and its document."""
+    """The names of one retrieved chunk and of its document, as far as the retrieval has any.
+
+    Any of them may be the name that a case expects.
+
+    Args:
+        place: of the chunk in the retrieval, from 0.
+    """
     if result.context_ids:
         yield result.context_ids[place]
     if result.context_metadata:
@@ -117,7 +139,10 @@ def _names_at(result: RetrievalResult[Any], place: int) -> Iterator[str]:
 
 
 def _names_of(metadata: Mapping[str, Any] | None) -> Iterator[str]:
-    """The names of a document that the metadata of a chunk hold."""
+    """The names of a document in a chunk's metadata, from the fields that hold names of sources.
+
+    A number may be a name, too.
+    """
     if not metadata:
         return
     for field in SOURCE_FIELDS:
@@ -129,15 +154,22 @@ def _names_of(metadata: Mapping[str, Any] | None) -> Iterator[str]:
 
 
 def _all_forms(names: Iterable[str]) -> frozenset[str]:
-    """Every form of some names, so that one form in common is enough."""
+    """Every form of some names of documents: one form in common is enough to be the same.
+
+    See `_forms_of_name` for the forms.
+    """
     forms: set[str] = set()
     for name in names:
-        forms.update(_forms(name))
+        forms.update(_forms_of_name(name))
     return frozenset(forms)
 
 
-def _forms(name: str) -> Iterator[str]:
-    """A name as it is, without the number of a chunk (`doc#3`), and without folders."""
+def _forms_of_name(name: str) -> Iterator[str]:
+    """A document's name as it is, without the number of a chunk (``doc#3``), and without folders.
+
+    Datasets and systems name one document differently: ``docs/returns.md#3`` and ``returns.md``.
+    Another result changes which expectations hold.
+    """
     whole = spelled(name)
     document, _, _ = whole.rpartition("#")
     if not document:

@@ -37,6 +37,13 @@ class SummaryBuilder:
     """What each case shares with others, known from `summaries` on; empty where none does."""
 
     def __init__(self, metrics: Sequence[Metric]) -> None:
+        """Begins with no case.
+
+        Cases are added one by one, so that a run of any length fits into memory.
+
+        Args:
+            metrics: in the order in which cells of cases are added.
+        """
         self.metrics = tuple(metrics)
         self._columns = [array("d") for _ in self.metrics]
         """By metric the values of the cases; NaN where a case has none."""
@@ -53,7 +60,9 @@ class SummaryBuilder:
         """By slice ("tag" or "language", and its name) the rows of its cases."""
 
     def add(self, case: Case, cells: Sequence[Cell]) -> None:
-        """Takes in a case.
+        """Takes in a case: its cells, its cluster or gold, its tags and its language.
+
+        Only values and counts are kept of it, and no cell: memory stays small.
 
         Args:
             cells: one for each of the metrics.
@@ -85,14 +94,17 @@ class SummaryBuilder:
             self._members["language", case.language].append(row)
 
     def summaries(self) -> tuple[Summary, ...]:
-        """One summary a metric, in their order, of the cases added so far."""
+        """The summary of each metric over the cases so far: figure, interval, reasons, slices.
+
+        A slice is the cases of one tag or language. Reports show reasons and slices in this order.
+        """
         summaries: list[Summary] = []
         slice_keys = sorted(self._members, key=_tags_first)
         if len(self._named_clusters) > 1:
             clusters = clusters_of(self._named_clusters, self._gold)
             self.clusters = clusters if any(clusters) else ()
         for metric, column, counts in zip(self.metrics, self._columns, self._reasons, strict=True):
-            whole, problem = _figures(metric, column, self.clusters)
+            whole, problem = _figures_of_cases(metric, column, self.clusters)
             statuses: Counter[Status] = Counter()
             reasons: Counter[str] = Counter()
             for (status, reason), count in counts.items():
@@ -107,7 +119,7 @@ class SummaryBuilder:
                 clusters_of_slice: Sequence[str | None] = ()
                 if self.clusters:
                     clusters_of_slice = [self.clusters[row] for row in rows]
-                part, _ = _figures(metric, values_of_slice, clusters_of_slice)
+                part, _ = _figures_of_cases(metric, values_of_slice, clusters_of_slice)
                 slices.append(
                     Slice(
                         by=by,
@@ -143,19 +155,32 @@ class SummaryBuilder:
 
 
 def _tags_first(slice_key: tuple[str, str]) -> tuple[bool, str]:
-    """The order of slices in a report: tags before languages, each by name."""
+    """The sort key of a slice in a report: tags before languages, each by name.
+
+    A slice is the cases of one tag or language.
+    """
     by, name = slice_key
     return by != "tag", name
 
 
 def most_frequent(counts: Mapping[KeyT, int]) -> tuple[tuple[KeyT, int], ...]:
-    """What was counted, the most frequent first; what is equally frequent in its own order."""
+    """Counted things with their numbers, the most frequent first; equal ones in their own order.
 
-    def highest_count_first(item: tuple[KeyT, int]) -> tuple[int, KeyT]:
-        key, count = item
-        return -count, key
+    The second order keeps reports the same in any order of the cases.
+    """
+    return tuple(sorted(counts.items(), key=_highest_count_first))
 
-    return tuple(sorted(counts.items(), key=highest_count_first))
+
+def _highest_count_first(item: tuple[KeyT, int]) -> tuple[int, KeyT]:
+    """The sort key of a counted thing: the highest count first, then the things' own order.
+
+    Things of equal counts have a fixed order by it, so that two reports of the same run are equal.
+
+    Args:
+        item: the thing and its count.
+    """
+    thing, count = item
+    return -count, thing
 
 
 class _Figures(NamedTuple):
@@ -168,10 +193,10 @@ class _Figures(NamedTuple):
     clusters: int
 
 
-def _figures(
+def _figures_of_cases(
     metric: Metric, column: Sequence[float], clusters: Sequence[str | None]
 ) -> tuple[_Figures, str | None]:
-    """What a summary and a slice say of some cases; why there is no figure, where one was due.
+    """The figures of a metric over some cases, and why there is no score where one was due.
 
     The interval of a mean is None when there are fewer than two clusters, or when all of them agree
     on a scale without ends: from those no spread can be estimated.
@@ -186,7 +211,7 @@ def _figures(
     is_mean = definition.aggregate is None
     if values:
         try:
-            score = fmean(values) if is_mean else _aggregated(metric, values)
+            score = fmean(values) if is_mean else _aggregate_score(metric, values)
         except Exception as error:  # noqa: BLE001 - a user's function must not end a run
             problem = f"{type(error).__name__}: {error}"
         if score is not None and not math.isfinite(score):
@@ -219,7 +244,7 @@ def _figures(
     return figures, problem
 
 
-def _aggregated(metric: Metric, values: Sequence[float]) -> float | None:
+def _aggregate_score(metric: Metric, values: Sequence[float]) -> float | None:
     """The figure of a metric that is no mean, by the metric's own function over all values.
 
     None where the function cannot be had: a run that is read again stores no functions. Those of

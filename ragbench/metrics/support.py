@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from ragbench.core.chat import task_messages
@@ -55,22 +56,41 @@ class SupportJudge:
     """
 
     def __init__(self) -> None:
+        """Reads the prompt and the form of the judge's reply, whose digest names both.
+
+        Judgements are kept under the digest, so that a change of one letter judges anew.
+        """
         self._schema: Schema[SupportVerdicts] = schema_of(SupportVerdicts)
         self._task: str = table("ragbench.text", "prompts")["support"]
         self._digest = digest_of([self._task, _MOST_SENTENCES, self._schema.definition])
 
     def identity(self) -> Mapping[str, str]:
-        """The digest of the prompts: other words in them judge anew."""
+        """The digest of prompt and reply form: judgements of another one do not compare.
+
+        Stored with a run, so that a comparison of two runs can refuse judgements of different
+        prompts.
+        """
         return {"prompts": self._digest}
 
     def prepare(self, metric: Metric) -> str:
-        """The digest of the prompts, which are the same for every setting of the metric."""
+        """The digest of the prompt, under which judgements are kept.
+
+        The metric has no setting that changes what a judge is asked.
+        """
         return self._digest
 
     async def judge(
         self, metric: Metric, trace: Trace, panel: ModelClients, repeat: int
     ) -> Judgement:
-        """Judges an answer sentence by sentence, in as few questions as their number allows."""
+        """Judges an answer sentence by sentence against its contexts, in few questions.
+
+        Each quote of the judge is looked up, and each verdict checked against its quotes. The rows
+        of a step are stored in the run's folder and shown in its pages: their fields are read
+        there.
+
+        Args:
+            repeat: which of several judgings this is, from 0.
+        """
         contexts = _contexts_of(trace)
         # By their places among all contexts, which quotes name.
         texts = {place: text for place, text in enumerate(contexts) if text.strip()}
@@ -88,15 +108,15 @@ class SupportJudge:
         steps: list[JudgeStep] = []
         for start in range(0, len(sentences), _MOST_SENTENCES):
             part = sentences[start : start + _MOST_SENTENCES]
-            messages = task_messages(self._task, _question(part, texts, query))
-            schema = replace(self._schema, check=self._check_for(len(part)))
+            messages = task_messages(self._task, _user_message(part, texts, query))
+            schema = replace(self._schema, check=partial(self._checked_verdicts, len(part)))
             reply = await ask_judge(metric, panel, messages, schema, repeat)
             if isinstance(reply, Failure):
                 return Judgement(cell=Cell.failed(reply), steps=tuple(steps))
             rows: list[dict[str, Any]] = []
             quotes: list[Quote] = []
             for sentence, verdict in zip(part, reply.value.verdicts, strict=True):
-                sentence_quotes = [_located(quote, texts) for quote in verdict.quotes]
+                sentence_quotes = [_located_quote(quote, texts) for quote in verdict.quotes]
                 row = asdict(verdict)
                 # The judge counts within its question, a reader within the answer.
                 row["number"] = start + verdict.number
@@ -107,32 +127,33 @@ class SupportJudge:
                 rows.append(row)
                 quotes += sentence_quotes
             steps.append(step_of(reply, "SupportVerdicts", {"verdicts": rows}, quotes))
-        return Judgement(cell=_cell(steps), steps=tuple(steps))
+        return Judgement(cell=_case_cell(steps), steps=tuple(steps))
 
-    def _check_for(self, count: int) -> Callable[[object], SupportVerdicts]:
-        """A check that wants a verdict for each of ``count`` sentences.
+    def _checked_verdicts(self, count: int, value: object) -> SupportVerdicts:
+        """The judge's verdicts on the sentences of one question, in the order of the sentences.
 
-        What is forgotten must not pass for what never was.
+        A sentence that the judge forgot must not pass for one that was never there.
+
+        Args:
+            count: the number of sentences that the question asks about.
+            value: the judge's reply, as JSON.
+
+        Raises:
+            ValueError: a verdict is missing, or is there twice; the judge is asked again.
         """
-
-        def check(value: object) -> SupportVerdicts:
-            """The verdicts in the order of the sentences.
-
-            Raises:
-                ValueError: one is missing, or is there twice; the judge is asked again.
-            """
-            answer = self._schema.check(value)
-            verdicts = sorted(answer.verdicts, key=lambda verdict: verdict.number)
-            numbers = [verdict.number for verdict in verdicts]
-            if numbers != list(range(1, count + 1)):
-                raise ValueError(f"verdicts: one for each of the statements 1 to {count} is wanted")
-            return SupportVerdicts(verdicts=verdicts)
-
-        return check
+        answer = self._schema.check(value)
+        verdicts = sorted(answer.verdicts, key=lambda verdict: verdict.number)
+        numbers = [verdict.number for verdict in verdicts]
+        if numbers != list(range(1, count + 1)):
+            raise ValueError(f"verdicts: one for each of the statements 1 to {count} is wanted")
+        return SupportVerdicts(verdicts=verdicts)
 
 
 def _contexts_of(trace: Trace) -> Sequence[str]:
-    """The contexts that the answer rests on; none where retrieval gave nothing."""
+    """The contexts that a case's answer rests on; none where retrieval gave nothing.
+
+    They are what the answer was generated from, after all changes to the ranking.
+    """
     result = trace.context.value
     if result is None:
         return ()
@@ -140,7 +161,11 @@ def _contexts_of(trace: Trace) -> Sequence[str]:
 
 
 def answer_sentences(response: str) -> list[str]:
-    """The sentences of an answer that hold a word; a list of sources is none."""
+    """The sentences of an answer that hold a word, which the judge gives a verdict each.
+
+    A list of sources is left out: it claims nothing. Their numbers are those of the verdicts:
+    another cut would need other judgements.
+    """
     text = without_sources(response)
     sentences: list[str] = []
     for span in sentences_of(text):
@@ -151,18 +176,29 @@ def answer_sentences(response: str) -> list[str]:
     return sentences
 
 
-def _question(sentences: Sequence[str], texts: Mapping[int, str], query: str) -> str:
-    """The user's message of the prompt: texts, numbered sentences and query as JSON.
+def _user_message(sentences: Sequence[str], texts: Mapping[int, str], query: str) -> str:
+    """The user's message of the prompt: contexts, numbered sentences and query as JSON.
 
-    In JSON no text can pass for a part of the prompt.
+    In JSON no text of a case can pass for a part of the prompt. The names of the fields are those
+    of which the prompt speaks. The digest of the prompts does not hold this form: raise the
+    metric's version with another one.
+
+    Args:
+        texts: the contexts, by their places.
     """
     statements = [f"{number}. {sentence}" for number, sentence in enumerate(sentences, start=1)]
     question = {"evidence": list(texts.values()), "statements": statements, "question": query}
     return json.dumps(question, ensure_ascii=False)
 
 
-def _located(quote: str, texts: Mapping[int, str]) -> Quote:
-    """A quote with its place, if it has one; the places of contexts count those that are blank."""
+def _located_quote(quote: str, texts: Mapping[int, str]) -> Quote:
+    """A judge's quote with its place in the contexts; without one where no context has it.
+
+    Views highlight the place. Places of contexts count those that are blank, and were not shown.
+
+    Args:
+        texts: the contexts that were shown, by their places among all.
+    """
     place = find_quote(quote, list(texts.values()))
     if place is None:
         return Quote(text=quote)
@@ -177,9 +213,13 @@ def _missing_proof(
     texts: Mapping[int, str],
     query: str,
 ) -> str | None:
-    """What is wrong with the proof of a verdict of support; None where nothing is.
+    """The problem with the proof of a verdict of support, in words; None where the proof holds.
 
-    Full or partial support is proved by quotes; other verdicts need no proof.
+    Full or partial support is proved by quotes; other verdicts need no proof. A judge that finds
+    the answer plausible says "supported" without looking: its quotes show whether it looked.
+
+    Args:
+        texts: the contexts that were shown, by their places.
     """
     if not _VALUES.get(verdict.verdict):
         return None
@@ -200,8 +240,15 @@ def _missing_proof(
     return lacks(sentence, query, passages, whole=verdict.verdict == "supported")
 
 
-def _cell(steps: Sequence[JudgeStep]) -> Cell:
-    """The case's cell: the mean of its sentences, without those that claim nothing."""
+def _case_cell(steps: Sequence[JudgeStep]) -> Cell:
+    """The cell of a case: the mean value of its sentences, without those that claim nothing.
+
+    A sentence without proof counts as unproved, and too many of them make the case so
+    (`mean_cell`).
+
+    Args:
+        steps: the judge's questions, with the rows of their sentences.
+    """
     cells: list[Cell] = []
     for step in steps:
         for row in step.answer["verdicts"]:

@@ -32,7 +32,14 @@ class Question(Record):
     """Of a dataclass that is a key of `ANSWER_VERDICTS`."""
 
     async def ask(self, metric: Metric, panel: ModelClients, repeat: int) -> Judgement:
-        """Asks one judge; a reply that cannot be used fails this case alone."""
+        """Asks one judge the question; a reply that cannot be used fails this case alone.
+
+        The value of each verdict is in `ANSWER_VERDICTS`. The case's texts are sent as JSON, in
+        which none can pass for a part of the prompt.
+
+        Args:
+            repeat: which of several judgings this is, from 0.
+        """
         messages = task_messages(self.task, json.dumps(self.data, ensure_ascii=False))
         reply = await ask_judge(metric, panel, messages, self.schema, repeat)
         if isinstance(reply, Failure):

@@ -11,19 +11,26 @@ from ragbench.text.tables import table
 
 @cache
 def correct_table() -> Mapping[str, Any]:
-    """The words, and the weights of what they say of an answer."""
+    """The file ``correct.toml``: words that the comparison of answers knows, and fitted weights.
+
+    benchmarks/answer_correct.py writes the weights; with another word they are fitted anew.
+    """
     return table("ragbench.metrics", "correct")
 
 
 @cache
 def word_list(kind: str) -> frozenset[str]:
-    """The words of a kind, such as ``denials``."""
+    """The words of a kind in ``correct.toml``, such as ``denials``.
+
+    They decide comparisons of answers, and are in a file of their own so that a language can be
+    added without code. Another word changes values of ``answer_correct``.
+    """
     return frozenset(correct_table()["words"][kind].split())
 
 
 @cache
 def opposites() -> Mapping[str, frozenset[str]]:
-    """For each word that has them, the words of its other side: hot, and cold.
+    """For each word with opposites in ``correct.toml`` those: "hot" has cold and cool.
 
     A row is "hot warm | cold cool": each word is the opposite of all on the other side.
     """
@@ -39,15 +46,22 @@ def opposites() -> Mapping[str, frozenset[str]]:
 
 @cache
 def phrases(kind: str) -> tuple[str, ...]:
-    """The phrases of a kind, each with a blank behind it, so that it ends with a word."""
+    """The phrases of a kind in ``correct.toml``, such as ``yes_phrases``.
+
+    Each has a blank behind it: a text that begins with it begins with whole words. The tuple is the
+    form that `str.startswith` takes.
+    """
     return tuple(f"{phrase} " for phrase in correct_table()["words"][kind])
 
 
 @cache
 def affixes() -> tuple[tuple[str, str, bool], ...]:
-    """Pairs of beginnings, and of endings, that turn the meaning; whether it is a beginning.
+    """Pairs of beginnings, and of endings, that turn a word's meaning: ``("", "in", True)``.
 
     By them "non-smoking" and "smoking", "careful" and "careless" are told apart.
+
+    Returns:
+        The two affixes, of which one may be empty, and whether they are beginnings.
     """
     pairs: list[tuple[str, str, bool]] = []
     words = correct_table()["words"]

@@ -62,7 +62,11 @@ class AmountWords(Record):
 
 @cache
 def amount_words() -> AmountWords:
-    """The words of all languages, read once: every answer of every case is read with them."""
+    """The words of amounts and dates in all languages, as tables to look a word up in.
+
+    Read once from ``amounts.toml`` and ``units.toml``: every answer of every case is read with
+    them.
+    """
     entries = table("ragbench.text", "amounts")
     spoken = entries["spoken"]
     numbers = _values_by_word(entries["numbers"])
@@ -113,7 +117,13 @@ def amount_words() -> AmountWords:
 
 
 def _values_by_word(rows: Iterable[str]) -> dict[str, float]:
-    """The words of rows that begin with a number, each with the number of its row: "2 two zwei"."""
+    """The words of rows that begin with a number, each with its row's number: "2 two zwei".
+
+    All languages are in one table: a text may mix them.
+
+    Args:
+        rows: of ``amounts.toml``.
+    """
     values: dict[str, float] = {}
     for row in rows:
         value, *words = row.split()
@@ -123,7 +133,13 @@ def _values_by_word(rows: Iterable[str]) -> dict[str, float]:
 
 
 def _bounds_by_words(entries: Mapping[str, Any]) -> dict[tuple[str, ...], str]:
-    """The name of the bound of each phrase, by the words of the phrase."""
+    """The bound that a phrase sets, by the phrase's words: ``("at", "least")`` is ``least``.
+
+    By tuples of words the phrase before a number is looked up without joining texts.
+
+    Args:
+        entries: of ``amounts.toml``, the phrases of each bound.
+    """
     bounds: dict[tuple[str, ...], str] = {}
     for bound, phrases in entries.items():
         for phrase in phrases:

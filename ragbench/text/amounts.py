@@ -50,19 +50,27 @@ class Amount(NamedTuple):
     """``least``, ``more``, ``most``, ``less`` or ``about``; empty for the number itself."""
 
     def equals(self, other: Amount) -> bool:
-        """Whether both may be the same: a number alone equals whatever has that number."""
+        """Whether both amounts may be the same: a number alone equals whatever has that number.
+
+        The yes or no of `compared`, which also knows what does not compare.
+        """
         return self.compared(other) is Agreement.SAME
 
     def compared(self, other: Amount) -> Agreement:
-        """Whether another amount is the same, at the precision of the one that says less.
+        """Whether another amount is the same as this one, at the precision of the less exact one.
 
-        This amount is the one that is expected: the reference's.
+        "about 400" and "408", "4.2" and "4.23" are the same; 5 ml and 5 mg differ; 5 ml and 3 kg do
+        not compare. This amount is the one that is expected: the reference's.
         """
         if not self.dimension or not other.dimension:
             # One leaves its unit out: the figures are compared as they are written.
-            agreement = self._near(other, self.number, other.number, self.place, other.place)
+            agreement = self._compared_figures(
+                other, self.number, other.number, self.place, other.place
+            )
         elif self.dimension == other.dimension:
-            agreement = self._near(other, self.value, other.value, self.step, other.step)
+            agreement = self._compared_figures(
+                other, self.value, other.value, self.step, other.step
+            )
         elif self.number == other.number:
             return Agreement.DIFFERENT  # 5 ml for 5 mg
         else:
@@ -72,9 +80,10 @@ class Amount(NamedTuple):
         return agreement
 
     def _is_bounded_otherwise(self, other: Amount) -> bool:
-        """Whether one is at least, or more than, what the other is at most, or less than.
+        """Whether one amount is a lower bound and the other an upper one.
 
-        A number without a bound agrees with every bound: "5" may be short for "at least 5".
+        "At least 5" and "at most 5" contradict each other. A number without a bound agrees with
+        every bound: "5" may be short for "at least 5".
         """
         mine = _SIDES_OF_BOUNDS.get(self.bound)
         theirs = _SIDES_OF_BOUNDS.get(other.bound)
@@ -82,14 +91,19 @@ class Amount(NamedTuple):
             return False
         return mine != theirs
 
-    def _near(
+    def _compared_figures(
         self, other: Amount, mine: float, theirs: float, my_step: float, their_step: float
     ) -> Agreement:
-        """Whether two figures are one, rounded as they are written.
+        """Whether the figures of both amounts are the same number, rounded as they are written.
+
+        UNCLEAR where rounding may explain the difference, and need not. Another tolerance changes
+        which answers count as wrong: raise the version of ``answer_correct`` with it.
 
         Args:
             mine: the value of this amount, or its number.
+            theirs: the same of the other amount.
             my_step: what the last digit of ``mine`` counts.
+            their_step: what that of ``theirs`` counts.
         """
         difference = abs(mine - theirs)
         tolerance = _FLOAT_ERROR * abs(mine)
@@ -124,7 +138,7 @@ class Amount(NamedTuple):
 
     @property
     def _unit_size(self) -> float:
-        """The size of its unit, as far as its last digit tells.
+        """The size of the amount's unit in base units, as far as its last digit shows it.
 
         Whether two amounts are in one unit decides how near they must be: a conversion rounds.
         """
@@ -133,7 +147,10 @@ class Amount(NamedTuple):
         return float(f"{self.step / self.place:.9g}")  # 9 digits: without errors of division
 
     def times(self, factor: float) -> Amount:
-        """So many of it: of 5 written "in thousands" 5,000."""
+        """The amount multiplied by a factor: 5 written under "in thousands" is 5,000.
+
+        All four of its figures are multiplied, so that it compares at the same precision.
+        """
         return self._replace(
             value=self.value * factor,
             number=self.number * factor,
@@ -149,6 +166,9 @@ _SIDES_OF_BOUNDS = {"least": "low", "more": "low", "most": "high", "less": "high
 def amount_in_unit(number: float, place: float, unit: Unit | None, bound: str = "") -> Amount:
     """A number in a unit; without a unit a number alone.
 
+    Amounts of one dimension compare by their value, which is in the base unit: 24 months and 2
+    years.
+
     Args:
         place: what the last digit of the number counts: .1 of 4.2.
     """
@@ -160,7 +180,10 @@ def amount_in_unit(number: float, place: float, unit: Unit | None, bound: str = 
 
 
 def rate(count: float, seconds: float) -> Amount:
-    """How often something happens: so many times in so many seconds."""
+    """The amount of "so many times in so many seconds", as of "twice a week".
+
+    Frequencies compare by it, whatever the words: weekly, once a week, 52 times a year.
+    """
     frequency = count / seconds
     # A last digit of 2 %: months and years are no exact number of days.
     step = 0.02 * frequency
@@ -168,7 +191,10 @@ def rate(count: float, seconds: float) -> Amount:
 
 
 def year_as_amount(year: int) -> Amount:
-    """The year of a date as a number alone, beside which "in 1998" compares."""
+    """The year of a date as a number alone, so that "12 May 1998" compares with "in 1998".
+
+    It is exact to the year: 1998 and 1999 are different.
+    """
     return Amount("", value=year, number=year, place=1.0, step=1.0)
 
 
@@ -180,14 +206,20 @@ class Date(NamedTuple):
     day: int | None
 
     def equals(self, other: Date) -> bool:
-        """Whether nothing that both name differs."""
+        """Whether two dates may be one: no part that both name (year, month, day) differs.
+
+        "12 May" and "May 1998" may be one: an answer leaves out what the question says.
+        """
         for mine, theirs in zip(self, other, strict=True):
             if mine is not None and theirs is not None and mine != theirs:
                 return False
         return True
 
     def is_within(self, other: Date) -> bool:
-        """Whether the other date names all that this one does, as 12 May 1998 names May 1998."""
+        """Whether another date names all that this one does, as 12 May 1998 names May 1998.
+
+        An answer that is more exact than the reference is right.
+        """
         for mine, theirs in zip(self, other, strict=True):
             if mine is not None and mine != theirs:
                 return False

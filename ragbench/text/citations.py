@@ -30,9 +30,10 @@ _PLACES = re.compile(r"\d|https?:|\.\w{2,4}\b")
 
 
 def without_citations(answer: str) -> str:
-    """An answer without marks and a list of sources, whose numbers are no part of what it says.
+    """An answer without its citation marks and its list of sources.
 
-    What is nothing but a mark stays.
+    Their numbers are no part of what the answer says: ``[3]`` would count as an amount. An answer
+    that is nothing but a mark stays.
     """
     if not _MAY_CITE.search(answer):
         return answer
@@ -43,7 +44,11 @@ def without_citations(answer: str) -> str:
 
 
 def without_sources(answer: str) -> str:
-    """An answer without the list of its sources, which states nothing, where there is more."""
+    """An answer without the list of sources at its end, which states nothing.
+
+    It stays where it is the whole answer, and where nothing in it looks like a source: "Sources:
+    wind and sun" may be the answer.
+    """
     plain = _SOURCES.sub(lambda match: "" if _PLACES.search(match[0]) else match[0], answer)
     if not plain.strip():
         return answer
@@ -71,24 +76,34 @@ _EDGES = " \t.,;:*_`\"'<>()[]【】-•"
 def bracketed_names(answer: str) -> Iterator[str]:
     """What an answer has in brackets, or links to, if it is no mark such as ``[1]``.
 
-    Whether it is the name of a document only a comparison with such names shows.
+    Any of it may be the name of a cited document. Whether it is one, only a comparison with such
+    names shows.
     """
     for match in _IN_BRACKETS.finditer(answer):
         place = next(part for part in match.groups() if part)
         if not _IS_MARK.fullmatch(place):
-            yield from _names_in(place)
+            yield from _possible_names(place)
 
 
 def listed_sources(answer: str) -> Iterator[str]:
-    """What an answer has behind ``Source:``, and in its list of sources."""
+    """The possible names of documents behind ``Source:`` in an answer, and in its list of sources.
+
+    Answers cite documents by name there, without any mark in their sentences.
+    """
     for match in _SOURCE_LABEL.finditer(answer):
-        yield from _names_in(match[1])
+        yield from _possible_names(match[1])
     for match in _SOURCES.finditer(answer):
-        yield from _names_in(match[0])
+        yield from _possible_names(match[0])
 
 
-def _names_in(place: str) -> Iterator[str]:
-    """Each part as it is written, and word by word, as in ``[returns.md page 3]``."""
+def _possible_names(place: str) -> Iterator[str]:
+    """The possible names in a citation: its parts, with and without "source:", and its words.
+
+    In ``[source: returns.md page 3]`` the name is one word of several, and which one is not known.
+
+    Args:
+        place: the text between the brackets, or behind the label.
+    """
     for part in _PARTS.split(place):
         whole = part.strip(_EDGES)
         plain = _LEAD.sub("", whole, count=1) if _LEAD.match(whole) else whole

@@ -50,7 +50,11 @@ _LONGEST_CITED = 4 * _LONGEST
 
 @lru_cache(maxsize=4096)
 def read_answer(text: str) -> Reading:
-    """Whether an answer declines, as a whole or in part."""
+    """How an answer reads: whether it declines as a whole, in part, or at its beginning.
+
+    Metrics count declined answers by it wherever a system does not say itself that it declined.
+    Another result for any text needs a higher `RULES`: scores of other rules do not compare.
+    """
     answer = behind_thoughts(text)  # what a model thinks is not what it answers
     # An empty answer declines, too: it answers nothing.
     if not answer.strip(_EDGES):
@@ -61,11 +65,11 @@ def read_answer(text: str) -> Reading:
         return _ANSWERS
     answer = answer.strip()
     plain = without_citations(answer[:_LONGEST_CITED]).translate(_EMPHASIS)
-    parts = _parts(plain[:_LONGEST])
+    parts = _sentence_parts(plain[:_LONGEST])
     is_cut = len(plain) > _LONGEST
     if is_cut and len(parts) > 1:
         parts.pop()  # half of a sentence may seem to say what the whole does not
-    kinds = _kinds(parts, languages)
+    kinds = _kinds_of_parts(parts, languages)
     statements = [kind for kind in kinds if kind != _GOES_WITH]
     sends_elsewhere = statements[:1] == [_SENDS_ELSEWHERE]
     if _DECLINES not in kinds:
@@ -83,9 +87,10 @@ def read_answer(text: str) -> Reading:
 
 
 def opens_with_refusal(text: str, query: str) -> bool:
-    """Whether the first statement of an answer to a question says that there is no answer.
+    """Whether the first statement of an answer says that there is no answer to the question.
 
-    Where to look is no answer either, unless the question asks for the way: "How do I find ...".
+    "Look at the report" is a refusal, too, unless the question asks for the way: "How do I find
+    ...". Where another text then counts as declined, raise `RULES`.
     """
     reading = read_answer(text)
     if not reading.sends_elsewhere or reading.opens:
@@ -95,14 +100,15 @@ def opens_with_refusal(text: str, query: str) -> bool:
 
 
 def _languages_of_cues(folded: str) -> list[str]:
-    """The languages of which a text has a cue: a word that every refusal in them holds.
+    """The languages of which a text has a cue, a word that every refusal in that language holds.
 
-    Only the rules of these languages need to be tried.
+    Only the rules of these languages are tried: for most answers there is none, and the work is
+    saved.
 
     Args:
         folded: a text in the small letters of `str.casefold`.
     """
-    parts_of_words, whole_words = _cues(folded.isascii())
+    parts_of_words, whole_words = _cues_of_refusals(folded.isascii())
     languages = [language for part, language in parts_of_words if part in folded]
     for word in whole_words.keys() & folded.translate(_MARKS).split():
         languages += whole_words[word]
@@ -112,15 +118,18 @@ def _languages_of_cues(folded: str) -> list[str]:
 
 
 @cache
-def _cues(is_ascii: bool) -> tuple[list[tuple[str, str]], dict[str, list[str]]]:
-    """Parts of words and their language; whole words and their languages.
+def _cues_of_refusals(is_ascii: bool) -> tuple[list[tuple[str, str]], dict[str, list[str]]]:
+    """The cues of all languages: parts of words with their language, whole words with theirs.
 
-    To look for each is a tenth of the work of one expression that begins with any of them. A text
-    of ASCII alone holds only those of ASCII.
+    A cue is a word that every refusal in a language holds. To look for each is a tenth of the work
+    of one expression that begins with any of them.
+
+    Args:
+        is_ascii: whether they are for a text of ASCII alone, which holds no other cues.
     """
     parts_of_words: list[tuple[str, str]] = []
     whole_words: dict[str, list[str]] = {}
-    for language, entries in _languages().items():
+    for language, entries in _rules_by_language().items():
         for part in entries.get("cue", ()):
             if part.isascii() or not is_ascii:
                 parts_of_words.append((part, language))
@@ -137,10 +146,12 @@ _SENDS_ELSEWHERE = "sends elsewhere"
 _CONCLUDES = "answers behind a refusal"
 
 
-def _parts(text: str) -> list[str]:
-    """The sentences of an answer, cut at semicolons, too, in the form that the rules know.
+def _sentence_parts(text: str) -> list[str]:
+    """The sentences of an answer, cut at semicolons, too, in the form that the rules expect.
 
-    That is: small letters, straight apostrophes, single spaces, and no marks at the ends.
+    That is: small letters, straight apostrophes, single spaces, and no marks at the ends. In
+    another form rules of ``declining.toml`` would match no more. Where another text then counts as
+    declined, raise `RULES`.
     """
     plain = unicodedata.normalize("NFKC", text).translate(_APOSTROPHES)
     parts: list[str] = []
@@ -154,15 +165,23 @@ def _parts(text: str) -> list[str]:
     return parts
 
 
-def _kinds(parts: Sequence[str], languages: Sequence[str]) -> list[str]:
-    """What each part does: it declines, answers, or goes with one of them."""
+def _kinds_of_parts(parts: Sequence[str], languages: Sequence[str]) -> list[str]:
+    """For each part of an answer its kind: whether it declines, goes with that, or answers.
+
+    An answer declines as a whole only if no part of it answers. Where another text then counts as
+    declined, raise `RULES`.
+
+    Args:
+        parts: as `_sentence_parts` gives them.
+        languages: whose rules are tried.
+    """
     kinds = [_SAYS] * len(parts)
     part_before = ""
     for position, part in enumerate(parts):
         # Most sentences have no word that speaks of declining.
         languages_of_part = _languages_of_cues(part)
         spoken = [language for language in languages_of_part if language in languages]
-        if spoken and _declines(part, part_before, spoken):
+        if spoken and _part_declines(part, part_before, spoken):
             kinds[position] = _DECLINES
         part_before = part
     is_refusal = _DECLINES in kinds
@@ -177,10 +196,18 @@ def _kinds(parts: Sequence[str], languages: Sequence[str]) -> list[str]:
 
 
 def _kind_beside(part: str, kinds_before: Sequence[str], languages: Sequence[str]) -> str:
-    """What a part does that does not decline, behind parts of these kinds."""
+    """The kind of a part that does not decline itself, from the kinds of the parts before it.
+
+    The order of the tests decides where a part fits two kinds. A part that says something makes the
+    whole an answer, unless it only goes with a refusal, as an offer of help does. Where another
+    text then counts as declined, raise `RULES`.
+
+    Args:
+        languages: whose rules are tried.
+    """
     if _matches_any(part, "sends_elsewhere", languages):
         return _SENDS_ELSEWHERE
-    core = _core(part, languages)
+    core = _without_opening(part, languages)
     if core == "":  # only an apology
         return _GOES_WITH
     if _matches_any(core, "goes_with", languages) or _matches_any(core, "limits", languages):
@@ -192,14 +219,18 @@ def _kind_beside(part: str, kinds_before: Sequence[str], languages: Sequence[str
     return _SAYS
 
 
-def _declines(part: str, part_before: str, languages: Sequence[str]) -> bool:
-    """Whether a part says that there is no answer, and goes on with none.
+def _part_declines(part: str, part_before: str, languages: Sequence[str]) -> bool:
+    """Whether a part of an answer says that there is no answer, and goes on with none.
+
+    Behind a "but" an answer may follow, which undoes the refusal. Where another text then counts as
+    declined, raise `RULES`.
 
     Args:
-        part_before: beside it a part may decline that is a statement alone: "It only covers the
-            price; it does not name the term".
+        part_before: the part above. With it a part may decline that is a statement alone: "It only
+            covers the price; it does not name the term".
+        languages: whose rules are tried.
     """
-    core = _core(part, languages)
+    core = _without_opening(part, languages)
     but = _SIGNS["but"].search(core)
     if but is not None:
         # "I do not have the figures, but I can explain the formula" declines.
@@ -214,33 +245,47 @@ def _declines(part: str, part_before: str, languages: Sequence[str]) -> bool:
         return True
     if not _matches_any(core, "follows", languages):
         return False
-    core_before = _core(part_before, languages)
+    core_before = _without_opening(part_before, languages)
     return _matches_any(core_before, "limits", languages)
 
 
-def _core(part: str, languages: Sequence[str]) -> str:
-    """A part without "I'm sorry, but" and its like."""
+def _without_opening(part: str, languages: Sequence[str]) -> str:
+    """A part of an answer without an opening such as "I'm sorry, but", which says nothing itself.
+
+    The rules of what declines are written without openings.
+
+    Args:
+        languages: whose openings are taken off.
+    """
     core = part
     for language in languages:
-        opening = _rule(language, "opens").match(core)
+        opening = _compiled_rules(language, "opens").match(core)
         if opening is not None:
             core = core[opening.end() :]
     return core
 
 
 def _matches_any(part: str, kind: str, languages: Sequence[str]) -> bool:
-    """Whether a part is of a kind, by the rules of any of the languages."""
-    return any(_rule(language, kind).fullmatch(part) for language in languages)
+    """Whether a whole part of an answer fits a kind of rule in any of the languages.
+
+    Rules fit a part as a whole: what goes on behind a refusal may be an answer.
+
+    Args:
+        kind: the name of the rules in ``declining.toml``.
+    """
+    return any(_compiled_rules(language, kind).fullmatch(part) for language in languages)
 
 
 @cache
-def _rule(language: str, kind: str) -> re.Pattern[str]:
-    """The rules of a language; compiled when an answer first needs them.
+def _compiled_rules(language: str, kind: str) -> re.Pattern[str]:
+    """The rules of a kind in a language, as one pattern; compiled when an answer first needs it.
+
+    Most answers need no rules, or those of one language, and compiling takes time.
 
     Args:
         kind: the name of the rules in ``declining.toml``. A language may have none of a kind.
     """
-    entries = _languages()[language]
+    entries = _rules_by_language()[language]
     rules: list[str] = []
     for rule in entries.get(kind, ()):
         rules.append(f"(?:{regex_text(rule, entries)})")
@@ -255,8 +300,11 @@ def _rule(language: str, kind: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
-def _languages() -> Mapping[str, Mapping[str, Any]]:
-    """The rules by language."""
+def _rules_by_language() -> Mapping[str, Mapping[str, Any]]:
+    """The rules of ``declining.toml`` by language: refusals, what goes with them, their cues.
+
+    With another rule other texts count as declined: raise `RULES`.
+    """
     languages: Mapping[str, Mapping[str, Any]] = table("ragbench.text", "declining")["languages"]
     return languages
 

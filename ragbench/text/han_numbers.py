@@ -29,14 +29,24 @@ _NUMBER = re.compile(
 
 
 def han_numbers_in_digits(text: str) -> str:
-    """A text with its Chinese numbers in digits."""
+    """A text with its numbers in Chinese signs written in digits, so that both ways compare.
+
+    Signs that are a part of another word stay: without "percent" before it a number needs something
+    that it counts behind it.
+    """
     if not _ANY_SIGN.search(text):
         return text
-    return _NUMBER.sub(_in_digits, text)
+    return _NUMBER.sub(_number_in_digits, text)
 
 
-def _in_digits(match: re.Match[str]) -> str:
-    """The digits of a number, between blanks."""
+def _number_in_digits(match: re.Match[str]) -> str:
+    """The digits of a number in Chinese signs, between blanks, as `re.sub` puts them in its place.
+
+    Digits before a scale count so many of it: 二百五十 is 2 * 100 + 5 * 10.
+
+    Args:
+        match: of `_NUMBER`: its first group is the sign for percent, its second the number's signs.
+    """
     signs = match[2]
     has_digit = not set(_DIGITS).isdisjoint(signs)
     before = match.string[match.start() - 1] if match.start() else ""

@@ -18,18 +18,22 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 
 def function_words() -> Mapping[str, str]:
-    """Words that say little of what a text is about, by language."""
+    """For each language its function words, such as "the": they say little of a text's subject.
+
+    By them a language is guessed, and words that matter are told from those that do not.
+    """
     return cast("Mapping[str, str]", table("ragbench.text", "language")["function_words"])
 
 
 def guess_language(text: str) -> str:
-    """Guesses the language of a text.
+    """The language that a text is most likely in; English where nothing decides.
 
-    Kana, Hangul, Han and Cyrillic decide by themselves (for ``ja``, ``ko``, ``zh``, ``ru``).
-    Text in other letters gets the language most of whose function words it holds.
+    Kana, Hangul, Han and Cyrillic decide by themselves (for ``ja``, ``ko``, ``zh``, ``ru``). Text
+    in other letters gets the language most of whose function words it holds. Where a wrong guess
+    does harm, there is `recognised_language`.
     """
     if not text.isascii():
-        for language, script in _scripts("scripts"):
+        for language, script in _scripts_of_languages("scripts"):
             if re.search(script, text):
                 return language
     # Of equals, and so without any function word, max() takes the first: English.
@@ -38,39 +42,41 @@ def guess_language(text: str) -> str:
 
 
 def language_of(query: str) -> str | None:
-    """The language of a query, where it is recognised: never a guess.
+    """The language of a query, where it is recognised and not guessed; None where nothing decides.
 
     Its script or its function words decide; else py3langid (the extra ``onnx`` brings it), where it
     is sure. Keywords, names and numbers are of no language.
-
-    None where nothing decides.
     """
-    recognised = recognised_language(query) or _by_script("other_scripts", query)
+    recognised = recognised_language(query) or _language_by_script("other_scripts", query)
     if recognised:
         return recognised
     has_letters = any(letter.isalpha() for letter in query)
     if not has_letters or find_spec("py3langid") is None:
         return None
-    language, confidence = _identifier().classify(query)
+    language, confidence = _language_identifier().classify(query)
     if confidence < _LEAST_CONFIDENCE:
         return None
     return str(language)
 
 
 @lru_cache(maxsize=1)
-def _identifier() -> Any:
-    """Read once, in about half a second: only for queries that script and words leave open."""
+def _language_identifier() -> Any:
+    """The language model of py3langid, read once, in about half a second.
+
+    It is read only for queries that script and function words leave open.
+    """
     module: Any = require("py3langid.langid", extra="onnx")
     return module.LanguageIdentifier.from_model_file(module.MODEL_FILE, norm_probs=True)
 
 
 def recognised_language(text: str) -> str | None:
-    """The language of a text, where its script or its words are clear.
+    """The language of a text, where its script or its function words are clear; else None.
 
-    None where nothing decides, as for a list of names or numbers.
+    None for a list of names or numbers, and where two languages are near: "die" is a word of
+    several.
     """
     if not text.isascii():
-        language = _by_script("scripts", text)
+        language = _language_by_script("scripts", text)
         if language:
             return language
     counts = _function_word_counts(text)
@@ -83,7 +89,8 @@ def recognised_language(text: str) -> str | None:
 def differ_in_language(first: str, second: str) -> bool:
     """Whether two texts are in different languages; False unless both are recognised.
 
-    The words of such texts cannot be compared.
+    The words of such texts cannot be compared. A comparison of words then proves nothing, and is
+    not made.
     """
     first_language = recognised_language(first)
     second_language = recognised_language(second)
@@ -92,22 +99,37 @@ def differ_in_language(first: str, second: str) -> bool:
     return first_language != second_language
 
 
-def _by_script(section: str, text: str) -> str | None:
-    """The language in whose script more than a fifth of a text is: fewer letters may be a name."""
-    for language, script in _scripts(section):
+def _language_by_script(section: str, text: str) -> str | None:
+    """The language in whose script more than a fifth of a text is; None where there is none.
+
+    Fewer letters may be a name in a text of another language.
+
+    Args:
+        section: of ``language.toml`` with the scripts that are looked for.
+    """
+    for language, script in _scripts_of_languages(section):
         letters = re.findall(script, text)
         if len(letters) * 5 > len(text):
             return language
     return None
 
 
-def _scripts(section: str) -> Iterable[tuple[str, str]]:
-    """Languages with a pattern of the letters that show each."""
+def _scripts_of_languages(section: str) -> Iterable[tuple[str, str]]:
+    """The languages of a section of ``language.toml``, each with a pattern of its letters.
+
+    Only languages that their script tells from others are there.
+    """
     return cast("Mapping[str, str]", table("ragbench.text", "language")[section]).items()
 
 
 def _function_word_counts(text: str) -> dict[str, int]:
-    """How many of a text's words are function words, by language."""
+    """For each language the number of a text's words that are function words in it.
+
+    The language with the most is the likeliest.
+
+    Args:
+        text: of which a word may count for several languages.
+    """
     languages_by_word = _languages_by_word()
     counts = dict.fromkeys(function_words(), 0)
     for word in _WORD.findall(normalise(text)):
@@ -118,7 +140,10 @@ def _function_word_counts(text: str) -> dict[str, int]:
 
 @lru_cache(maxsize=1)
 def _languages_by_word() -> dict[str, list[str]]:
-    """For each function word the languages that have it: "die" is German, and Dutch."""
+    """For each function word the languages that have it: "die" is German, and Dutch.
+
+    A text is read once this way, and not once for each language.
+    """
     languages_by_word: dict[str, list[str]] = {}
     for language, words in function_words().items():
         for word in set(normalise(words).split()):

@@ -24,7 +24,10 @@ _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": 
 
 
 def plain_letters(text: str) -> str:
-    """A text in letters of one width, composed, with its case and all marks that part words."""
+    """A text in letters of one width and composition, with its case and all marks that part words.
+
+    Two texts that look the same then are the same, and "²" or a narrow blank keeps its meaning.
+    """
     if text.isascii():
         return text
     # Before the normal form, which would make a plain blank, and a plain 2, of them.
@@ -35,27 +38,38 @@ def plain_letters(text: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def bare(word: str) -> str:
-    """A word without the accents of Latin and Greek letters; other scripts keep their marks."""
+    """A word without the accents of its Latin and Greek letters: "Müller" is "Muller".
+
+    Only to compare with a text that is written without accents. In other scripts a mark makes
+    another word, and stays.
+    """
     if word.isascii():
         return word
     letters: list[str] = []
     for letter in word:
         base = unicodedata.normalize("NFD", letter)[0]
         is_latin_or_greek = base.isascii() or "\u0370" <= base <= "\u03ff"
-        letters.append(base if is_latin_or_greek else letter)
+        if is_latin_or_greek:
+            letters.append(base)
+        else:
+            letters.append(letter)
     # These three have no accent that the normal form would part off.
     return "".join(letters).replace("ß", "ss").replace("ø", "o").replace("ł", "l")
 
 
 def _spelled_out(word: str) -> str:
-    """A word with two letters for an umlaut: "mueller"."""
+    """A word with two letters for an umlaut: "mueller" for "müller".
+
+    Texts without accents are often written so.
+    """
     return bare(word.translate(_UMLAUTS))
 
 
 def as_written(words: Iterable[str], other_words: Sequence[str]) -> tuple[str, ...]:
-    """Words, each in the form of another text's word that only an accent parts it from.
+    """Words of a text, each in the form of another text's word that only an accent parts it from.
 
-    Only where one of both is written without accents: two accents are two words.
+    So "Muller" in an answer is the "Müller" of a reference. Only where one of both is written
+    without accents: two accents are two words.
 
     Args:
         other_words: the words of the other text.
@@ -84,7 +98,7 @@ def as_written(words: Iterable[str], other_words: Sequence[str]) -> tuple[str, .
 def readable_text(text: str) -> str:
     """The text without NUL characters and lone surrogates, which tokenizers stop at.
 
-    Each is replaced by one character, so that words stay apart.
+    Each is replaced by one character, so that words stay apart and offsets stay those of the text.
     """
     if "\0" in text:
         text = text.replace("\0", " ")

@@ -81,6 +81,16 @@ class Lexeme:
     __slots__ = ("end", "kind", "raw", "start", "word")
 
     def __init__(self, kind: str, raw: str, start: int, end: int) -> None:
+        """Makes a piece of a text from a match of the pattern of all pieces.
+
+        The word of a sign is that of its unit, so that "€" and "EUR" are one.
+
+        Args:
+            kind: the group of the pattern, which `ragbench.text.wording` reads pieces by.
+            raw: the piece as it is written.
+            start: where it begins in the text.
+            end: the position behind it.
+        """
         self.kind = kind
         """The group of the pattern that it matches: ``word``, ``number``, ``sign``."""
         self.raw = raw
@@ -94,7 +104,10 @@ class Lexeme:
         self.end = end
 
     def is_right_behind(self, other: Lexeme) -> bool:
-        """Whether no blank parts it from another piece: the k of 5k."""
+        """Whether no blank parts the piece from another one before it, as the k of 5k.
+
+        "5 k" and "5k", "3 rd" and "3rd" are read differently.
+        """
         return self.start == other.end
 
 
@@ -103,17 +116,27 @@ NO_LEXEME = Lexeme("", "", -1, -1)
 
 
 def lexemes(text: str) -> list[Lexeme]:
-    """The pieces of a text in their order."""
+    """The pieces of a text in their order: words, numbers, signs, days, times of day, identifiers.
+
+    What is no piece, such as a comma, is left out. A piece is cut by its letters alone; what it
+    means beside others, `ragbench.text.wording` decides.
+    """
     has_addresses = "@" in text or "://" in text or "www." in text
-    pattern = _pattern(is_ascii=text.isascii(), has_addresses=has_addresses)
+    pattern = _pattern_of_pieces(is_ascii=text.isascii(), has_addresses=has_addresses)
     return [
         Lexeme(match.lastgroup or "", match[0], *match.span()) for match in pattern.finditer(text)
     ]
 
 
 @cache
-def _pattern(*, is_ascii: bool, has_addresses: bool) -> re.Pattern[str]:
-    """The pattern of all pieces: the fastest that the letters of a text allow."""
+def _pattern_of_pieces(*, is_ascii: bool, has_addresses: bool) -> re.Pattern[str]:
+    """The pattern of all pieces of a text: the fastest that the letters of the text allow.
+
+    Kept for each kind of text: to compile one takes milliseconds.
+
+    Args:
+        has_addresses: whether links or mail addresses may be in the text.
+    """
     addresses = _ADDRESS if has_addresses else ""
     word = _ASCII_WORD if is_ascii else _WRITTEN_WORD
     return re.compile(f"{addresses}{word} | {_WITH_DIGITS}", re.VERBOSE)

@@ -24,7 +24,13 @@ _INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 
 
 def import_onnx_packages(model: str = "") -> None:
-    """Imports what running a model needs, and where it is on the hub what fetches it."""
+    """Imports the packages that a model in ONNX form needs, those of the hub only for a hub name.
+
+    So a missing package is reported before a run begins.
+
+    Args:
+        model: a folder or a hub name; empty for a model that comes with a package.
+    """
     require("onnxruntime", extra="onnx")
     require("tokenizers", extra="onnx")
     if is_hub_name(model):
@@ -35,6 +41,19 @@ class OnnxTextModel:
     """Runs one encoded text at a time, on one thread; any number of threads may call it."""
 
     def __init__(self, model: Path, tokenizer: Path, *, kind: str) -> None:
+        """Loads the graph and its tokenizer, and refuses a graph that wants more than texts.
+
+        It runs on one thread, as texts are run side by side by the callers. Cutting and filling up
+        that the tokenizer's file asks for is turned off: a part of a text would be left unread.
+
+        Args:
+            model: the ONNX file.
+            tokenizer: a ``tokenizer.json``.
+            kind: the kind of model that is expected, for the message.
+
+        Raises:
+            ConfigError: a file cannot be loaded, or the graph has other inputs.
+        """
         runtime = require("onnxruntime", extra="onnx")
         tokenizers = require("tokenizers", extra="onnx")
         options = runtime.SessionOptions()
@@ -59,7 +78,10 @@ class OnnxTextModel:
             raise ConfigError(f"'{model}' is no {kind}: it wants {', '.join(unknown_inputs)}")
 
     def encode(self, first: str, second: str | None = None) -> Any:
-        """The tokens of a text or of a pair, special ones included; nothing is cut."""
+        """The tokens of a text or of a pair of texts, special ones included; nothing is cut.
+
+        Callers see by the length whether the model takes it, and cut it themselves.
+        """
         # The tokenizer refuses a text with half of a character in it.
         first = readable_text(first)
         if second is not None:
@@ -67,7 +89,7 @@ class OnnxTextModel:
         return self.tokenizer.encode(first, second)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """Where each token of a text begins and ends in it, without special ones.
+        """For each token of a text its begin and end in the text, without special tokens.
 
         A long text is cut into windows at these positions. They are the text's own, although the
         tokenizer reads it with halves of characters replaced: each is replaced by one character.
@@ -77,9 +99,12 @@ class OnnxTextModel:
         return offsets
 
     def run(self, encoding: Any, *, max_length: int | None = None) -> list[Floats32]:
-        """The outputs for a text, in the order of `outputs`, without the axis of the batch.
+        """The graph's outputs for one encoded text, in the order of `outputs`, without batch axis.
+
+        A model gets only the inputs that its graph has, and may be called by several threads.
 
         Args:
+            encoding: from `encode`.
             max_length: tokens that are read; None: all.
         """
         tokens_by_input = {
@@ -111,13 +136,25 @@ class TextEncoder:
     def __init__(
         self, model: Path, tokenizer: Path, *, pooling: Pooling, max_length: int, threads: int
     ) -> None:
+        """Loads the model, and tries it with a text to learn how long its vectors are.
+
+        The try shows a wrong file at once, and not after an index was half built.
+
+        Args:
+            pooling: how the vectors of a text's tokens become one.
+            max_length: tokens that the model takes, special ones included.
+            threads: texts that are encoded at once.
+
+        Raises:
+            ConfigError: the model cannot be loaded, or gives no vectors.
+        """
         self._model = OnnxTextModel(model, tokenizer, kind="text encoder")
         self._pooling = pooling
         self._max_length = max_length
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="ragbench-encoder")
         # A try with any text says at once whether the file is the right one, and how long its
         # vectors are. A single number is that of a classifier.
-        vector = self._vector("a")
+        vector = self._vector_of_piece("a")
         if vector.ndim != 1 or vector.dtype.kind != "f" or len(vector) < 2:
             raise ConfigError(
                 f"'{model}' is not a text encoder: its first output gives no vectors, neither of "
@@ -126,16 +163,20 @@ class TextEncoder:
         self.dimension = len(vector)
 
     def encode(self, texts: Sequence[str], *, prefix: str = "") -> Floats32:
-        """One row a text; not normalised.
+        """For each text a row with its vector, not normalised.
 
         A text that is longer than the model takes is cut into pieces, each with the prefix, and
-        gets the mean of their vectors, weighted by their tokens: nothing is left unread.
+        gets the mean of their vectors, weighted by their tokens: nothing is left unread. Stored
+        vectors were made by these rules: another way to cut or weigh makes old indexes wrong.
+
+        Args:
+            prefix: put before each piece, as some models want "query: ".
         """
-        pieces_by_text = [self._pieces(text, prefix) for text in texts]
+        pieces_by_text = [self._pieces_that_fit(text, prefix) for text in texts]
         inputs: list[str] = []
         for pieces in pieces_by_text:
             inputs += [prefix + piece for piece, _ in pieces]
-        vectors = iter(self._pool.map(self._vector, inputs))
+        vectors = iter(self._pool.map(self._vector_of_piece, inputs))
         rows = np.zeros((len(texts), self.dimension), dtype=np.float32)
         for row, pieces in zip(rows, pieces_by_text, strict=True):
             all_tokens = sum(tokens for _, tokens in pieces)
@@ -145,11 +186,14 @@ class TextEncoder:
         return rows
 
     def close(self) -> None:
-        """Ends the threads."""
+        """Ends the threads that encode; the encoder cannot be used afterwards.
+
+        Its owner calls it when no more texts come.
+        """
         self._pool.shutdown()
 
-    def _pieces(self, text: str, prefix: str) -> list[tuple[str, int]]:
-        """The text in pieces that fit, with the tokens of each.
+    def _pieces_that_fit(self, text: str, prefix: str) -> list[tuple[str, int]]:
+        """A text in pieces that fit the model together with a prefix, with the tokens of each.
 
         An empty text counts as one token, so that it has a vector: that of the prefix.
         """
@@ -169,8 +213,11 @@ class TextEncoder:
             start = end
         return pieces
 
-    def _vector(self, text: str) -> Floats32:
-        """The vector of a text that fits."""
+    def _vector_of_piece(self, text: str) -> Floats32:
+        """The vector of a text that fits the model: its tokens' vectors pooled, or the model's own.
+
+        Called by several threads at once.
+        """
         encoding = self._model.encode(text)
         # A piece may have a token more than it had within its text: that one is cut.
         outputs = self._model.run(encoding, max_length=self._max_length)
@@ -186,7 +233,13 @@ class TextEncoder:
 
 
 def stated_pooling(folder: Path) -> Pooling | None:
-    """The pooling that the files of a sentence-transformers model state; None where none does."""
+    """The pooling that the files of a sentence-transformers model state; None without such a file.
+
+    Pooled in another way, the vectors of a model mean nothing, and no error would show it.
+
+    Raises:
+        ConfigError: the model states a pooling that the encoder does not know.
+    """
     path = folder / "1_Pooling" / "config.json"
     try:
         stated: object = json.loads(path.read_text("utf-8"))
@@ -227,14 +280,28 @@ class OnnxFiles(Record):
 
 
 def is_hub_name(model: str) -> bool:
-    """Whether a text names a repository ``owner/name`` and no folder of that name exists."""
+    """Whether a text names a repository ``owner/name`` of the hub, and no folder that exists.
+
+    A user writes either in the same setting, and a folder needs no download.
+    """
     return _HUB_NAME.fullmatch(model) is not None and not Path(model).exists()
 
 
 def find_onnx_files(
     model: str, *, file: str | None = None, revision: str | None = None
 ) -> OnnxFiles:
-    """Finds a model's files; those of a hub repository are downloaded once, by its client."""
+    """The ONNX graph and the tokenizer of a model; those of a hub repository are downloaded once.
+
+    Exports put the graph in different places (`_MODELS`), an exact one before a quantised one.
+
+    Args:
+        model: a folder or a hub name.
+        file: the path of the graph in it; without one the usual names are tried.
+        revision: of a hub repository.
+
+    Raises:
+        ConfigError: the files are not there, or cannot be downloaded.
+    """
     names = (file,) if file else _MODELS
     if is_hub_name(model):
         return _files_from_hub(model, names, revision)
@@ -252,7 +319,13 @@ def find_onnx_files(
 
 
 def _files_from_hub(model: str, names: tuple[str, ...], revision: str | None) -> OnnxFiles:
-    """The files of a hub repository, whose graph has the first of the names that it has."""
+    """The ONNX graph and the tokenizer of a hub repository, downloaded by the hub's client.
+
+    A missing file leads to the next name; without a connection no other name would help.
+
+    Args:
+        names: paths of graphs; the first that the repository has is taken.
+    """
     hub = require("huggingface_hub", extra="onnx")
     errors = require("huggingface_hub.errors", extra="onnx")
     for name in names:
@@ -277,7 +350,10 @@ def _files_from_hub(model: str, names: tuple[str, ...], revision: str | None) ->
 
 
 def optional_hub_file(model: str, name: str) -> Path | None:
-    """A file that a hub repository need not have; None where it cannot be downloaded."""
+    """A file that a hub repository need not have, downloaded; None where that fails.
+
+    The model works without it, as a reader without ``config.json``.
+    """
     hub = require("huggingface_hub", extra="onnx")
     errors = require("huggingface_hub.errors", extra="onnx")
     try:
@@ -300,17 +376,34 @@ class PairModel(OnnxTextModel):
     """
 
     def __init__(self, model: Path, tokenizer: Path, threads: int, *, kind: str) -> None:
+        """Loads a model of pairs of texts.
+
+        The threads wait for pairs; each runs the graph on one of them.
+
+        Args:
+            threads: pairs that are read at once.
+            kind: the kind of model that is expected, for the message.
+        """
         super().__init__(model, tokenizer, kind=kind)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="ragbench-pairs")
 
     def length(self, first: str, second: str) -> int:
-        """How many tokens a pair has, special ones included."""
+        """The number of tokens of a pair of texts, special ones included.
+
+        By it a long text is cut so that each pair fits the model.
+        """
         return len(self.encode(first, second).ids)
 
-    def _each(
+    def _read_each(
         self, pairs: Sequence[tuple[str, str]], read: Callable[[Any], _ReadT]
     ) -> list[_ReadT]:
-        """What a function makes of each encoded pair, in the order of the pairs."""
+        """For each pair of texts what a function makes of its tokens, in the order of the pairs.
+
+        The longest pairs come first, so that no thread is left alone with one at the end.
+
+        Args:
+            read: runs the model on an encoded pair; called by several threads.
+        """
         encodings = [self.encode(first, second) for first, second in pairs]
         positions = range(len(pairs))
         # The longest pair first: if it came last, one thread would read it while the others wait.
@@ -324,6 +417,16 @@ class PairClassifier(PairModel):
     """Gives a pair of texts one logit: how well the second fits the first."""
 
     def __init__(self, model: Path, tokenizer: Path, threads: int) -> None:
+        """Loads a classifier of pairs of texts, and tries it with a pair to see its output.
+
+        A file of another kind of model is an error now, and not a wrong score later.
+
+        Args:
+            threads: pairs that are read at once.
+
+        Raises:
+            ConfigError: the model is no cross-encoder with one or two numbers a pair.
+        """
         super().__init__(model, tokenizer, threads, kind="text classifier")
         # A try with any pair says at once whether the file is the right one.
         outputs = self.run(self.encode("a", "b"))
@@ -335,11 +438,17 @@ class PairClassifier(PairModel):
             )
 
     def logits(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """One number a pair, in order; pairs are not cut."""
-        return self._each(pairs, self._logit)
+        """For each pair of texts one logit: how well the second fits the first.
+
+        Pairs are not cut: callers cut those that are longer than the model takes.
+        """
+        return self._read_each(pairs, self._logit)
 
     def _logit(self, encoding: Any) -> float:
-        """The logit of one encoded pair, of an output of one number or two: no and yes."""
+        """The logit of one encoded pair: the model's one number, or that of yes less that of no.
+
+        Cross-encoders are trained in both forms.
+        """
         outputs = self.run(encoding)
         row = outputs[0]
         if len(row) == 1:

@@ -60,15 +60,24 @@ class Reader(Protocol):
     """Reads pairs of a question and a text."""
 
     def length(self, first: str, second: str) -> int:
-        """How many tokens a pair has, special ones included."""
+        """The number of tokens of a question with a text, special ones included.
+
+        By it a long text is cut so that each pair fits the model.
+        """
         ...
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """Where each token of a text begins and ends in it, without special ones."""
+        """For each token of a text its begin and end in the text, without special tokens.
+
+        A long text is cut into windows at these positions.
+        """
         ...
 
     def read(self, pairs: Sequence[tuple[str, str]]) -> list[PairReading]:
-        """One reading a pair, in order; pairs are not cut."""
+        """One reading for each pair of a question and a text, in order; pairs are not cut.
+
+        A reading says how sure the model is that the text answers the question, and where.
+        """
         ...
 
 
@@ -94,7 +103,14 @@ class _Head(NamedTuple):
     """Whether the text comes before the question, as a premise before a hypothesis."""
 
     def logit(self, row: Floats32) -> float:
-        """The logit of an answer, against those of all other classes together."""
+        """The logit that a text answers a question, from the logits of all classes of a pair.
+
+        Against those of all other classes together: a model of entailment has three classes, and
+        two of them speak against an answer.
+
+        Args:
+            row: a logit for each class.
+        """
         if len(row) == 1:
             return float(row[0])
         other_classes = np.delete(row.astype(np.float64), self.answer_class)
@@ -110,12 +126,19 @@ _DOES_NOT = re.compile(r"not|non|contra", re.IGNORECASE)
 _YES = re.compile(r"relevant|yes|true|positive|answerable", re.IGNORECASE)
 
 
-def _head(columns: int, labels: Sequence[str], name: str) -> _Head:
-    """What a row of logits means, by the labels of the model's configuration.
+def _head_by_labels(columns: int, labels: Sequence[str], name: str) -> _Head:
+    """The meaning of a reader's row of logits, by the labels of the model's configuration.
+
+    A head is the last layer of a model. Readers of any kind then give one logit: how sure they are
+    that the text answers the question.
 
     Args:
         columns: how many logits a row has.
+        labels: of the classes, in their order.
         name: of the model, for the message.
+
+    Raises:
+        ConfigError: it is not known which logit speaks for an answer.
     """
     entailing = _classes_with(labels, _ENTAILS)
     if columns == len(labels) > 1 and len(entailing) == 1:
@@ -140,7 +163,13 @@ def _head(columns: int, labels: Sequence[str], name: str) -> _Head:
 
 
 def _classes_with(labels: Sequence[str], meaning: re.Pattern[str]) -> list[int]:
-    """The positions of the labels that have a meaning, and do not deny it."""
+    """The positions of the labels that have a meaning, and do not deny it as "not_entailment" does.
+
+    Models name their classes as they like: "entailment", "LABEL_1", "relevant".
+
+    Args:
+        meaning: a pattern of what the label says.
+    """
     positions: list[int] = []
     for position, label in enumerate(labels):
         if meaning.search(label) and not _DOES_NOT.search(label):
@@ -156,17 +185,32 @@ class _Config(msgspec.Struct):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels in the order of the logits, whose positions are the keys, as text."""
+        """The labels of the model's classes, in the order of its logits.
 
-        def position(key: str) -> int:
-            return int(key) if key.isdigit() else -1
-
-        keys = sorted(self.id2label, key=position)
+        By them it is known which logit speaks for an answer.
+        """
+        keys = sorted(self.id2label, key=_position_of_class)
         return tuple([self.id2label[key] for key in keys])
 
 
+def _position_of_class(key: str) -> int:
+    """The sort key of a class in a model's configuration: its position as text, such as "2".
+
+    Keys of any other form come before all others.
+    """
+    if key.isdigit():
+        return int(key)
+    return -1
+
+
 def _read_config(config: Path | None) -> _Config:
-    """The configuration of a model; an empty one where there is no file."""
+    """The labels and architectures of a model's ``config.json``; empty ones where there is no file.
+
+    The labels say what each logit means; without the file a model of one or two logits still works.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
     if config is None:
         return _Config()
     with Reading(lambda error: ConfigError(f"{config} cannot be read: {words_of(error)}")):
@@ -180,6 +224,17 @@ class PairReader(PairModel):
     """A reader in ONNX form, of any of the kinds above."""
 
     def __init__(self, model: Path, tokenizer: Path, threads: int, config: Path | None = None):
+        """Loads a reader, and tries it with a pair to see by its outputs which kind of head it has.
+
+        The kind of head is seen by the names and shapes of the outputs.
+
+        Args:
+            threads: pairs that are read at once.
+            config: the file with the labels of the logits; None where there is none.
+
+        Raises:
+            ConfigError: the model is no reader, or its logits cannot be understood.
+        """
         super().__init__(model, tokenizer, threads, kind="reader")
         # A try with any pair shows the shapes of the outputs, by which the kind of head is known.
         rows = self.run(self.encode("a", "b"))
@@ -190,7 +245,7 @@ class PairReader(PairModel):
         self._head = _Head()
         if self._logits is not None:
             columns = len(rows[self._logits])
-            self._head = _head(columns, _read_config(config).labels, str(model.parent))
+            self._head = _head_by_labels(columns, _read_config(config).labels, str(model.parent))
         elif self._start is None or self._end is None:
             outputs: list[str] = []
             for name, row in zip(self.outputs, rows, strict=True):
@@ -201,27 +256,43 @@ class PairReader(PairModel):
             )
 
     def _position_of_output(self, pattern: str) -> int | None:
-        """The position of the output whose name has a pattern; None where there is none."""
+        """The position of the model's output whose name has a pattern; None where there is none.
+
+        By the names of its outputs it is known which kinds of logits a model gives.
+        """
         for position, name in enumerate(self.outputs):
             if re.fullmatch(pattern, name):
                 return position
         return None
 
     def _position_of_logits(self, rows: Sequence[Floats32]) -> int | None:
-        """The position of the first output with a row for each pair and no name that says more."""
+        """The position of the output with the logits of a pair; None for a model of spans alone.
+
+        It is the first one with a row for each pair and no name that says more.
+
+        Args:
+            rows: the outputs for a pair.
+        """
         for position, row in enumerate(rows):
             if position not in (self._start, self._end, self._answers) and row.ndim == 1:
                 return position
         return None
 
     def read(self, pairs: Sequence[tuple[str, str]]) -> list[PairReading]:
-        """One reading a pair, in order; pairs are not cut."""
+        """One reading for each pair of a question and a text, in order; pairs are not cut.
+
+        A model of entailment is given the text first, as a premise. The longest pairs are read
+        first, several at once.
+        """
         if self._head.text_first:
             pairs = [(text, question) for question, text in pairs]
-        return self._each(pairs, self._reading)
+        return self._read_each(pairs, self._reading)
 
     def _reading(self, encoding: Any) -> PairReading:
-        """What the model says of one encoded pair."""
+        """The reading of one encoded pair: how sure the model is of an answer, and where it is.
+
+        The logit is that of the pair where the model has one, else the score of its best span.
+        """
         outputs = self.run(encoding)
         answers = None
         if self._answers is not None:
@@ -237,11 +308,17 @@ class PairReader(PairModel):
         return PairReading(logit=logit, span=span, start=start, end=end, answers=answers)
 
     def _best_span(self, encoding: Any, starts: Floats32, ends: Floats32) -> tuple[float, int, int]:
-        """The best span's score above "no answer", and its first offset and the one behind it.
+        """The span of a text that best answers the question, with its score above "no answer".
+
+        Longer ones than `_LONGEST_ANSWER` tokens are left out: they quote a passage, and answer
+        nothing.
 
         Args:
             starts: of each token of the pair, the logit that the answer starts with it.
             ends: of each token, the logit that the answer ends with it.
+
+        Returns:
+            The score; the offset of the span's first character, and the one behind its last.
         """
         # Which tokens are the text's is known for every tokenizer; token types are not.
         sequence_of_text = 0 if self._head.text_first else 1
@@ -279,6 +356,13 @@ class LoadedReader:
     """A cross-encoder or a model of entailment, as sentence-transformers loads it."""
 
     def __init__(self, files: ReaderFiles) -> None:
+        """Loads a cross-encoder or a model of entailment by sentence-transformers.
+
+        A model with another head would get random weights in its place, and answer at random.
+
+        Raises:
+            ConfigError: the model has another head, or cannot be loaded.
+        """
         folder = str(files.model.parent)
         config = _read_config(files.config)
         architectures = config.architectures or []
@@ -298,22 +382,31 @@ class LoadedReader:
                 f"sentence-transformers cannot load the model '{folder}': {problem}"
             ) from error
         columns = int(self._model.config.num_labels)
-        self._head = _head(columns, config.labels, folder)
+        self._head = _head_by_labels(columns, config.labels, folder)
         self._model.model.eval()
 
     def length(self, first: str, second: str) -> int:
-        """How many tokens a pair has, special ones included."""
+        """The number of tokens of a question with a text, special ones included.
+
+        By it a long text is cut so that each pair fits the model.
+        """
         return len(self._model.tokenizer(first, second)["input_ids"])
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """Where each token of a text begins and ends in it, without special ones."""
+        """For each token of a text its begin and end in the text, without special tokens.
+
+        A long text is cut into windows at these positions.
+        """
         encoding = self._model.tokenizer(
             text, add_special_tokens=False, return_offsets_mapping=True
         )
         return [(int(start), int(end)) for start, end in encoding["offset_mapping"]]
 
     def read(self, pairs: Sequence[tuple[str, str]]) -> list[PairReading]:
-        """One reading a pair, in order, without a span."""
+        """One reading for each pair of a question and a text, in order; such a model names no span.
+
+        It runs in PyTorch, one pair at a time.
+        """
         readings: list[PairReading] = []
         for question, text in pairs:
             pair = (question, text)
@@ -338,7 +431,9 @@ _TOKENIZERS = (TOKENIZER, "vocab.txt", "spm.model", "sentencepiece.bpe.model", "
 
 
 def find_reader_files(reader: str) -> ReaderFiles:
-    """Finds the files of a reader; those of a hub repository are downloaded once, by its client.
+    """The files of a reader; those of a hub repository are downloaded once, by the hub's client.
+
+    An ONNX file is preferred: it needs no PyTorch.
 
     Raises:
         ConfigError: there is neither an ONNX file nor weights that sentence-transformers loads.
@@ -363,7 +458,10 @@ def find_reader_files(reader: str) -> ReaderFiles:
 
 
 def _weights_folder(reader: str) -> Path | None:
-    """The folder with a model's weights, of the hub after a download; None where there is none."""
+    """The folder with a reader's weights, of the hub after a download; None where there is none.
+
+    Only a reader without an ONNX file is loaded from weights.
+    """
     folder = Path(reader)
     if is_hub_name(reader):
         hub = require("huggingface_hub", extra="onnx")
@@ -379,7 +477,10 @@ def _weights_folder(reader: str) -> Path | None:
 
 
 def _first_file(folder: Path | None, names: Sequence[str]) -> Path | None:
-    """The file with the first of these names that a folder has; None where it has none."""
+    """The file of a folder with the first of some names; None where the folder has none of them.
+
+    Models come with files of several names, of which one is enough.
+    """
     if folder is None:
         return None
     for name in names:
@@ -391,16 +492,25 @@ def _first_file(folder: Path | None, names: Sequence[str]) -> Path | None:
 
 @lru_cache(maxsize=2)
 def load_reader(files: ReaderFiles, threads: int) -> Reader:
-    """A reader, loaded once for the same files."""
+    """A reader of any kind from its files, loaded once for the same files.
+
+    Loading takes seconds, and validators of one run share the reader.
+
+    Args:
+        threads: pairs that are read at once.
+    """
     if files.model.suffix == ".onnx":
         return PairReader(files.model, files.tokenizer, threads, files.config)
     return LoadedReader(files)
 
 
 def import_reader_packages(reader: str | None) -> None:
-    """Imports what a reader needs: a missing package is found before any query.
+    """Imports the packages that a reader needs, so that a missing one is found before any query.
 
     A model of the hub may turn out to need another one, when its files are fetched.
+
+    Args:
+        reader: a folder or a hub name; None for the reader that comes with ragbench.
     """
     # Without a name it is the reader that comes with ragbench, which is in ONNX form.
     if reader is None:

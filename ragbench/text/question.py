@@ -36,7 +36,10 @@ _FILLERS = Patterns("ragbench.text", "question", "fillers")
 
 
 def parse_question(query: str) -> ParsedQuestion:
-    """Takes a question apart for matching against sentences."""
+    """A question taken apart for matching against sentences: language, telling tokens, kind.
+
+    A sentence answers a question more likely if it has more of the question's telling tokens.
+    """
     text = normalise(query)
     language = guess_language(query)
     tokens = tokenise(text)
@@ -58,23 +61,32 @@ def parse_question(query: str) -> ParsedQuestion:
 
 
 def _without_fillers(text: str, language: str) -> list[str]:
-    """The tokens of a question in a language without spaces, whose function words are cut out.
+    """The tokens of a question in a language without spaces, once its function words are cut out.
 
     Tokens of such a language are pairs of characters. So a single one that is left between two
     fillers is no token that a sentence could hold.
+
+    Args:
+        text: the question as `normalise` gives it.
     """
     unfilled = _FILLERS[language].sub(" ", text)
     return [token for token in tokenise(unfilled) if len(token) > 1 or token.isascii()]
 
 
 def holds_number(text: str) -> bool:
-    """Whether a text holds a digit, a number word or the name of a month."""
+    """Whether a text holds a digit, a number word or the name of a month.
+
+    Where the question asks "how many" or "when", such a sentence may be its answer.
+    """
     return _RULES["number_word"].search(normalise(text)) is not None
 
 
 @lru_cache(maxsize=16)
 def function_tokens(language: str) -> frozenset[str]:
-    """The tokens of words such as "the" and "is" in a language."""
+    """The tokens of a language's function words, such as "the".
+
+    They are in every sentence, and so show no match of a question and a sentence.
+    """
     return frozenset(tokenise(function_words().get(language, "")))
 
 
@@ -98,7 +110,10 @@ class AnswerType(StrEnum):
 
 
 def asked_type(query: str) -> AnswerType:
-    """The kind of answer that a question asks for; ``OTHER`` where it is unknown."""
+    """The kind of answer that a question asks for, such as a date; ``OTHER`` where it is unknown.
+
+    The order of `AnswerType` decides where a question fits two kinds.
+    """
     text = normalise(query)
     for kind in AnswerType:
         if kind is AnswerType.OTHER:
@@ -113,10 +128,13 @@ _NAMED = (AnswerType.PERSON, AnswerType.PLACE, AnswerType.NAME)
 
 
 def holds_type(text: str, kind: AnswerType, query_tokens: frozenset[str]) -> bool:
-    """Whether a text holds something of a kind that the question does not say itself.
+    """Whether a text holds something of a kind of answer that the question does not say itself.
 
     The lexical validator prefers sentences with a date where the question asks for one. Where it
-    cannot be known whether one is there, the answer is yes.
+    cannot be known whether a text has one, the answer is yes.
+
+    Args:
+        query_tokens: the tokens of the question.
     """
     if kind is AnswerType.OTHER:
         return True
@@ -140,7 +158,13 @@ def holds_type(text: str, kind: AnswerType, query_tokens: frozenset[str]) -> boo
 
 
 def _may_hold_any_name(text: str, kind: AnswerType) -> bool:
-    """Whether a text may hold a name that cannot be seen, or holds a preposition of place."""
+    """Whether a text may hold a name that cannot be seen, or holds a preposition of place.
+
+    In scripts without capitals names look like other words.
+
+    Args:
+        kind: of the answer that is asked for, one of `_NAMED`.
+    """
     if not text.isascii():
         has_capitals = any(letter.isupper() for letter in text)
         if not has_capitals:  # in such a script names look like other words
@@ -151,9 +175,10 @@ def _may_hold_any_name(text: str, kind: AnswerType) -> bool:
 
 
 def said_as_clause(question: str) -> str | None:
-    """A question as part of a sentence: "When was X built?" -> "when X was built".
+    """A question as part of a sentence: "when X was built" for "When was X built?".
 
-    None where the question begins otherwise than with a question word.
+    "It is not stated here when X was built" is a text without an answer, by which a validator is
+    tested. None where the question begins otherwise than with a question word.
     """
     text = question.strip().rstrip(" ?")
     thing = _RULES["thing"].match(text)
@@ -168,7 +193,10 @@ def said_as_clause(question: str) -> str | None:
 
 
 def _subject_before_verb(words_of_question: str) -> str:
-    """The words behind a question word as in a statement: "was X built" -> "X was built"."""
+    """The words behind a question word as in a statement: "X was built" for "was X built".
+
+    The verb goes before the last participle; where there is none, to the end.
+    """
     verb, *words = words_of_question.split()
     if not words:
         return words_of_question
@@ -211,12 +239,13 @@ _LONGEST_SENTENCE = 2_000
 def answer_span(query: str, question: ParsedQuestion, sentence: str) -> Span | None:
     """The part of a sentence that a question asks for.
 
-    Of the dates, numbers or names that the question does not say itself, the one whose distance
-    to the question's tokens in the sentence is the least: the sum of ``1 / (1 + words between)``
-    over these tokens is the largest.
+    Of the dates, numbers or names that the question does not say itself, the one whose distance to
+    the question's tokens in the sentence is the least: the sum of ``1 / (1 + words between)`` over
+    these tokens is the largest. None where answers of that kind have no look of their own, or
+    nothing of that kind is in the sentence.
 
-    None where answers of that kind have no look of their own, or nothing of that kind is in the
-    sentence.
+    A short answer is quoted from the sentence by it. Another result for any sentence needs another
+    `SPANS_VERSION`.
     """
     if len(sentence) > _LONGEST_SENTENCE:
         return None
@@ -229,7 +258,7 @@ def answer_span(query: str, question: ParsedQuestion, sentence: str) -> Span | N
             query_places.append((word.place, token))
     best_span: Span | None = None
     highest = 0.0
-    for span in _candidates(query, question.language, sentence):
+    for span in _possible_answers(query, question.language, sentence):
         tokens = tokenise(sentence[span.start : span.end])
         if not query_tokens.isdisjoint(tokens):
             continue  # the question says it itself
@@ -249,9 +278,10 @@ class _Word(NamedTuple):
 
 
 def _words_with_places(sentence: str) -> list[_Word]:
-    """Each word and its place; words that a comma or its like parts are further apart.
+    """Each word of a sentence with its place; a comma or its like parts words further.
 
-    What belongs together is seldom parted by a comma.
+    What belongs together is seldom parted by a comma. The distance of an answer to the question's
+    words is counted by it.
     """
     words: list[_Word] = []
     place = 0
@@ -267,7 +297,12 @@ def _words_with_places(sentence: str) -> list[_Word]:
 def _nearness(span: Span, words: Sequence[_Word], query_places: Sequence[tuple[int, str]]) -> float:
     """How near a part of a sentence is to the question's tokens, each where it is nearest.
 
+    The sum of ``1 / (1 + words between)`` over the tokens. Of several dates or names in a sentence
+    the nearest one is the answer. Another result gives another span: see `SPANS_VERSION`.
+
     Args:
+        span: the part.
+        words: of the sentence.
         query_places: where in the sentence each token of the question is, as `_Word.place`.
     """
     span_places: list[int] = []
@@ -286,8 +321,12 @@ def _nearness(span: Span, words: Sequence[_Word], query_places: Sequence[tuple[i
     return sum(nearness_by_token.values())
 
 
-def _candidates(query: str, language: str, sentence: str) -> Iterator[Span]:
-    """The dates, numbers or names of a sentence, as the question asks for one of these."""
+def _possible_answers(query: str, language: str, sentence: str) -> Iterator[Span]:
+    """The spans of a sentence that may answer a question: dates, numbers or names, as it asks for.
+
+    Nothing where the kind of answer has no look of its own. Another result gives another span: see
+    `SPANS_VERSION`.
+    """
     kind = asked_type(query)
     if kind is AnswerType.DATE:
         wants_year = _LOOK["which_year"].search(query) is not None
@@ -300,17 +339,18 @@ def _candidates(query: str, language: str, sentence: str) -> Iterator[Span]:
                     start += year.start()
             yield Span(start, end)
     elif kind is AnswerType.NUMBER:
-        yield from _numbers(query, sentence)
+        yield from _possible_numbers(query, sentence)
     elif kind in _NAMED and language != "de" and not any(map(is_spaceless, sentence)):
         # German nouns have capitals, too; scripts without spaces have none.
-        yield from _names(sentence, is_any=kind is not AnswerType.NAME)
+        yield from _possible_names(sentence, is_any=kind is not AnswerType.NAME)
 
 
-def _numbers(query: str, sentence: str) -> Iterator[Span]:
-    """The numbers of a sentence that may answer a question.
+def _possible_numbers(query: str, sentence: str) -> Iterator[Span]:
+    """The spans of a sentence's numbers that may answer a question for a number.
 
     "How long" is answered by a number with a unit, "what share" by a percentage, and none of both
     by the year of a date. Where the sentence has no such number, each of its numbers may be one.
+    Another result gives another span: see `SPANS_VERSION`.
     """
     numbers = [Span(*number.span()) for number in _LOOK["number"].finditer(sentence)]
     if _LOOK["measured"].search(query):
@@ -331,7 +371,10 @@ def _numbers(query: str, sentence: str) -> Iterator[Span]:
 
 
 def _with_units(numbers: Sequence[Span], sentence: str) -> list[Span]:
-    """The numbers that have a unit, each with its unit."""
+    """The numbers of a sentence that have a unit, each as a span with its unit: "5 days".
+
+    They answer questions such as "how long".
+    """
     with_units: list[Span] = []
     for number in numbers:
         unit = _LOOK["unit"].match(sentence, number.end)
@@ -340,12 +383,15 @@ def _with_units(numbers: Sequence[Span], sentence: str) -> list[Span]:
     return with_units
 
 
-def _names(sentence: str, *, is_any: bool) -> Iterator[Span]:
-    """Runs of words with capitals.
+def _possible_names(sentence: str, *, is_any: bool) -> Iterator[Span]:
+    """The spans of a sentence's names: runs of words with capitals.
+
+    A word with a capital at the beginning of a sentence is no name for that alone. Another result
+    gives another span: see `SPANS_VERSION`.
 
     Args:
-        is_any: False: only several words, or one like "Berlin". So abbreviations and the numbers
-            of models are left out.
+        is_any: False: only several words, or one like "Berlin". So abbreviations and the numbers of
+            models are left out.
     """
     common_words = _common_words()
     for match in _NAMES["name"].finditer(sentence):
@@ -368,7 +414,10 @@ def _names(sentence: str, *, is_any: bool) -> Iterator[Span]:
 
 @cache
 def _common_words() -> frozenset[str]:
-    """Words that begin a sentence more often than names do."""
+    """Words that begin a sentence more often than names do: their capital shows no name.
+
+    "The Louvre" is named without its "The".
+    """
     function_words_of_english = function_words()["en"].split()
     further_words = table("ragbench.text", "question")["no_names"].split()
     return frozenset([*function_words_of_english, *further_words])

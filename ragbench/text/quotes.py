@@ -35,20 +35,19 @@ _FEWEST_LETTERS = 2
 
 
 def locate_quote(quote: str, text: str) -> Span | None:
-    """Finds a quotation in a text.
+    """The place of a quotation in a text; None where the text does not hold it, or it says nothing.
 
-    Both are compared in Unicode NFKD, casefolded, with runs of white space as one space, invisible
-    characters left out, and one form of quotation marks and dashes. Nothing else may differ, and no
-    number may be cut. Marks at the ends of the quotation do not count.
-
-    None when it does not stand there, or says nothing.
+    A model that quotes changes marks and spaces, and must change nothing else. So both are compared
+    in Unicode NFKD, casefolded, with runs of white space as one space, invisible characters left
+    out, and one form of quotation marks and dashes. Marks at the ends of the quotation do not
+    count. No number may be cut.
     """
-    normal_quote, _, _ = _normalised(quote)
+    normal_quote, _, _ = _normalised_with_offsets(quote)
     normal_quote = normal_quote.strip(_TRIMMED)
     letters = sum(map(str.isalnum, normal_quote))
     if letters < _FEWEST_LETTERS:
         return None
-    normal_text, starts, ends = _normalised(text)
+    normal_text, starts, ends = _normalised_with_offsets(text)
     start = normal_text.find(normal_quote)
     while start >= 0:
         end = start + len(normal_quote)
@@ -60,7 +59,14 @@ def locate_quote(quote: str, text: str) -> Span | None:
 
 
 def _cuts_number(text: str, position: int) -> bool:
-    """Whether a cut before a position goes through a number: 199 is no quotation of 1995."""
+    """Whether a cut before a position goes through a number: 199 is no quotation of 1995.
+
+    A quotation with a part of a number proves another number.
+
+    Args:
+        text: in which the quotation was found.
+        position: where the quotation begins, or behind its end.
+    """
     if not 0 < position < len(text):
         return False
     return text[position - 1].isdigit() and text[position].isdigit()
@@ -68,8 +74,16 @@ def _cuts_number(text: str, position: int) -> bool:
 
 # The contexts of a case are searched for each of its quotations.
 @lru_cache(maxsize=64)
-def _normalised(text: str) -> tuple[str, list[int], list[int]]:
-    """The normal form, and for each of its characters where in the text its origin starts, ends."""
+def _normalised_with_offsets(text: str) -> tuple[str, list[int], list[int]]:
+    """A text in the form in which quotations compare, with the way back to its own offsets.
+
+    A quotation is found in the normal form and shown in the text itself. Remembered, since the
+    contexts of a case are searched for each of its quotations.
+
+    Returns:
+        The normal form; and for each of its characters where its origin in the text starts, and
+        ends.
+    """
     letters: list[str] = []
     starts: list[int] = []
     ends: list[int] = []
@@ -91,7 +105,13 @@ def _normalised(text: str) -> tuple[str, list[int], list[int]]:
 
 
 def _normal_form(cluster: str) -> str:
-    """A letter with its marks in normal form; empty where it cannot be seen."""
+    """A letter with its marks in the form in which quotations compare; empty where it is invisible.
+
+    The form may be of several characters ("ﬁ" is "fi"), or one space for any white space.
+
+    Args:
+        cluster: the letter with the marks on it.
+    """
     if cluster.isspace():
         return " "
     if unicodedata.category(cluster[0]) in ("Cf", "Cc"):
@@ -114,9 +134,8 @@ def find_quote(quote: str, texts: Sequence[str]) -> QuotePlace | None:
     """Finds a quotation in the first of some texts that holds it.
 
     Compared as by `locate_quote`. Where words are left out (``...``, ``[...]``), all parts must
-    stand in the same text, in their order.
-
-    None when none of them holds it, or it says nothing.
+    stand in the same text, in their order. None when none of them holds it, or it says nothing. A
+    validator or judge must quote what proves its verdict, and this tells whether it did.
     """
     parts = [part for part in _OMITTED.split(quote) if any(map(str.isalnum, part))]
     if not parts:
@@ -129,7 +148,13 @@ def find_quote(quote: str, texts: Sequence[str]) -> QuotePlace | None:
 
 
 def _span_of_parts(parts: Sequence[str], text: str) -> Span | None:
-    """From the first part of a quotation to the last; None where a text lacks one of them."""
+    """The span from the first part of a quotation to the last; None where a text lacks one of them.
+
+    A quotation with "..." in it is still one, if the parts are in order.
+
+    Args:
+        parts: the quotation cut where words are left out; they must follow each other in the text.
+    """
     spans: list[Span] = []
     search_start = 0  # each part is behind the one before
     for part in parts:
@@ -144,6 +169,8 @@ def _span_of_parts(parts: Sequence[str], text: str) -> Span | None:
 def says_enough(quote: str, text: str) -> bool:
     """Whether a quotation is long enough to prove something: a word alone stands anywhere.
 
+    A single word is in any text: a model may quote it without having read this one.
+
     Returns:
         True from two words on, articles not counted; in scripts without spaces from four characters
     """
@@ -153,5 +180,14 @@ def says_enough(quote: str, text: str) -> bool:
 
 
 def _word_count(text: str) -> float:
-    """How many words a text has; in scripts without spaces two characters count as one."""
-    return sum(0.5 if is_spaceless(token) else 1.0 for token in multilingual_tokens(text))
+    """The number of words in a text; in scripts without spaces two characters count as one.
+
+    By it a quotation is seen to be long enough in any script.
+    """
+    count = 0.0
+    for token in multilingual_tokens(text):
+        if is_spaceless(token):
+            count += 0.5
+        else:
+            count += 1.0
+    return count

@@ -64,19 +64,26 @@ _AFTER_ORDINAL = re.compile(
 
 
 def split_sentences(text: str) -> list[Span]:
-    """The sentences of a text, in their order, without the white space between them."""
+    """The spans of a text's sentences, in their order, without the white space between them.
+
+    Chunks, judges and validators count sentences by it. Another result for any text needs another
+    `SENTENCES_VERSION`.
+    """
     spans: list[Span] = []
     start = 0
-    for match in _ends(text):
+    for match in _possible_ends(text):
         if _ends_sentence(text, start, match):
-            _append(spans, text, start, match.end())
+            _append_stripped(spans, text, start, match.end())
             start = match.end()
-    _append(spans, text, start, len(text))
+    _append_stripped(spans, text, start, len(text))
     return spans
 
 
-def _ends(text: str) -> Iterator[re.Match[str]]:
-    """What ``_END.finditer`` gives, in a fraction of the time: few characters can begin a match."""
+def _possible_ends(text: str) -> Iterator[re.Match[str]]:
+    """The marks and line breaks of a text that may end a sentence, as ``_END.finditer`` gives them.
+
+    In a fraction of the time: few characters can begin a match, and only there one is tried.
+    """
     mark = _MARK.search(text)
     while mark is not None:
         match = _END.match(text, mark.start())
@@ -89,8 +96,15 @@ def _ends(text: str) -> Iterator[re.Match[str]]:
         mark = _MARK.search(text, position)
 
 
-def _append(spans: list[Span], text: str, start: int, end: int) -> None:
-    """Adds a stretch without the white space at its ends, if anything is left."""
+def _append_stripped(spans: list[Span], text: str, start: int, end: int) -> None:
+    """Adds a stretch of a text to spans, without white space at its ends, if anything is left.
+
+    White space between sentences belongs to none.
+
+    Args:
+        start: where the stretch begins.
+        end: the position behind it.
+    """
     without_end = text[start:end].rstrip()
     stripped = without_end.lstrip()
     if stripped:
@@ -99,19 +113,30 @@ def _append(spans: list[Span], text: str, start: int, end: int) -> None:
 
 
 def _ends_sentence(text: str, start: int, match: re.Match[str]) -> bool:
-    """Whether a mark ends the sentence that begins at ``start``."""
+    """Whether a mark or line break ends the sentence that begins at ``start``.
+
+    A mark ends none where the next word is in small letters, or the period is an abbreviation's.
+    Another rule gives other sentences: see `SENTENCES_VERSION`.
+
+    Args:
+        match: of `_END`.
+    """
     if match.lastgroup == "wide":
         return True
     if match.lastgroup == "line":
         return _breaks_line(text, match.start())
-    following = _following(text, match.end())
+    following = _next_character(text, match.end())
     if following.islower():
         return False
     return match["period"] is None or not _is_inner_period(text, start, match)
 
 
-def _following(text: str, position: int) -> str:
-    """The next character that is neither white space nor opens a quotation."""
+def _next_character(text: str, position: int) -> str:
+    """The next character of a text that is neither white space nor opens a quotation; or nothing.
+
+    A small letter there shows that the sentence goes on. Another result gives other sentences: see
+    `SENTENCES_VERSION`.
+    """
     # The common case needs no loop.
     if text[position : position + 1] == " " and text[position + 1 : position + 2].isalnum():
         return text[position + 1]
@@ -121,7 +146,15 @@ def _following(text: str, position: int) -> str:
 
 
 def _is_inner_period(text: str, start: int, match: re.Match[str]) -> bool:
-    """Whether a period belongs to the word before it instead of ending a sentence."""
+    """Whether a period belongs to the word before it ("Dr.", "z.B.", "3.") and ends no sentence.
+
+    Abbreviations, initials and numbers of lists and ordinals have one. Another rule gives other
+    sentences: see `SENTENCES_VERSION`.
+
+    Args:
+        start: where the sentence begins.
+        match: of `_END`, the period.
+    """
     period = match.start()
     search_start = max(start, period - _LONGEST_WORD_BEFORE)
     _, _, word = text[search_start:period].rpartition(" ")
@@ -138,11 +171,14 @@ def _is_inner_period(text: str, start: int, match: re.Match[str]) -> bool:
     lower_word = word.lower()
     if lower_word in _ABBREVIATIONS:
         return True
-    return lower_word in _BEFORE_NUMBER and _following(text, match.end()).isdigit()
+    return lower_word in _BEFORE_NUMBER and _next_character(text, match.end()).isdigit()
 
 
 def _is_number_with_period(text: str, start: int, number_start: int, end: int) -> bool:
-    """Whether a number counts a list item ("3. Press"), or is an ordinal before its noun.
+    """Whether a number and a period are a list item ("3. Press"), or an ordinal before its noun.
+
+    "It was 1998. He left" ends a sentence with such a number, and is told apart by what is around
+    it. Another result gives other sentences: see `SENTENCES_VERSION`.
 
     Args:
         start: where the sentence begins.
@@ -165,7 +201,14 @@ _WRAPPED = 60
 
 
 def _breaks_line(text: str, position: int) -> bool:
-    """Whether the line break at a position ends a sentence."""
+    """Whether a line break ends a sentence: before an item, or behind a line that was not wrapped.
+
+    Texts of PDFs and e-mails wrap their lines: a long line goes on in the next one. Another result
+    gives other sentences: see `SENTENCES_VERSION`.
+
+    Args:
+        position: of the line break.
+    """
     if _BLOCK.match(text, position + 1):
         return True
     line_start = text.rfind("\n", 0, position) + 1
@@ -175,11 +218,14 @@ def _breaks_line(text: str, position: int) -> bool:
         return True
     if len(line.rstrip()) >= _WRAPPED:
         return False
-    return not _following(text, position + 1).islower()
+    return not _next_character(text, position + 1).islower()
 
 
 def touched(sentences: Iterable[Span], stretch: Span) -> Span | None:
-    """From the first to the last of the sentences that a stretch touches; None where none is."""
+    """The span from the first to the last of the sentences that a stretch touches, or None.
+
+    Half a sentence of a quotation is read with its other half.
+    """
     overlapping = [
         sentence
         for sentence in sentences
@@ -191,11 +237,14 @@ def touched(sentences: Iterable[Span], stretch: Span) -> Span | None:
 
 
 def windows_of(text: str, *, characters: int = 1800) -> tuple[Span, ...]:
-    """Runs of whole sentences that together hold every word of a text.
+    """Runs of whole sentences, each up to a length, that together hold every word of a text.
 
-    Neighbouring windows share a sentence, so that two sentences which belong together stand in one
-    window. A single sentence that is too long is cut at white space, or where there is none, at
-    the limit.
+    A model reads a long text window by window. Neighbouring windows share a sentence, so that two
+    sentences which belong together are in one window. A single sentence that is too long is cut at
+    white space, or where there is none, at the limit.
+
+    Args:
+        characters: of the longest window.
     """
     start = len(text) - len(text.lstrip())
     end = len(text.rstrip())
@@ -205,7 +254,7 @@ def windows_of(text: str, *, characters: int = 1800) -> tuple[Span, ...]:
         return (Span(start, end),)
     pieces: list[Span] = []
     for span in split_sentences(text):
-        pieces += _cut(text, span, characters)
+        pieces += _parts_of_sentence(text, span, characters)
     windows: list[Span] = []
     first = 0
     while first < len(pieces):
@@ -222,8 +271,14 @@ def windows_of(text: str, *, characters: int = 1800) -> tuple[Span, ...]:
     return tuple(windows)
 
 
-def _cut(text: str, span: Span, characters: int) -> list[Span]:
-    """A sentence in parts of at most so many characters."""
+def _parts_of_sentence(text: str, span: Span, characters: int) -> list[Span]:
+    """The spans of a sentence's parts of at most so many characters, cut at blanks if possible.
+
+    A model would leave the end of a longer one unread.
+
+    Args:
+        span: of the sentence.
+    """
     parts: list[Span] = []
     start = span.start
     while span.end - start > characters:

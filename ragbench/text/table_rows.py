@@ -49,9 +49,9 @@ _MOST_VALUES = 12
 
 
 def row_around(text: str, place: Span) -> TableRow | None:
-    """The row of a table that a place is in; None where the place is in running text.
+    """The row of a table that a place in a text is in; None where the place is in running text.
 
-    A validator reads a quoted number together with the label of its row.
+    A validator reads a quoted number together with the label of its row: alone it shows nothing.
     """
     row = _row_of_html(text, place)
     if row is not None:
@@ -60,7 +60,7 @@ def row_around(text: str, place: Span) -> TableRow | None:
 
 
 def rows_in(text: str, place: Span) -> Sequence[TableRow]:
-    """The row that a place is in, or all rows that begin in it; empty in running text.
+    """The row that a place is in, or all rows of a table that begin in it; empty in running text.
 
     A place is a piece of evidence, which is often a part of one row but may quote a whole table.
     """
@@ -81,9 +81,10 @@ def rows_in(text: str, place: Span) -> Sequence[TableRow]:
 
 
 def is_heading(text: str, place: Span) -> bool:
-    """Whether a place is a whole line that only names what is below it.
+    """Whether a place in a text is a whole line that only names what is below it.
 
-    Evidence that is a heading supports no answer by itself.
+    Evidence that is a heading supports no answer by itself. A line with a number, or an item of a
+    list, says something itself.
     """
     line_start = text.rfind("\n", 0, place.start) + 1
     line_end = text.find("\n", place.end)
@@ -102,9 +103,10 @@ def is_heading(text: str, place: Span) -> bool:
 
 
 def _row_of_html(text: str, place: Span) -> TableRow | None:
-    """The row of HTML around a place, with the line that names the columns, if there is one.
+    """The row of an HTML table around a place, with the row that names the columns, if any.
 
-    None where the place is outside of a row, runs over the end of one, or is in a layout table.
+    None where the place is outside of a row, runs over the end of one, or is in a layout table. Its
+    tags may be cut: a chunk often begins or ends within a table.
     """
     # Rows are looked for from the nearest table on, or in a chunk that begins within one, from the
     # beginning.
@@ -128,7 +130,10 @@ def _row_of_html(text: str, place: Span) -> TableRow | None:
 
 
 def _row_of_lines(text: str, place: Span) -> TableRow | None:
-    """The row of lines around a place: one line of several cells, or a line for each cell."""
+    """The row of a table around a place in a text of lines; None in running text.
+
+    A row is one line of several cells, or has a line for each cell.
+    """
     lines = _Lines(text)
     first = lines.number_at(place.start)
     last = lines.number_at(max(place.start, place.end - 1))
@@ -147,7 +152,9 @@ def _row_of_lines(text: str, place: Span) -> TableRow | None:
 
 
 def _line_broken_row(lines: _Lines, first: int, last: int) -> TableRow | None:
-    """A label and the lines of its values, as text from a PDF has them; None in running text.
+    """The row of a table that has a line for each cell, as text from a PDF; None in running text.
+
+    It is a label and the lines of values below it.
 
     Args:
         first: the number of the line in which the quoted place begins: a label, or a value.
@@ -183,17 +190,27 @@ class _Lines:
     """
 
     def __init__(self, text: str) -> None:
+        """Notes where each line of a text begins, by which a position's line is found.
+
+        The lines themselves are cut only when they are asked for: a text may be a whole document.
+        """
         self._text = text
         self._starts = [0]
         for line_break in re.finditer("\n", text):
             self._starts.append(line_break.end())
 
     def number_at(self, position: int) -> int:
-        """The number of the line that holds a position."""
+        """The number of the line that holds a position of the text; lines are counted from 0.
+
+        Found by halving, in a document of any length.
+        """
         return bisect_right(self._starts, position) - 1
 
     def line(self, number: int) -> str:
-        """A line, stripped; empty behind the last one."""
+        """A line of the text by its number, stripped; empty behind the last line.
+
+        So a search may go beyond the end without asking where that is.
+        """
         if number >= len(self._starts):
             return ""
         start = self._starts[number]
@@ -203,7 +220,10 @@ class _Lines:
         return self._text[start:end].strip()
 
     def span(self, first: int, last: int) -> Span:
-        """From the first letter of one line to the last letter of another."""
+        """The span from the first letter of a line to the last letter of another, by numbers.
+
+        White space around them is left out, as it is in quotes.
+        """
         start = self._text.index(self.line(first), self._starts[first])
         last_line = self.line(last)
         last_start = self._text.index(last_line, self._starts[last])
@@ -211,7 +231,10 @@ class _Lines:
 
 
 def _has_cells(line: str) -> bool:
-    """Whether a line has cells between bars, tabs or semicolons."""
+    """Whether a line is a row of a table by itself: cells between bars, tabs or semicolons.
+
+    A semicolon with a blank behind it is one of running text.
+    """
     if len(line) > _LONGEST_LINE:
         return False
     if line.startswith("|") or " | " in line or "\t" in line:
@@ -221,7 +244,10 @@ def _has_cells(line: str) -> bool:
 
 
 def _is_value(line: str) -> bool:
-    """Whether a line is a cell with a number, perhaps with units, or with a mark for none."""
+    """Whether a line is a table's cell with a number, perhaps with units, or with a mark for none.
+
+    The limits keep sentences out that hold a number.
+    """
     if line.lower() in _NO_VALUE:
         return True
     if len(line) > _LONGEST_CELL:
@@ -235,7 +261,10 @@ def _is_value(line: str) -> bool:
 
 
 def _is_label(line: str) -> bool:
-    """Whether a line may name the values below it: a few words that are no sentence."""
+    """Whether a line may name the values below it in a table: a few words that are no sentence.
+
+    A value alone shows nothing; with its label it is a statement.
+    """
     if line == "" or len(line) > _LONGEST_CELL:
         return False
     if _SENTENCE_END.search(line):
@@ -245,5 +274,8 @@ def _is_label(line: str) -> bool:
 
 
 def _names_next_line(line: str) -> bool:
-    """Whether a line is a label whose value is the next line, whatever that says."""
+    """Whether a line is a label whose value is the next line, whatever that says.
+
+    A colon at the end shows it: "Colour:" above "red".
+    """
     return line.endswith(":") and _is_label(line)

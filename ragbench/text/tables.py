@@ -19,7 +19,15 @@ _LINE_BREAK = re.compile(r"\A\s+|\n\s*")
 
 @cache
 def table(package: str, name: str, section: str = "") -> Mapping[str, Any]:
-    """A section of a file, with what stands above all sections; without a name the whole file."""
+    """A section of a TOML file beside a module, with what is above all sections; read once.
+
+    Rules and word lists are data in such files, which a native speaker can read and add to.
+
+    Args:
+        package: in whose folder the file is.
+        name: of the file without ``.toml``.
+        section: without one, the whole file is returned.
+    """
     if section:
         file = table(package, name)
         return {**file, **file[section]}
@@ -38,25 +46,27 @@ class Prompt(NamedTuple):
 
 @cache
 def read_prompt(package: str, name: str) -> Prompt:
-    """The prompt in ``prompts/NAME.md`` of a package."""
+    """The prompt in the file ``prompts/NAME.md`` of a package, with the version that is in it.
+
+    A prompt is the order to a language model. The version is in the first line of the file, and is
+    raised with every change of the text: verdicts by another text do not compare.
+    """
     raw = get_data(package, f"prompts/{name}.md") or b""
     head, _, text = raw.decode().partition("\n")
     return Prompt(version=int(head.removeprefix("version ")), text=text.strip())
 
 
 def regex_text(rule: str | Sequence[str], entries: Mapping[str, Any]) -> str:
-    """A rule of a table as one regular expression, names of other rules in it filled in.
+    """A rule of a table as one regular expression, the names of other rules in it filled in.
 
     A rule can be a list of alternatives, so that a table keeps long ones readable.
+
+    Args:
+        entries: the rules by name; ``{name}`` in a rule is the place of another one.
     """
     alternatives = [rule] if isinstance(rule, str) else rule
     text = "|".join([_LINE_BREAK.sub("", alternative) for alternative in alternatives])
-
-    def named_rule(reference: re.Match[str]) -> str:
-        name = reference[1]
-        return regex_text(entries[name], entries)
-
-    return _REFERENCE.sub(named_rule, text)
+    return _REFERENCE.sub(lambda reference: regex_text(entries[reference[1]], entries), text)
 
 
 class Patterns(dict[str, re.Pattern[str]]):
@@ -66,12 +76,28 @@ class Patterns(dict[str, re.Pattern[str]]):
     """
 
     def __init__(self, package: str, name: str, section: str = "", flags: int = 0) -> None:
+        """Names the table whose patterns are compiled on demand.
+
+        Nothing is read or compiled yet: most commands use no pattern.
+
+        Args:
+            package: in whose folder the file is.
+            name: of the file without ``.toml``.
+            section: of the file; all entries of the whole file without one.
+            flags: of `re`, for each pattern.
+        """
         super().__init__()
         self._table_arguments = (package, name, section)
         self._flags = flags
 
     def __missing__(self, name: str) -> re.Pattern[str]:
-        """The pattern of a name that is used for the first time."""
+        """The compiled pattern of an entry that is used for the first time; it is kept.
+
+        `dict` calls this for an unknown key.
+
+        Args:
+            name: of the entry in the table.
+        """
         entries = table(*self._table_arguments)
         pattern = re.compile(regex_text(entries[name], entries), self._flags)
         self[name] = pattern

@@ -8,9 +8,11 @@ _END = re.compile(r"</(?:think|thinking|reasoning)>", re.IGNORECASE)
 
 
 def behind_thoughts(text: str) -> str:
-    """The answer behind the thoughts; the whole text where there are none, or where they never end.
+    """The answer behind a model's thoughts, which some models write in tags before it.
 
-    Some servers cut the opening tag off.
+    Thoughts are no part of what the model answers: "I am not sure" in them declines nothing. The
+    whole text is returned where there are none, or where they never end. Some servers cut the
+    opening tag off.
 
     Example:
         >>> behind_thoughts("<think>It is in none of them.</think>I don't know.")

@@ -25,16 +25,25 @@ class TokenCounter(Protocol):
 
     @property
     def name(self) -> str:
-        """How reports call it; equal names give equal counts."""
+        """The name of the counter in reports and fingerprints; equal names give equal counts.
+
+        Budgets of two runs compare only if they were counted alike.
+        """
         ...
 
     @property
     def approximate(self) -> bool:
-        """Whether its counts are an estimate, not those of a model's own tokenizer."""
+        """Whether the counter's counts are an estimate, not those of a model's own tokenizer.
+
+        Reports then say that the numbers are estimates.
+        """
         ...
 
     def count(self, text: str) -> int:
-        """The number of tokens; 0 for the empty text."""
+        """The number of tokens in a text; 0 for the empty text.
+
+        Special tokens that a model puts around a text are not counted.
+        """
         ...
 
 
@@ -107,7 +116,11 @@ class ApproximateCounter(Record):
     approximate = True
 
     def count(self, text: str) -> int:
-        """About how many tokens a text has, rather too many than too few."""
+        """About how many tokens a text has, rather too many than too few.
+
+        A budget of tokens must not be overrun. The weights were fitted to the encoding cl100k_base;
+        docs/post_retrieval.md says how far they are off.
+        """
         noise_letters = sum(map(len, _NOISE.findall(text)))
         if noise_letters:
             text = _NOISE.sub(" ", text)
@@ -140,19 +153,32 @@ class ModelCounter:
     tokens: Callable[[str], Sized] = field(repr=False, compare=False)
 
     def count(self, text: str) -> int:
-        """The tokens of a text as a model reads it: tokenizers refuse lone surrogates."""
+        """The number of tokens in a text by the model's tokenizer.
+
+        Lone surrogates, half characters, are replaced: tokenizers refuse them.
+        """
         return len(self.tokens(readable_text(text)))
 
 
 def token_counter(spec: str, folder: Path = Path()) -> TokenCounter:
-    """A counter by its name; the path in it is relative to the folder."""
+    """The counter that a setting names, such as ``tiktoken:cl100k_base`` or ``tokenizers:PATH``.
+
+    Budgets of contexts are counted by it.
+
+    Args:
+        spec: in users' files, so its forms stay.
+        folder: to which the path in it is relative.
+
+    Raises:
+        ConfigError: there is no such counter, or its file cannot be read.
+    """
     kind, _, name = spec.partition(":")
     if kind == "approximate" and not name:
         return APPROXIMATE
     if kind == "tiktoken" and name:
-        return _of_tiktoken(name)
+        return _tiktoken_counter(name)
     if kind == "tokenizers" and name:
-        return _of_file(folder / Path(name).expanduser())
+        return _file_counter(folder / Path(name).expanduser())
     raise ConfigError(
         f"unknown token counter '{spec}'. Known: approximate, tiktoken:ENCODING (such as "
         "tiktoken:cl100k_base), tokenizers:PATH of a tokenizer.json"
@@ -160,8 +186,12 @@ def token_counter(spec: str, folder: Path = Path()) -> TokenCounter:
 
 
 @lru_cache(maxsize=8)
-def _of_tiktoken(encoding: str) -> ModelCounter:
-    """Downloads an encoding when it is first used; afterwards it is in tiktoken's cache."""
+def _tiktoken_counter(encoding: str) -> ModelCounter:
+    """The counter of an encoding of tiktoken, which is downloaded when it is first used.
+
+    Afterwards the encoding is in tiktoken's cache. What looks like a special token in a text counts
+    as plain text, and is no error.
+    """
     tiktoken = require("tiktoken", extra="tokens")
     if encoding not in tiktoken.list_encoding_names():
         names = ", ".join(sorted(tiktoken.list_encoding_names()))
@@ -177,8 +207,11 @@ def _of_tiktoken(encoding: str) -> ModelCounter:
     return ModelCounter(name=f"tiktoken:{encoding}", tokens=partial(encode, disallowed_special=()))
 
 
-def _of_file(path: Path) -> ModelCounter:
-    """By a ``tokenizer.json``, as models on the Hugging Face hub bring one."""
+def _file_counter(path: Path) -> ModelCounter:
+    """The counter of a file ``tokenizer.json``, as models on the Hugging Face hub bring one.
+
+    Its name holds a digest of the file: the same path with another vocabulary is another counter.
+    """
     tokenizers = require("tokenizers", extra="tokens")
     try:
         content = path.read_bytes()
@@ -198,13 +231,13 @@ def _of_file(path: Path) -> ModelCounter:
 
 @lru_cache(maxsize=8)
 def counter_for_model(model: str) -> TokenCounter:
-    """The counter of a model that tiktoken knows; else the one that needs nothing.
+    """The counter of a language model that tiktoken knows; for others the approximate one.
 
     Remembered: without a network, each call would try the download again, and a dry run of many
     cases takes minutes.
     """
     try:
         tiktoken = require("tiktoken", extra="tokens")
-        return _of_tiktoken(str(tiktoken.encoding_name_for_model(model)))
+        return _tiktoken_counter(str(tiktoken.encoding_name_for_model(model)))
     except (MissingExtraError, KeyError, ConfigError):
         return APPROXIMATE

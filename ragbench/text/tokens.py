@@ -49,13 +49,20 @@ _SPACELESS_LETTER = f"[{_SPACELESS}]"
 
 
 def is_spaceless(text: str) -> bool:
-    """Whether a text begins with a letter of a script that is written without spaces."""
+    """Whether a text begins with a letter of a script that is written without spaces.
+
+    Words cannot be counted there; characters can.
+    """
     return re.match(_SPACELESS_LETTER, text) is not None
 
 
 @lru_cache(maxsize=4096)
 def multilingual_tokens(text: str) -> tuple[str, ...]:
-    """The tokens of a text in any script; empty when it holds nothing but punctuation."""
+    """The tokens by which answers of any script compare; empty where a text is punctuation alone.
+
+    For ASCII texts those of SQuAD's script. Metrics such as ``token_f1`` are counted in them:
+    another result for any text needs higher versions of these.
+    """
     if text.isascii():
         # Bytes are translated three times as fast as texts.
         words = text.encode().lower().translate(None, _PUNCTUATION).decode().split()
@@ -70,14 +77,20 @@ def multilingual_tokens(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def squad_tokens(text: str) -> tuple[str, ...]:
-    """The tokens of a text as in SQuAD's evaluation script, version 2.0."""
+    """The tokens of a text exactly as in SQuAD's evaluation script, version 2.0.
+
+    For figures that must be those of published results: nothing here may be improved.
+    """
     plain = text.lower().translate(_ASCII_PUNCTUATION)
     return tuple(_ARTICLE.sub(" ", plain).split())
 
 
 @lru_cache(maxsize=4096)
 def _is_punctuation(char: str) -> bool:
-    """Whether a character is a mark: of Unicode's kinds, or a sign such as $ that SQuAD removes."""
+    """Whether a character is a mark, which no token has.
+
+    Marks are those of Unicode's kinds, and signs such as $ that SQuAD's script removes.
+    """
     return char in string.punctuation or unicodedata.category(char).startswith("P")
 
 
@@ -99,21 +112,24 @@ _MARKS = (
 _NEEDS_CARE = rf"[{_UNSPACED}{_MARKS}]"
 
 
-def _run_of(letters: str) -> str:
-    """A pattern for runs of letters and digits, with what joins numbers and codes.
+def _run_pattern(letters: str) -> str:
+    """A pattern for runs of letters and digits, with what joins numbers and codes, such as "3.14".
 
-    A run begins with a letter or digit, never with a mark.
+    A run begins with a letter or digit, never with a mark. No group is repeated possessively:
+    Python before 3.11.5 leaves its last letter out (CPython gh-106052). Nothing follows the last
+    group, so that it is never tried again. Another pattern gives other tokens: see
+    `TOKENISER_VERSION`.
 
-    No group is repeated possessively: Python before 3.11.5 leaves its last letter out (CPython
-    gh-106052). Nothing follows the last group, so that it is never tried again.
+    Args:
+        letters: the pattern of letters within a run.
     """
     return rf"(?=[^\W_]){letters}(?:(?:[-_/]|(?<=\d)[.:,](?=\d)){letters})*"
 
 
-_PLAIN = _run_of(r"[^\W_]++")
+_PLAIN = _run_pattern(r"[^\W_]++")
 # The same for lower-case ASCII, in two thirds of the time.
-_ASCII = re.compile(_run_of("[a-z0-9]++").removeprefix(r"(?=[^\W_])"))
-_CAREFUL = rf"[{_UNSPACED}]++|" + _run_of(rf"(?:[^\W_{_UNSPACED}]++|[{_MARKS}]++)+")
+_ASCII = re.compile(_run_pattern("[a-z0-9]++").removeprefix(r"(?=[^\W_])"))
+_CAREFUL = rf"[{_UNSPACED}]++|" + _run_pattern(rf"(?:[^\W_{_UNSPACED}]++|[{_MARKS}]++)+")
 _UNSPACED_START = rf"[{_UNSPACED}]"
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+")
 """A number with commas between groups of three digits."""
@@ -123,28 +139,39 @@ _JOINT = re.compile(r"[-_/]")
 
 
 def normalise(text: str) -> str:
-    """The text in Unicode NFKC and casefolded; its length may change."""
+    """A text in Unicode NFKC and casefolded, so that "Ｃafé" and "CAFÉ" give the same tokens.
+
+    Its length may change: offsets in it are not those of the text. Indexes on disk hold the tokens:
+    see `TOKENISER_VERSION`.
+    """
     if text.isascii():
         return text.lower()
     return unicodedata.normalize("NFKC", text).casefold()
 
 
 def tokenise(text: str) -> list[str]:
-    """The tokens by which texts are searched and compared, in their order."""
+    """The tokens by which texts are searched and compared, in their order, English endings removed.
+
+    Indexes on disk hold these tokens: another result for any text needs another
+    `TOKENISER_VERSION`.
+    """
     if text.isascii() and text.isalpha():  # one word, as most calls have
-        return [*_tokens_of(text.lower())]
+        return [*_tokens_of_run(text.lower())]
     normal = normalise(text)
     tokens: list[str] = []
-    for run in _runs(normal).findall(normal):
-        tokens += _tokens_of(run)
+    for run in _pattern_of_runs(normal).findall(normal):
+        tokens += _tokens_of_run(run)
     return tokens
 
 
 def chunk_tokens(text: str, title: object, title_weight: int) -> list[str]:
-    """The tokens that a chunk is found by: those of its text, and of its title so many times.
+    """The tokens that a chunk is found by: those of its title so many times, and those of its text.
+
+    A word of the title says more of the subject than one of the text.
 
     Args:
         title: from the metadata of the chunk, which may hold anything.
+        title_weight: how often the title counts; 0 leaves it out.
     """
     text_tokens = tokenise(text)
     if not title_weight or not isinstance(title, str):
@@ -152,8 +179,14 @@ def chunk_tokens(text: str, title: object, title_weight: int) -> list[str]:
     return tokenise(title) * title_weight + text_tokens
 
 
-def _runs(normal: str) -> re.Pattern[str]:
-    """The pattern that cuts a text into runs: the fastest that its letters allow."""
+def _pattern_of_runs(normal: str) -> re.Pattern[str]:
+    """The pattern that cuts a text into runs of letters and digits.
+
+    The fastest of three that the letters of the text allow: all of them give the same runs for it.
+
+    Args:
+        normal: the text as `normalise` gives it.
+    """
     if normal.isascii():
         return _ASCII
     # Not compiled before a text needs them, which takes milliseconds; `re` keeps them.
@@ -164,11 +197,14 @@ def _runs(normal: str) -> re.Pattern[str]:
 
 # Most runs are words that come again and again.
 @lru_cache(maxsize=1 << 17)
-def _tokens_of(run: str) -> tuple[str, ...]:
-    """What one run of characters gives: one token, or several."""
+def _tokens_of_run(run: str) -> tuple[str, ...]:
+    """The tokens of one run of letters and digits: one, or several in a script without spaces.
+
+    Indexes on disk hold these tokens: see `TOKENISER_VERSION`.
+    """
     # An English word, as most runs are.
     if run.isalpha() and run.isascii():
-        return (_stem(run),)
+        return (_stem_of_word(run),)
     # A script without spaces: overlapping pairs of characters, or a character that is alone.
     if re.match(_UNSPACED_START, run):
         if len(run) == 1:
@@ -179,15 +215,19 @@ def _tokens_of(run: str) -> tuple[str, ...]:
     # A number, a date or a code stays whole.
     if _DIGIT.search(run):
         return (run,)
-    return tuple(map(_stem, _JOINT.split(run)))
+    return tuple(map(_stem_of_word, _JOINT.split(run)))
 
 
 # A stemmer keeps a buffer of its own, so each thread has one.
 _local = threading.local()
 
 
-def _stem(word: str) -> str:
-    """A word of English letters without its ending; any other one as it is."""
+def _stem_of_word(word: str) -> str:
+    """A word of English letters without its ending, by Snowball's stemmer; any other one as it is.
+
+    "pay" and "paying" then are one token, and find each other. Indexes on disk hold the tokens: see
+    `TOKENISER_VERSION`.
+    """
     # Casefolded already: such a word is of the letters a to z.
     is_english = len(word) > 2 and word.isascii() and word.isalpha()
     if not is_english:
@@ -195,6 +235,6 @@ def _stem(word: str) -> str:
     if not hasattr(_local, "stemmer"):
         # By name, because the package has no types.
         _local.stemmer = importlib.import_module("Stemmer").Stemmer("english")
-        # Its own cache costs more than stemming does; `_tokens_of` has one.
+        # Its own cache costs more than stemming does; `_tokens_of_run` has one.
         _local.stemmer.maxCacheSize = 0
     return str(_local.stemmer.stemWord(word))

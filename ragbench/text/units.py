@@ -23,20 +23,28 @@ class Unit(NamedTuple):
     """Where its scale begins, in the base unit: of degrees Celsius at 273.15 kelvin."""
 
     def per(self, other: Unit) -> Unit:
-        """The unit of so much in each of another: km/h."""
+        """The unit of so much in each of another unit: km/h is kilometres per hour.
+
+        Such units are not listed: any two of the tables may be combined. A speed compares with a
+        speed whatever its two units are.
+        """
         dimension = f"{self.dimension}/{other.dimension}"
         return Unit(dimension, self.size / other.size)
 
     def to_the_power(self, exponent: int) -> Unit:
-        """Its square or cube: m²."""
+        """The square or cube of a unit: m² of metre.
+
+        Such units are not listed: any of the tables may have a power. An area compares with an area
+        whatever its unit is.
+        """
         return Unit(f"{self.dimension}^{exponent}", self.size**exponent)
 
 
 @cache
 def units_by_word() -> Mapping[str, Unit]:
-    """The units by their words: symbols in their case, words in small letters.
+    """All units by their words: symbols in their case, words in small letters.
 
-    Each later table may give a word of an earlier one another unit.
+    Each later table may give a word of an earlier one another unit: everyday words come last.
     """
     units: dict[str, Unit] = {}
     # Units of science, whose names may be several words: they are parted by bars.
@@ -58,9 +66,12 @@ def units_by_word() -> Mapping[str, Unit]:
 def _units_of_rows(
     rows_by_dimension: Mapping[str, Sequence[str]],
 ) -> Iterator[tuple[Unit, str]]:
-    """The unit of each row, and its names, still in one text: ``1000 km | kilometre``.
+    """The unit of each row of a table, and its names, still in one text: ``1000 km | kilometre``.
 
     A size may have the zero of its scale behind it: ``1/273.15 degrees celsius``.
+
+    Args:
+        rows_by_dimension: of ``units.toml`` or ``amounts.toml``.
     """
     for dimension, rows in rows_by_dimension.items():
         for row in rows:

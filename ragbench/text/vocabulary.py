@@ -35,6 +35,9 @@ _SHORTEST_ROOT = 3
 def is_spelling_of(word: str, other: str, language: str = "en") -> bool:
     """Whether two words in small letters are one word: a typo of it, or in another spelling.
 
+    An answer with "recieve" or "colour" says the reference's "receive" or "color". Another result
+    for any answer needs a higher version of ``answer_correct``.
+
     Args:
         language: of the texts that they come from, besides English.
     """
@@ -47,7 +50,10 @@ def is_spelling_of(word: str, other: str, language: str = "en") -> bool:
 
 
 def _american_spelling(word: str) -> str:
-    """A word with the American ending, where the British one differs."""
+    """A word with the American ending, where the British one differs: "color" for "colour".
+
+    Two words with the same one are one word in two spellings.
+    """
     for british, american in _SPELLINGS:
         root = word.removesuffix(british)
         if root != word and len(root) >= _SHORTEST_ROOT:
@@ -56,7 +62,11 @@ def _american_spelling(word: str) -> str:
 
 
 def _is_one_step_away(word: str, other: str) -> bool:
-    """Whether a typo may have made one of the words of the other."""
+    """Whether one typo may have made one of two words of the other.
+
+    A step is a letter more, less, another or moved. Short words are left out: most of them have
+    other words as neighbours.
+    """
     shortest = min(len(word), len(other))
     if shortest < _SHORTEST_MISSPELLED or abs(len(word) - len(other)) > 1:
         return False
@@ -71,6 +81,7 @@ def exists(word: str, language: str = "en") -> bool:
     """Whether a word is one of English or of another language, with its accents or without.
 
     Of most languages no list is there: their words exist nowhere, and any of them may be a typo.
+    Two words that both exist are no typos of each other.
     """
     if _is_listed(word, "en"):
         return True
@@ -78,13 +89,21 @@ def exists(word: str, language: str = "en") -> bool:
 
 
 def _is_listed(word: str, language: str) -> bool:
+    """Whether the list of a language has a word, as it is or without its accents.
+
+    Texts often leave accents out.
+    """
     words = _words_of(language)
     return word in words or bare(word) in words
 
 
 @cache
 def _words_of(language: str) -> frozenset[str]:
-    """The words of a language: read when a word is first looked up in it, a quarter of a second."""
+    """The words of a language, for which the package has a list.
+
+    Read when a word is first looked up in it, which takes a quarter of a second. A language without
+    a list is an error: callers ask only for those of `_LANGUAGES`, and English.
+    """
     from spellchecker import SpellChecker
 
     return frozenset(SpellChecker(language=language).word_frequency.dictionary)

@@ -40,9 +40,10 @@ class Wording(NamedTuple):
 
     @property
     def is_typed(self) -> bool:
-        """Whether it names amounts, dates or identifiers, and nothing else.
+        """Whether the text names amounts, dates or identifiers, and nothing else.
 
-        Metrics compare such a text by what it names, and not by its words.
+        Metrics compare such a text by what it names, and not by its words: "14 days" is "two
+        weeks".
         """
         if not self.names_any:
             return False
@@ -57,12 +58,18 @@ class Wording(NamedTuple):
 
     @property
     def names_any(self) -> bool:
-        """Whether it names an amount, a date or an identifier at all."""
+        """Whether the text names an amount, a date or an identifier at all.
+
+        Without any, there is nothing to compare but words.
+        """
         return bool(self.amounts or self.dates or self.spoken or self.identifiers)
 
     @property
     def years(self) -> frozenset[int]:
-        """The years of its dates, and the numbers alone that may be a year."""
+        """The years of the text's dates, and its numbers from 1000 to 2100 without a unit.
+
+        "in 1998" names a year as a number alone.
+        """
         years = {date.year for date in self.dates if date.year}
         for amount in self.amounts:
             is_without_unit = amount.dimension == ""
@@ -72,11 +79,17 @@ class Wording(NamedTuple):
 
     @property
     def years_of_dates(self) -> tuple[Amount, ...]:
-        """The years of its dates as numbers, which compare with other numbers."""
+        """The years of the text's dates as numbers, which compare with the number of "in 1998".
+
+        A date itself does not compare with a number.
+        """
         return tuple([year_as_amount(date.year) for date in self.dates if date.year])
 
     def is_named_by(self, other: Wording) -> bool:
-        """Whether the other text names all amounts and dates of this one."""
+        """Whether another text names all amounts and dates of this one, in whatever form.
+
+        Then it holds what this text, a short answer, says: "two weeks" is named by "14 days".
+        """
         amounts = (*other.amounts, *other.years_of_dates)
         for amount in self.amounts:
             if not amount_is_among(amount, amounts):
@@ -85,18 +98,28 @@ class Wording(NamedTuple):
 
 
 def amount_is_among(amount: Amount, amounts: Iterable[Amount]) -> bool:
-    """Whether one of the amounts is the same, in whatever unit it is written."""
+    """Whether one of some amounts is the same as an amount, in whatever unit it is written.
+
+    Two equal amounts may be unequal objects: 24 months and 2 years.
+    """
     return any(map(amount.equals, amounts))
 
 
 def _date_is_within(date: Date, dates: Iterable[Date]) -> bool:
-    """Whether one of the dates names all that this one does: its day, month and year."""
+    """Whether one of some dates names all that a date names of day, month and year.
+
+    A reference's "May 1998" is named by an answer's "12 May 1998", and not the other way round.
+    """
     return any(map(date.is_within, dates))
 
 
 @lru_cache(maxsize=8192)
 def wording(text: str) -> Wording:
-    """How a text is worded, with the amounts and dates in it."""
+    """How a text is worded, in one form for all ways to write it, with its amounts and dates.
+
+    Answers and references are compared in this form: another result changes ``answer_correct`` and
+    other metrics, whose versions are raised with it.
+    """
     plain = plain_letters(text)
     if "'" in plain:
         plain = _GROUP_APOSTROPHE.sub(",", plain)
@@ -164,6 +187,13 @@ class _WordingReader:
     """
 
     def __init__(self, pieces: Sequence[Lexeme]) -> None:
+        """Begins before the first piece of a text.
+
+        An object reads one text once.
+
+        Args:
+            pieces: the words, numbers and signs of the text, in their order.
+        """
         self._lexemes = pieces
         self._words = amount_words()
         self._tokens: list[str] = []
@@ -173,7 +203,10 @@ class _WordingReader:
         self._identifiers: list[str] = []
 
     def read(self) -> Wording:
-        """All that the text names."""
+        """Reads all pieces of the text from the first to the last, and returns what it names.
+
+        Most pieces are words that name nothing: these are not looked at further.
+        """
         special = self._words.special
         position = 0
         while position < len(self._lexemes):
@@ -193,18 +226,30 @@ class _WordingReader:
             tuple(self._identifiers),
         )
 
-    def _at(self, position: int) -> Lexeme:
-        """The piece at a position; an empty one before the first and behind the last."""
+    def _piece_at(self, position: int) -> Lexeme:
+        """The piece of the text at a position; an empty one before the first and behind the last.
+
+        So the methods that read may look around without asking where the text ends.
+        """
         if 0 <= position < len(self._lexemes):
             return self._lexemes[position]
         return NO_LEXEME
 
     def _word_at(self, position: int) -> str:
-        """The word at a position, in small letters."""
-        return self._at(position).word
+        """The word of the piece at a position, in small letters; empty outside of the text.
+
+        Callers look around a piece by it, as for "am" behind a number.
+        """
+        return self._piece_at(position).word
 
     def _read_piece(self, position: int) -> int:
-        """Reads what begins at a position, by the kind of its first piece."""
+        """Reads what begins at a position of the text, by the kind of its first piece.
+
+        The kind is that of the pattern that cut the piece (`ragbench.text.lexemes`).
+
+        Returns:
+            The position behind all that was read.
+        """
         lexeme = self._lexemes[position]
         kind = lexeme.kind
         if kind == "number":
@@ -228,11 +273,12 @@ class _WordingReader:
     # --- words
 
     def _read_word(self, position: int) -> int:
-        """Reads a word: the month, part, rate or number that it names, or else only the word.
+        """Reads a word of the text, with the month, part, rate or number that it names.
 
         Amounts that are written out are compared with those in digits: "a third" with "1/3". The
         order decides about words of two meanings: "May" is a month before it is a word, "third" a
-        part before it is a number.
+        part before it is a number. Another result for any answer needs a higher version of
+        ``answer_correct``.
 
         Returns:
             The position behind all that was read: "a dozen" takes two words.
@@ -268,20 +314,26 @@ class _WordingReader:
         return end
 
     def _is_part_of(self, position: int) -> bool:
-        """Whether "third" is a part, as in "a third of", and not an ordinal."""
+        """Whether the word "third" or the like is a part, as in "a third of", and no ordinal.
+
+        "the third of" is a day or a place in an order.
+        """
         word_before = self._word_at(position - 1)
         word_behind = self._word_at(position + 1)
         # Behind the last word of a text there is an empty one.
         return word_before in ("a", "one") and word_behind in ("of", "")
 
     def _read_article(self, position: int) -> int:
-        """Reads "an hour" as one, where a half follows, or the text says no more.
+        """Reads "an hour" as one hour, where a half follows, or where the text says no more.
 
         In a sentence "a day" and "a metre" seldom are amounts.
+
+        Returns:
+            The position behind all that was read.
         """
         self._tokens.append(self._lexemes[position].word)
         behind = position + 1
-        unit, end = self._unit(behind)
+        unit, end = self._unit_at(behind)
         if unit is None:
             return behind
         # Up to two words may be before it, as in "within about an hour".
@@ -294,9 +346,16 @@ class _WordingReader:
     # --- numbers
 
     def _read_number(self, position: int) -> int:
-        """Reads a number in digits or words, with its scale ("thousand", "k") and its unit."""
+        """Reads a number in digits or words, with its scale ("thousand", "k") and its unit.
+
+        The order matters: "two thirds" is a part, "5 times" a frequency, and only then a unit is
+        looked for. Another result for any answer needs a higher version of ``answer_correct``.
+
+        Returns:
+            The position behind all that was read.
+        """
         words = self._words
-        number, place, end = self._figure(position)
+        number, place, end = self._figure_at(position)
         word_behind = bare(self._word_at(end))
         if word_behind == "times":
             return self._read_times(position, number, end + 1)
@@ -314,15 +373,18 @@ class _WordingReader:
             number *= short_scale
             place *= short_scale
             end += 1
-        bound = self._bound(position)
+        bound = self._bound_before(position)
         return self._read_quantity(_Figure(number, place, end), bound, position)
 
-    def _figure(self, position: int) -> _Figure:
-        """A number alone, in digits or in one or two words."""
+    def _figure_at(self, position: int) -> _Figure:
+        """The number at a position, in digits or one or two words, without its scale and unit.
+
+        "twenty-two" is two words, "3rd" a number with an ending.
+        """
         words = self._words
         lexeme = self._lexemes[position]
         end = position + 1
-        behind = self._at(end)
+        behind = self._piece_at(end)
         if lexeme.kind == "number":
             number, place = _number_in_digits(lexeme.raw)
             if behind.word in _ORDINAL_ENDINGS and behind.is_right_behind(lexeme):
@@ -334,7 +396,7 @@ class _WordingReader:
         else:
             number = words.numbers[word]
         if behind.raw == "-":  # twenty-two
-            behind = self._at(end + 1)
+            behind = self._piece_at(end + 1)
             end_of_second_word = end + 2
         else:
             end_of_second_word = end + 1
@@ -346,7 +408,13 @@ class _WordingReader:
         return _Figure(number, 1.0, end)
 
     def _is_part(self, word: str, number: float) -> bool:
-        """Whether a word behind a number names parts of a whole: "thirds"."""
+        """Whether a word behind a number names parts of a whole: "thirds" behind 2.
+
+        "5 thirds" is one, "5 third" an ordinal.
+
+        Args:
+            number: before the word; of one part or several the word has another form.
+        """
         words = self._words
         if word not in words.fractions or word in words.numbers:
             return False
@@ -355,38 +423,50 @@ class _WordingReader:
         return number == 1 or word.endswith("s")
 
     def _short_scale(self, position: int, end: int) -> float | None:
-        """The scale of a letter right behind a number: the k of 5k, the m of £50m.
+        """The scale of a letter right behind a number, such as the k of 5k; None for other letters.
 
-        5m are metres, unless a currency is before them.
+        5m are metres, unless a currency is before them, as in £5m.
+
+        Args:
+            position: of the number.
+            end: of the letter.
         """
-        letter = self._at(end)
+        letter = self._piece_at(end)
         scale = self._words.short_scales.get(letter.word)
         if scale is None or not letter.is_right_behind(self._lexemes[position]):
             return None
         is_money = self._word_at(position - 1) in self._words.currencies
-        is_millions = letter.raw == "M" and self._at(end + 1).raw != "/"
+        is_millions = letter.raw == "M" and self._piece_at(end + 1).raw != "/"
         if is_money or is_millions or letter.word == "k":
             return scale
         return None
 
     def _read_quantity(self, figure: _Figure, bound: str, position: int) -> int:
-        """Adds a number with the unit behind it, or the currency before it.
+        """Adds a number to the text's amounts, with the unit behind it or the currency before it.
+
+        A number before "am" or "o'clock" is a time of day. The order matters: a range shares its
+        unit before an amount is joined with the one before ("1 hour 30 minutes"). Another result
+        for any answer needs a higher version of ``answer_correct``.
 
         Args:
+            figure: the number.
             bound: as `Amount.bound`.
             position: of the first piece of the number.
+
+        Returns:
+            The position behind all that was read.
         """
         words = self._words
         number, place, end = figure
         word_behind = self._word_at(end)
         if word_behind in HALVES_OF_DAY and number <= 12:
-            minutes = _minutes(int(number), 0, word_behind)
+            minutes = _minutes_of_day(int(number), 0, word_behind)
             self._add_time_of_day(minutes)
             return end + 1
         if word_behind in O_CLOCK and number <= 24:
             self._add_time_of_day(60 * int(number))
             return end + 1
-        unit, behind = self._unit(end)
+        unit, behind = self._unit_at(end)
         is_money = unit is not None and unit.dimension in words.currencies
         word_before = self._word_at(position - 1)
         if word_before in words.currencies and not is_money:
@@ -403,42 +483,60 @@ class _WordingReader:
             behind += len(_AND_A_HALF)
             # The unit is before the half ("an hour and a half"), or behind it.
             if unit is None:
-                unit, behind = self._unit(behind)
+                unit, behind = self._unit_at(behind)
         amount = amount_in_unit(number, place, unit, bound)
         self._tokens.append(f"{number:.12g}")
         self._add_unit_words(end, behind)
         self._share_unit_of_range(amount, position)
-        if self._continues(amount, position):
+        if self._continues_last_amount(amount, position):
             begun = self._amounts.pop()
             amount = begun._replace(value=begun.value + amount.value, step=amount.step)
         self._amounts.append(amount)
         return behind
 
     def _follows_half(self, position: int) -> bool:
-        """Whether "and a half" follows: an hour and a half."""
+        """Whether "and a half" follows at a position, which adds to the number before it.
+
+        In "two and a half hours" it is read with the number, and not as a part of its own.
+        """
         for offset, word in enumerate(_AND_A_HALF):
             if self._word_at(position + offset) != word:
                 return False
         return True
 
     def _add_unit_words(self, begin: int, end: int) -> None:
-        """Adds the pieces of a unit to the words of the text."""
+        """Adds the words of a unit to the words of the text, by which texts are compared, too.
+
+        Signs such as € count as words of their unit.
+
+        Args:
+            begin: the position of the unit's first piece.
+            end: the position behind its last one.
+        """
         for lexeme in self._lexemes[begin:end]:
             if lexeme.kind == "word" or lexeme.raw in SIGN_WORDS:
                 self._tokens.append(lexeme.word)
 
     def _share_unit_of_range(self, amount: Amount, position: int) -> None:
-        """Gives the 5 of "5 to 7 days" the unit of the 7: it is the amount that was read last."""
+        """Gives the 5 of "5 to 7 days" the unit of the 7: without it, it would be 5 of anything.
+
+        Only where "to", a dash or "between ... and" shows that both are ends of a range. Another
+        result for any answer needs a higher version of ``answer_correct``.
+
+        Args:
+            amount: the upper end; the lower one is the amount that was read last.
+            position: of the amount's number.
+        """
         if not amount.dimension or not self._amounts:
             return
         low = self._amounts[-1]
         if low.dimension:
             return
-        between = self._at(position - 1)
+        between = self._piece_at(position - 1)
         is_range = between.raw == "-" or between.word in _RANGE_WORDS
         if between.word == "and":
             is_range = "between" in self._tokens[-_WORDS_FROM_BETWEEN:]  # "between 5 and 7 days"
-        if not is_range or self._at(position - 2).kind != "number":
+        if not is_range or self._piece_at(position - 2).kind != "number":
             return
         unit_size = 1.0
         if amount.number:
@@ -449,8 +547,14 @@ class _WordingReader:
             step=low.place * unit_size,
         )
 
-    def _continues(self, amount: Amount, position: int) -> bool:
-        """Whether an amount goes on from the one before: the minutes of "1 hour 30 minutes"."""
+    def _continues_last_amount(self, amount: Amount, position: int) -> bool:
+        """Whether an amount goes on from the one read before: the minutes of "1 hour 30 minutes".
+
+        Read as two amounts, "1 hour 30 minutes" would not be "90 minutes".
+
+        Args:
+            position: of the amount's number.
+        """
         if amount.dimension not in _CONTINUED or not self._amounts:
             return False
         begun = self._amounts[-1]
@@ -461,13 +565,19 @@ class _WordingReader:
         if not is_less_than_last_digit or amount.step >= begun.step:
             return False
         # The unit of the amount before is right before this number, or before an "and".
-        before = self._at(position - 1)
+        before = self._piece_at(position - 1)
         if before.word == "and":
-            before = self._at(position - 2)
+            before = self._piece_at(position - 2)
         return before.kind == "word" and before.word in self._words.units
 
-    def _bound(self, position: int) -> str:
-        """How the words before a number bound it: ``most`` by "no more than"; or empty."""
+    def _bound_before(self, position: int) -> str:
+        """How the words before a number bound it, ``most`` by "no more than"; or empty.
+
+        "At least 5" and "at most 5" have the same number, and contradict each other.
+
+        Args:
+            position: of the number.
+        """
         end = position
         if self._word_at(position - 1) in self._words.currencies:  # no more than $ 5
             end -= 1
@@ -483,19 +593,23 @@ class _WordingReader:
                 return bound
         return ""
 
-    def _unit(self, position: int) -> tuple[Unit | None, int]:
-        """The unit at a position, and the position behind it; None where there is no unit."""
+    def _unit_at(self, position: int) -> tuple[Unit | None, int]:
+        """The unit that begins at a position, or None, and the position behind it.
+
+        A unit may be of several pieces: "km per hour", "m²", "calendar days". Another result for
+        any answer needs a higher version of ``answer_correct``.
+        """
         words = self._words
-        lexeme = self._at(position)
+        lexeme = self._piece_at(position)
         if lexeme.raw == "-":  # "a 30-day period"
             position += 1
-            lexeme = self._at(position)
+            lexeme = self._piece_at(position)
         if lexeme.word in words.between and lexeme.word not in words.units:
             position += 1
-            lexeme = self._at(position)
+            lexeme = self._piece_at(position)
         if lexeme.word in words.working:
             # Five working days are no five days, so they have a dimension of their own.
-            unit, end = self._unit(position + 1)
+            unit, end = self._unit_at(position + 1)
             if unit is not None and unit.dimension == "time":
                 return Unit("working time", unit.size), end
             return None, position
@@ -507,20 +621,23 @@ class _WordingReader:
         unit = self._unit_by_word(lexeme)
         if unit is None:
             return None, position
-        power = self._at(end)
+        power = self._piece_at(end)
         if power.raw in ("^2", "^3") and power.is_right_behind(lexeme):
             exponent = int(power.raw[1])
             unit = unit.to_the_power(exponent)
             end += 1
-        ratio_sign = self._at(end)
+        ratio_sign = self._piece_at(end)
         if ratio_sign.raw == "/" or ratio_sign.word in ("per", "pro"):
-            denominator = self._unit_by_word(self._at(end + 1))
+            denominator = self._unit_by_word(self._piece_at(end + 1))
             if denominator is not None:
                 return unit.per(denominator), end + 2
         return unit, end
 
     def _unit_by_word(self, lexeme: Lexeme) -> Unit | None:
-        """The unit that a piece names, by its symbol as it is written, or its word."""
+        """The unit that one piece names by its symbol or word; None where it names none.
+
+        "M" and "m" are two units, so that the symbol as it is written comes first.
+        """
         if lexeme.kind != "word" and lexeme.raw not in SIGN_WORDS:
             return None
         units = self._words.units
@@ -533,12 +650,23 @@ class _WordingReader:
     # --- parts and frequencies
 
     def _read_fraction(self, position: int, share: float, end: int) -> int:
-        """Reads a part of one; with a unit behind it ("half a minute") it is an amount."""
+        """Reads a part of one ("half"); with a unit behind it ("half a minute") it is an amount.
+
+        A part without a unit compares with percentages: a half is 50 %. Another result for any
+        answer needs a higher version of ``answer_correct``.
+
+        Args:
+            share: of one, such as 0.5.
+            end: the position behind the part.
+
+        Returns:
+            The position behind all that was read.
+        """
         self._add_pieces(position, end)
         behind = end
         while self._word_at(behind) in ("of", "a", "an"):
             behind += 1
-        unit, end_of_unit = self._unit(behind)
+        unit, end_of_unit = self._unit_at(behind)
         if unit is not None and unit.dimension in _MEASURED_IN_PARTS:
             self._add_unit_words(end, end_of_unit)
             self._amounts.append(amount_in_unit(share, 0.0, unit))
@@ -548,11 +676,22 @@ class _WordingReader:
         return end
 
     def _read_times(self, position: int, count: float, end: int) -> int:
-        """Reads how often something happens; with "a year" behind it in which time."""
+        """Reads how often something happens ("twice"); with "a year" behind it in which time.
+
+        With a time it is a rate, which compares with "weekly" and the like. Another result for any
+        answer needs a higher version of ``answer_correct``.
+
+        Args:
+            count: how often.
+            end: the position behind the count.
+
+        Returns:
+            The position behind all that was read.
+        """
         self._add_pieces(position, end)
-        behind_count = self._at(end)
+        behind_count = self._piece_at(end)
         if behind_count.word in self._words.each or behind_count.raw == "/":
-            unit, behind = self._unit(end + 1)
+            unit, behind = self._unit_at(end + 1)
             if unit is not None and unit.dimension == "time":
                 self._add_unit_words(end, behind)
                 self._spoken.append(rate(count, unit.size))
@@ -561,10 +700,16 @@ class _WordingReader:
         return end
 
     def _read_every(self, position: int) -> int:
-        """Reads "every six months": once in that time."""
+        """Reads "every six months": something happens once in that time.
+
+        The rate compares with "twice a year".
+
+        Returns:
+            The position behind all that was read.
+        """
         self._tokens.append(self._lexemes[position].word)
         end = position + 1
-        lexeme = self._at(end)
+        lexeme = self._piece_at(end)
         count: float | None = None
         if lexeme.kind == "number":
             count, _ = _number_in_digits(lexeme.raw)
@@ -573,7 +718,7 @@ class _WordingReader:
         begin_of_unit = end
         if count is not None:
             begin_of_unit += 1
-        unit, behind = self._unit(begin_of_unit)
+        unit, behind = self._unit_at(begin_of_unit)
         if unit is None or unit.dimension != "time" or count == 0:
             return end
         seconds = unit.size
@@ -585,25 +730,34 @@ class _WordingReader:
         return behind
 
     def _add_pieces(self, begin: int, end: int) -> None:
-        """Adds pieces to the words of the text as they are."""
+        """Adds the pieces from one position to another to the words of the text, as they are.
+
+        What they name is added to the amounts apart from that.
+        """
         for lexeme in self._lexemes[begin:end]:
             self._tokens.append(lexeme.word)
 
     # --- times of day, dates, identifiers
 
     def _read_clock(self, position: int) -> int:
-        """Reads a time of day in digits, with the half of the day behind it."""
+        """Reads a time of day in digits, "2:30", with "am" or "pm" behind it.
+
+        Seconds are left out: times of day compare by their minutes.
+
+        Returns:
+            The position behind all that was read.
+        """
         # Of 14:00:30 the seconds are left out: times of day compare by their minutes.
         hours, minutes = self._lexemes[position].raw.split(":")[:2]
         word_behind = self._word_at(position + 1)
-        minutes_of_day = _minutes(int(hours), int(minutes), word_behind)
+        minutes_of_day = _minutes_of_day(int(hours), int(minutes), word_behind)
         self._add_time_of_day(minutes_of_day)
         if word_behind in (*HALVES_OF_DAY, "uhr"):
             return position + 2
         return position + 1
 
     def _add_time_of_day(self, minutes: int) -> None:
-        """Adds a time of day, by its minutes since midnight.
+        """Adds a time of day to the text's amounts, by its minutes since midnight.
 
         Its word is one that no text has, so that "2 pm" and "14:00" are the same word.
         """
@@ -611,7 +765,14 @@ class _WordingReader:
         self._amounts.append(Amount("clock", value=minutes, number=minutes / 60))
 
     def _add_identifier(self, lexeme: Lexeme) -> None:
-        """Adds an address, a version, a phone number or a ratio, in one form."""
+        """Adds an address, version, phone number or ratio to the text's identifiers, in one form.
+
+        Identifiers are compared letter by letter, so that marks around them and between the digits
+        of a phone number must not count.
+
+        Args:
+            lexeme: the piece that is one.
+        """
         identifier = lexeme.word.rstrip(".,;:!?)")
         if lexeme.kind == "phone":  # without the spaces, points and brackets between digits
             country_sign = "+" if identifier.startswith("+") else ""
@@ -621,7 +782,14 @@ class _WordingReader:
         self._tokens.append(identifier)
 
     def _add_day(self, lexeme: Lexeme) -> None:
-        """Adds a day in digits; of 3/4/2024 only the year is sure."""
+        """Adds a day in digits to the text's dates; of 3/4/2024 the year alone.
+
+        Which of 3 and 4 is the month differs between countries. Another result for any answer needs
+        a higher version of ``answer_correct``.
+
+        Args:
+            lexeme: the piece that is a day.
+        """
         parts = [int(part) for part in re.split("[-./]", lexeme.raw)]
         if "-" in lexeme.raw:  # 2024-03-12
             year, month, day = parts
@@ -646,14 +814,21 @@ class _WordingReader:
         """Reads the name of a month, with day and year around it where there are any.
 
         Names that are also words, such as "may" and "march", are months beside a number only.
+        Another result for any answer needs a higher version of ``answer_correct``.
+
+        Args:
+            month: its number, 1 to 12.
+
+        Returns:
+            The position behind all that was read.
         """
         lexeme = self._lexemes[position]
         end = position + 1
-        before = self._at(position - 1)
+        before = self._piece_at(position - 1)
         if before.word in _ORDINAL_ENDINGS:  # 3rd May
-            before = self._at(position - 2)
+            before = self._piece_at(position - 2)
         if bare(lexeme.word) in self._words.ambiguous_months:
-            is_beside_number = before.kind == "number" or self._at(end).kind == "number"
+            is_beside_number = before.kind == "number" or self._piece_at(end).kind == "number"
             word_before_of = self._word_at(position - 2)
             is_behind_of = before.word in _OF and word_before_of in _ORDINAL_ENDINGS
             # A number may also be two pieces before: the 3rd of May.
@@ -664,22 +839,24 @@ class _WordingReader:
         self._tokens.append(self._words.month_names[month - 1])
         if self._word_at(end) in _OF:
             end += 1
-        if day is None and _is_day(self._at(end)):  # May 3rd
-            day = int(self._at(end).raw)
+        if day is None and _is_day(self._piece_at(end)):  # May 3rd
+            day = int(self._piece_at(end).raw)
             self._tokens.append(str(day))
             end += 1
             if self._word_at(end) in _ORDINAL_ENDINGS:
                 end += 1
         year: int | None = None
-        if _is_year(self._at(end)):
-            year = int(self._at(end).raw)
+        if _is_year(self._piece_at(end)):
+            year = int(self._piece_at(end).raw)
             self._tokens.append(str(year))
             end += 1
         self._dates.append(Date(year, month, day))
         return end
 
     def _take_day_before(self, before: Lexeme) -> int | None:
-        """The day before a month ("12 March", "the 3rd of May"), which is no amount then.
+        """The day before a month ("12 March", "the 3rd of May"); None where there is none.
+
+        Its number was read as an amount already, and is taken back: it counts nothing.
 
         Args:
             before: the piece before the month, or before the ending of "3rd".
@@ -700,14 +877,20 @@ class _WordingReader:
 
 
 def _is_day(lexeme: Lexeme) -> bool:
-    """Whether a piece may be the day of a month: a number of one or two digits, up to 31."""
+    """Whether a piece beside a month may be its day: a number of one or two digits, up to 31.
+
+    "May 1998" and "May 500" name none.
+    """
     if lexeme.kind != "number" or not lexeme.raw.isdecimal():
         return False
     return len(lexeme.raw) <= 2 and 1 <= int(lexeme.raw) <= 31
 
 
 def _is_year(lexeme: Lexeme) -> bool:
-    """Whether a piece behind a month may be the year of it: a number of four digits."""
+    """Whether a piece behind a month may be its year: a number of four digits.
+
+    "May 12" names a day.
+    """
     if lexeme.kind != "number" or not lexeme.raw.isdecimal():
         return False
     return len(lexeme.raw) == 4
@@ -717,7 +900,8 @@ def _number_in_digits(digits: str) -> tuple[float, float]:
     """A number in digits, and what its last digit counts.
 
     A comma before one or two digits is that of decimals (12,50), else it is between thousands;
-    several points are between thousands (4.523.000).
+    several points are between thousands (4.523.000). A text does not say which way of writing it
+    uses: the places of the marks show it.
     """
     plain = digits[:_MOST_DIGITS].replace(" ", "")
     if "," in plain:
@@ -735,10 +919,13 @@ def _number_in_digits(digits: str) -> tuple[float, float]:
     return float(plain), place
 
 
-def _minutes(hours: int, minutes: int, half: str) -> int:
-    """The minutes of a day since midnight.
+def _minutes_of_day(hours: int, minutes: int, half: str) -> int:
+    """The minutes since midnight of a time of day, by which times compare.
+
+    "2 pm" and "14:00" are both 840.
 
     Args:
+        hours: as written, 1 to 12 where ``half`` is given.
         half: ``am`` or ``pm``; other words are none of the time.
     """
     if half in HALVES_OF_DAY:

@@ -152,7 +152,9 @@ def missing(module: str, *, extra: str) -> None:
     raise MissingExtraError(module, extra)
 
 
-@pytest.mark.parametrize(("name", "stub"), [("_of_tiktoken", unavailable), ("require", missing)])
+@pytest.mark.parametrize(
+    ("name", "stub"), [("_tiktoken_counter", unavailable), ("require", missing)]
+)
 def test_without_its_package_or_its_encoding_a_model_is_estimated(
     monkeypatch: pytest.MonkeyPatch, name: str, stub: object
 ) -> None:
@@ -169,7 +171,7 @@ def test_a_download_that_fails_is_tried_once(monkeypatch: pytest.MonkeyPatch) ->
         tries.append(encoding)
         unavailable(encoding)
 
-    monkeypatch.setattr(counters, "_of_tiktoken", without_network)
+    monkeypatch.setattr(counters, "_tiktoken_counter", without_network)
     assert {counter_for_model("gpt-4o-mini") for _ in range(3)} == {APPROXIMATE}
     assert tries == ["o200k_base"]
 
@@ -177,6 +179,6 @@ def test_a_download_that_fails_is_tried_once(monkeypatch: pytest.MonkeyPatch) ->
 @NEEDS
 def test_a_known_model_gets_its_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(counters, "_of_tiktoken", asked.append)
+    monkeypatch.setattr(counters, "_tiktoken_counter", asked.append)
     counter_for_model("gpt-4o-mini")
     assert asked == ["o200k_base"]
