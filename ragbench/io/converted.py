@@ -13,6 +13,7 @@ import os
 import zipfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -36,7 +37,7 @@ TextAndTitle: TypeAlias = tuple[str, str | None]
 
 
 def _pdf(data: bytes, limits: ReadLimits) -> TextAndTitle:
-    """The text of a PDF, page by page, without a title."""
+    """The text of a PDF, page by page; no title, because the title inside a PDF is rarely one."""
     package = require("pypdf", extra="documents")
     with _reported("PDF"):
         reader = package.PdfReader(io.BytesIO(data))
@@ -56,7 +57,11 @@ def _pdf(data: bytes, limits: ReadLimits) -> TextAndTitle:
 
 
 def _html(data: bytes, limits: ReadLimits) -> TextAndTitle:
-    """The main text of a web page as Markdown, and its title."""
+    """The main text of a web page as Markdown, and its title.
+
+    Navigation, banners and footers are left out: repeated on every page, they would be found for
+    any question. Headings and tables stay, because chunkers cut at them.
+    """
     package = require("trafilatura", extra="documents")
     with _reported("HTML"):
         # Links say where, not what; recall: a short page is main text, too.
@@ -71,7 +76,13 @@ def _html(data: bytes, limits: ReadLimits) -> TextAndTitle:
 
 
 def _docx(data: bytes, limits: ReadLimits) -> TextAndTitle:
-    """The paragraphs and tables of a Word document as Markdown, in their order, and its title."""
+    """The text of a Word document as Markdown, and its title.
+
+    Paragraphs and tables keep their order, and headings their level, because chunkers cut at them.
+
+    Raises:
+        UnreadableError: the file is no Word document, or unpacks to more than the limits allow.
+    """
     package = require("docx", extra="documents")
     with _reported("Word"):
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -90,7 +101,11 @@ def _docx(data: bytes, limits: ReadLimits) -> TextAndTitle:
 
 
 def _markdown_paragraph(paragraph: Any) -> str:
-    """A paragraph of Word as Markdown: a heading or an item of a list where its style says so."""
+    """A paragraph of Word as Markdown: a heading or a list item where its style's name says so.
+
+    Chunkers cut at headings and keep them with their text. Word has nine levels of headings,
+    Markdown six: deeper ones become the sixth.
+    """
     text = str(paragraph.text).strip()
     if not text:
         return ""
@@ -107,7 +122,7 @@ def _markdown_paragraph(paragraph: Any) -> str:
 
 
 def _markdown_table(table: Any) -> str:
-    """A table of Word as Markdown, whose first row is the header."""
+    """A table of Word as Markdown, the first row as header, so that cells keep their columns."""
     lines: list[str] = []
     for row in table.rows:
         # Markdown has one line a row, and a bar ends a cell.
@@ -123,14 +138,26 @@ def _markdown_table(table: Any) -> str:
 
 @contextmanager
 def _reported(kind: str) -> Generator[None]:
-    """What a package raises over a damaged file, in one line; what it prints is held back."""
+    """Turns an error of a package that converts documents into one line for the document's owner.
 
-    def damaged(error: Exception) -> UnreadableError:
-        """The error of a file that a package gave up on, in words for its owner."""
-        return UnreadableError(f"it is no {kind} document that can be read: {words_of(error)}")
-
-    with Reading(damaged), silenced("pypdf", "trafilatura", "htmldate"):
+    Args:
+        kind: the kind of document as the line names it, such as ``PDF``.
+    """
+    with (
+        Reading(partial(_unreadable_document, kind)),
+        silenced("pypdf", "trafilatura", "htmldate"),
+    ):
         yield
+
+
+def _unreadable_document(kind: str, error: Exception) -> UnreadableError:
+    """The error of a document that its package gave up on, in words for the document's owner.
+
+    Args:
+        kind: the kind of document, such as ``PDF``.
+        error: whatever the package raised.
+    """
+    return UnreadableError(f"it is no {kind} document that can be read: {words_of(error)}")
 
 
 CONVERTED: Mapping[str, tuple[str, Callable[[bytes, ReadLimits], TextAndTitle]]] = {
@@ -147,11 +174,7 @@ SUFFIXES = frozenset({".txt", ".md", ".markdown", *CONVERTED})
 
 
 def read(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row a file, in the order of their paths; the id is the path in the folder.
-
-    A Markdown file's first heading of the first level is its title. PDF, HTML and Word files are
-    converted; in a folder those are left out whose package is not installed. Memory holds one file.
-    """
+    """Yields one row per file of text, in the order of their paths, which are the rows' ids."""
     if kind != "documents":
         raise UnreadableError("text files hold documents, not cases")
     names: Iterable[str]
@@ -177,10 +200,13 @@ def read(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
 
 
 def text_files(folder: Path, *, others: bool = False) -> Iterator[str]:
-    """Paths of the files below a folder that `read` reads, but for hidden ones, in their order.
+    """Yields the paths of a folder's documents, also in folders below it, in a fixed order.
+
+    Hidden files and folders are left out. The order is the order of the corpus, so the same folder
+    gives the same documents on every machine.
 
     Args:
-        others: gives the paths of the files that `read` does not read instead.
+        others: yields the files that are no documents instead, so that a user learns of them.
     """
     for parent, folders, names in os.walk(folder):
         # In place: the walk goes into the folders that stay in the list, in this order.
@@ -194,7 +220,10 @@ def text_files(folder: Path, *, others: bool = False) -> Iterator[str]:
 
 
 def _is_read(suffix: str) -> bool:
-    """Whether files of a suffix are documents that can be read with what is installed."""
+    """Whether files of a suffix can be read as documents, with the packages that are installed.
+
+    PDF, HTML and Word need packages of an extra: without them such a file is left out of a folder.
+    """
     if suffix in CONVERTED:
         package, _ = CONVERTED[suffix]
         return importlib.util.find_spec(package) is not None
@@ -202,7 +231,11 @@ def _is_read(suffix: str) -> bool:
 
 
 def _converted(file: Source, problems: Problems) -> TextAndTitle | None:
-    """The text and title of a document; None, and a problem, when it cannot be read."""
+    """The text and title of a PDF, HTML or Word file; None, and a problem, if it cannot be opened.
+
+    Raises:
+        UnreadableError: the document is damaged, or its text is longer than a record may be.
+    """
     with file.opened(problems) as stream:
         if stream is not None:
             _, convert = CONVERTED[file.suffix]
@@ -214,9 +247,10 @@ def _converted(file: Source, problems: Problems) -> TextAndTitle | None:
 
 
 def _plain_text(file: Source, problems: Problems) -> TextAndTitle | None:
-    """The text and title of a file of text; None, and a problem, when it cannot be read.
+    """The text and title of a file of plain text or Markdown; None, and a problem, if unreadable.
 
-    The title of a Markdown file is its first heading of the first level.
+    The title of a Markdown file is its first heading of the first level: retrieval shows it beside
+    the text. A ``.txt`` file has no title, since a ``#`` there may be anything.
     """
     raw = read_bytes(file, problems)
     if raw is None:

@@ -49,7 +49,10 @@ class LabelledClaim(Record):
 
     @property
     def graded(self) -> float:
-        """The grade; the level where there is none: judges' scores are ranked against it."""
+        """The people's grade of the claim; its level where they gave none.
+
+        Judges' scores are ranked against it, so a finer scale says more than three levels.
+        """
         if self.grade is None:
             return float(self.level)
         return self.grade
@@ -64,19 +67,19 @@ class _FieldError(ValueProblem):
     """What is wrong with a field, which it names."""
 
     def __init__(self, field: str, problem: object) -> None:
-        """Takes the field, which the report of a problem shows, and what is wrong with it."""
+        """Takes the name of the wrong field, which a report shows beside the problem."""
         super().__init__(problem)
         self.field = field
 
 
 def read_labels(path: Path, metric: str = "") -> tuple[LabelledClaim, ...]:
-    """Reads labels, of answers too (`ragbench.io.people`).
-
-    Args:
-        metric: labels of answers by another metric are left out.
+    """People's labels of claims, against which a judge is measured; labels of answers, too.
 
     Rows without evidence, and those that their makers call not applicable, are left out: there is
     nothing that a judge could be right about.
+
+    Args:
+        metric: labels of answers by another metric are left out; empty keeps those of all.
 
     Raises:
         DataError: the file cannot be read, holds no labels or has problems; holds all of them.
@@ -101,7 +104,11 @@ def read_labels(path: Path, metric: str = "") -> tuple[LabelledClaim, ...]:
 
 
 def _holds_answers(source: Source) -> bool:
-    """Whether people labelled answers, not claims: the file is a table or the export of a tool."""
+    """Whether a file has people's labels of answers, not of claims.
+
+    Tables and exports of labelling tools do; in JSON the names of fields decide. The two are read
+    by different readers, see `ragbench.io.people`.
+    """
     if source.suffix in (".csv", ".tsv", ".xlsx"):
         return True
     head = source.head(Problems()) or b""
@@ -111,7 +118,7 @@ def _holds_answers(source: Source) -> bool:
 
 
 def _level(value: float, *, lowest: float, highest: float) -> int:
-    """The place in `LEVELS` of a value on a scale: what lies between its ends is the middle."""
+    """The place in `LEVELS` of a value on a scale: anything between its ends is the middle one."""
     if value >= highest:
         return LEVELS.index("supported")
     if value <= lowest:
@@ -120,7 +127,7 @@ def _level(value: float, *, lowest: float, highest: float) -> int:
 
 
 def _answers_as_claims(path: Path, metric: str) -> Iterator[LabelledClaim]:
-    """Labelled answers as claims with their contexts as evidence; of several people the mean."""
+    """Yields labelled answers as claims, their contexts as evidence; of several people the mean."""
     labels_of: dict[Key, list[HumanLabel]] = {}
     for label in read_people(path):
         is_of_metric = not metric or label.metric in (metric, "")
@@ -142,7 +149,10 @@ def _answers_as_claims(path: Path, metric: str) -> Iterator[LabelledClaim]:
 
 
 def _own_claims(source: Source, problems: Problems) -> Iterator[LabelledClaim]:
-    """The claims of ragbench's own form, WiCE and ExpertQA, which all have a record a claim."""
+    """Yields the claims of ragbench's own form, WiCE and ExpertQA, which have a record a claim.
+
+    A record with a wrong field is noted as a problem, and the others are read.
+    """
     with noting_read_errors(source.name, problems):
         for row in container_rows(source, problems):
             values = row.values
@@ -155,13 +165,14 @@ def _own_claims(source: Source, problems: Problems) -> Iterator[LabelledClaim]:
 
 
 def _claim(row: Row, number: str) -> LabelledClaim:
-    """The claim of a record.
+    """The labelled claim of a record in ragbench's own form, of WiCE or of ExpertQA.
 
     Args:
-        number: its id, where it has none of its own.
+        row: the record's fields.
+        number: the claim's id, where the record has none.
 
     Raises:
-        _FieldError: a field of it cannot be used.
+        _FieldError: a field of the record cannot be used.
     """
     is_expertqa = "support" in row and "label" not in row
     question = row.get("question")
@@ -195,7 +206,11 @@ def _claim(row: Row, number: str) -> LabelledClaim:
 
 
 def _label_value(row: Row, *, is_expertqa: bool) -> float:
-    """What a record's label says: 0, 0.5 or 1."""
+    """The value of a record's label: 0 (not supported), 0.5 (partially) or 1 (supported).
+
+    Raises:
+        _FieldError: the label is none of these.
+    """
     if is_expertqa:
         return _EXPERTQA[row["support"]]
     label = row.get("label")
@@ -210,10 +225,10 @@ def _label_value(row: Row, *, is_expertqa: bool) -> float:
 
 
 def _texts(row: Row, *names: str) -> tuple[str, ...]:
-    """The texts in the first of several fields that a row has, without the empty ones.
+    """The non-empty texts in the first of several fields that a record of a claim has.
 
     Args:
-        names: of the fields: ragbench's own, and then those of others.
+        names: of the fields: ragbench's own, and then those of other datasets.
 
     Raises:
         _FieldError: the value is neither a text nor a list of texts.
@@ -232,9 +247,10 @@ def _texts(row: Row, *names: str) -> tuple[str, ...]:
 
 
 def _mtrag_claims(document: Row) -> Iterator[LabelledClaim]:
-    """Whole answers, of which three people said how faithful each is, from 1 to 4.
+    """Yields the answers of an MTRAG evaluation as claims, labelled by the median of three people.
 
-    Their median counts: 4 is supported, 1 is not, what lies between is partially supported.
+    They graded how faithful an answer is, from 1 to 4: 4 is supported, 1 is not, and anything
+    between is partially supported.
     """
     text_of = {entry["document_id"]: entry["text"] for entry in document["documents"]}
     task_of = {entry["task_id"]: entry for entry in document["tasks"]}

@@ -19,21 +19,24 @@ _FILE = "file://"
 
 
 def is_read(kind: str) -> bool:
-    """Whether assertions of a kind become a reference or an expectation."""
+    """Whether promptfoo's assertions of a kind become a reference answer or an expectation.
+
+    A note counts the other kinds, so that no test seems to be checked that is not.
+    """
     return kind in field_names("promptfoo")["whole_answer"] or becomes_expectation(kind)
 
 
 def kinds_of_assertions(assertions: Iterable[Values]) -> Iterator[str]:
-    """The kind of each assertion, in the words of the note that counts those not read."""
+    """Yields the kind of each promptfoo assertion, for the note that counts the unread ones."""
     for assertion in assertions:
         kind = assertion.get("type")
         yield kind if isinstance(kind, str) else "without a type"
 
 
 def references(assertions: Iterable[Values], variables: Values) -> list[str]:
-    """The right answers among the values of assertions, each once.
+    """The right answers among the values of promptfoo's assertions, each once.
 
-    Of assertions whose value is a whole answer, such as ``equals``: others name parts of one.
+    Only assertions such as ``equals`` hold a whole answer: others name parts of one.
     """
     answers: list[str] = []
     for assertion in assertions:
@@ -46,7 +49,11 @@ def references(assertions: Iterable[Values], variables: Values) -> list[str]:
 
 
 def _text(value: object, variables: Values) -> str | None:
-    """A value as text, with variables filled in; None where it holds what only promptfoo knows."""
+    """The value of an assertion as text, with its variables filled in.
+
+    None where the text still holds what only promptfoo can fill in: a file, a template, an unknown
+    variable. A half-filled text would be a wrong answer.
+    """
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return None
     text = str(value)

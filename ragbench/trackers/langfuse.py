@@ -40,7 +40,13 @@ _ADVICE = "Check LANGFUSE_PUBLIC_KEY, LANGFUSE_SECRET_KEY and LANGFUSE_BASE_URL"
 
 
 def send(run: TrackedRun, receipt: Receipt) -> Tracked:
-    """Langfuse: cases as a dataset run, traces with scores, figures as scores of the run."""
+    """Sends a run to Langfuse: cases as a dataset run, a scored trace for each, figures as scores.
+
+    A tracker's function of the shape `Tracker`: it reads Langfuse's own variables.
+
+    Raises:
+        TrackerError: a key is not set, or Langfuse cannot be reached or refuses the run.
+    """
     setting = "Set it to a key of the project's settings"
     public_key = variable(("LANGFUSE_PUBLIC_KEY",), "Langfuse", setting)
     secret_key = variable(("LANGFUSE_SECRET_KEY",), "Langfuse", setting)
@@ -58,11 +64,20 @@ class _Project:
     """The project that the keys are of."""
 
     def __init__(self, endpoint: TrackerEndpoint, public_key: str) -> None:
+        """Takes the endpoint of the project, and the key that tells it from other projects there.
+
+        Both are in the receipt's name for the place: a run may be sent to several projects.
+        """
         self._endpoint = endpoint
         self._place = f"langfuse {endpoint.url} {public_key}"
 
     def send(self, run: TrackedRun, receipt: Receipt) -> Tracked:
-        """Creates the dataset run, or updates the one of an earlier export."""
+        """Creates the dataset run in Langfuse's project, or updates the one of an earlier export.
+
+        Ids are derived from the run, so that a second export overwrites the first one's traces and
+        scores. The order of the requests matters: an item is linked to its trace once the trace is
+        there.
+        """
         endpoint = self._endpoint
         # Another version of the dataset is another dataset: its items would change under old runs.
         dataset = f"{run.dataset}-{run.dataset_fingerprint[:8]}"
@@ -121,7 +136,10 @@ class _Project:
         )
 
     def _trace_of(self, case: TrackedCase) -> str | None:
-        """The trace that a case came from; None where the project does not have it."""
+        """The id of the trace that a case came from; None where the project does not have it.
+
+        Such a case gets a trace of its own, so that its scores are shown in Langfuse, too.
+        """
         if case.trace_id is None:
             return None
         stored = self._endpoint.find(f"/api/public/traces/{quote(case.trace_id, safe='')}")
@@ -130,9 +148,9 @@ class _Project:
         return case.trace_id
 
     def _delete_gone(self, case: TrackedCase, receipt: Receipt) -> None:
-        """Deletes scores of an earlier export that have no value any more.
+        """Deletes a case's scores of an earlier export that have no value any more.
 
-        Scores are overwritten, never removed: an old value would be shown beside the new run.
+        Langfuse overwrites scores and removes none: an old value would be shown beside the new run.
         """
         for metric in case.unmeasured:
             score_id = receipt.derived_id(case.id, metric)
@@ -143,12 +161,18 @@ class _Batch:
     """Events that are sent together: a request for each would take long for a large run."""
 
     def __init__(self, endpoint: TrackerEndpoint) -> None:
+        """Takes the endpoint of the project, and begins without an event."""
         self._endpoint = endpoint
         self._events: list[dict[str, Any]] = []
         self._bytes = 0
 
     def add(self, kind: str, body: dict[str, Any]) -> None:
-        """Adds an event; sends those before it where the batch would be too large."""
+        """Adds an event to the batch; sends the earlier ones first where it would be too large.
+
+        Args:
+            kind: Langfuse's type of event, such as ``trace-create``.
+            body: the object that the event creates or overwrites, with its id.
+        """
         size = len(orjson.dumps(body))
         if self._bytes + size > _LARGEST_BATCH:
             self.send()
@@ -158,7 +182,12 @@ class _Batch:
         self._bytes += size
 
     def send(self) -> None:
-        """Sends the events, if there are any."""
+        """Sends the events that have been added since the last request, if there are any.
+
+        Raises:
+            TrackerError: Langfuse refused an event, which its response says although it accepts the
+                batch.
+        """
         if not self._events:
             return
         answer = self._endpoint.call("POST", "/api/public/ingestion", {"batch": self._events})
@@ -171,13 +200,16 @@ class _Batch:
 
 
 def _error_text(error: Any) -> str:
-    """Why an event was refused: its status, and the reason where Langfuse gives one."""
+    """The reason why Langfuse refused an event, with the event's status, for an error's text."""
     reason = error.get("message") or error.get("error") or ""
     return f"{error.get('status')} {reason}".strip()
 
 
 def _item(case: TrackedCase, dataset: str, item_id: str) -> dict[str, Any]:
-    """A case as an item of a dataset: what is asked and expected."""
+    """A case as an item of a Langfuse dataset: its question and the right answer.
+
+    Langfuse compares the runs of a dataset item by item. The names are those of its interface.
+    """
     return {
         "id": item_id,
         "datasetName": dataset,
@@ -188,7 +220,11 @@ def _item(case: TrackedCase, dataset: str, item_id: str) -> dict[str, Any]:
 
 
 def _trace(run: TrackedRun, case: TrackedCase, trace_id: str) -> dict[str, Any]:
-    """A case as a trace: what was asked, retrieved and answered."""
+    """A case as a trace of Langfuse, with the question, the retrieved chunks and the answer.
+
+    Only a case that did not come from a trace gets one. The names are those of Langfuse's
+    interface.
+    """
     return {
         "id": trace_id,
         "name": run.system,
@@ -208,5 +244,5 @@ def _trace(run: TrackedRun, case: TrackedCase, trace_id: str) -> dict[str, Any]:
 
 
 def _score(name: str, value: float) -> dict[str, Any]:
-    """The name and value of a score."""
+    """The name and the value of a score, as the body of a Langfuse request has them."""
     return {"name": name, "value": value, "dataType": "NUMERIC"}

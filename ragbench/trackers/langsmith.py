@@ -30,7 +30,13 @@ _ADVICE = "Check LANGSMITH_API_KEY and LANGSMITH_ENDPOINT"
 
 
 def send(run: TrackedRun, receipt: Receipt) -> Tracked:
-    """LangSmith: the run as an experiment, figures as its summary, traces with feedback."""
+    """Sends a run to LangSmith: an experiment with figures as its summary, feedback on traces.
+
+    A tracker's function of the shape `Tracker`: it reads LangSmith's own variables.
+
+    Raises:
+        TrackerError: no key is set, or LangSmith cannot be reached or refuses the run.
+    """
     names = ("LANGSMITH_API_KEY", "LANGCHAIN_API_KEY")
     key = variable(names, "LangSmith", "Set it to a key of the workspace's settings")
     url = os.environ.get("LANGSMITH_ENDPOINT") or os.environ.get("LANGCHAIN_ENDPOINT") or _CLOUD
@@ -43,11 +49,15 @@ class _Workspace:
     """The workspace that the key is of."""
 
     def __init__(self, endpoint: TrackerEndpoint) -> None:
+        """Takes the endpoint of the LangSmith workspace that the key belongs to."""
         self._endpoint = endpoint
         self._place = f"langsmith {endpoint.url}"
 
     def send(self, run: TrackedRun, receipt: Receipt) -> Tracked:
-        """Uploads the experiment, in place of the one of an earlier export."""
+        """Uploads the run as a LangSmith experiment, in place of the one of an earlier export.
+
+        An uploaded experiment cannot be changed, so the earlier one is deleted before.
+        """
         now = datetime.now(UTC).isoformat()
         rows: list[dict[str, Any]] = []
         scored = 0
@@ -90,7 +100,11 @@ class _Workspace:
         )
 
     def _score_trace(self, case: TrackedCase, trace_id: str, receipt: Receipt) -> bool:
-        """Gives a trace the scores of its case; False where the workspace has no such trace."""
+        """Gives a LangSmith trace the scores of its case as feedback; False if it is not there.
+
+        The feedback's ids are derived from the run, so that a second export overwrites its own
+        feedback only. Scores that have no value any more are deleted.
+        """
         endpoint = self._endpoint
         run = endpoint.find(f"/api/v1/runs/{quote(trace_id, safe='')}")
         if run is None:
@@ -108,10 +122,10 @@ class _Workspace:
 
 
 def _row(run: TrackedRun, case: TrackedCase, row_id: str, now: str) -> dict[str, Any]:
-    """A case as a row: example, answer and measured scores.
+    """A case as a row of a LangSmith experiment: its example, answer and measured scores.
 
-    LangSmith computes latencies of the times: both are that of the export, since a row without
-    times is refused.
+    LangSmith computes latencies of the times, and refuses a row without them: both times are that
+    of the export. The names are those of LangSmith's interface.
     """
     return {
         "row_id": row_id,
@@ -136,7 +150,7 @@ def _row(run: TrackedRun, case: TrackedCase, row_id: str, now: str) -> dict[str,
 
 
 def _score(name: str, value: float) -> Mapping[str, Any]:
-    """A score as feedback by a program."""
+    """A score as LangSmith wants feedback by a program: with its name and its author."""
     return {
         "key": name,
         "score": value,

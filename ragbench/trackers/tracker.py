@@ -44,7 +44,7 @@ class TrackedCase(Record):
 
     @property
     def values(self) -> Mapping[str, float]:
-        """The measured scores by metric."""
+        """The measured scores of a case by metric: trackers get these as numbers."""
         values: dict[str, float] = {}
         for metric, cell in self.cells.items():
             if cell.value is not None:
@@ -53,7 +53,7 @@ class TrackedCase(Record):
 
     @property
     def unmeasured(self) -> Mapping[str, str]:
-        """Why each other metric has no value: ``skipped: no reference``."""
+        """Why a metric has no value for this case, by metric, such as ``skipped: no reference``."""
         reasons: dict[str, str] = {}
         for metric, cell in self.cells.items():
             if cell.value is None:
@@ -62,7 +62,10 @@ class TrackedCase(Record):
 
 
 def unmeasured_text(cell: Cell) -> str:
-    """The status and the reason of a cell without a value; an error may name credentials."""
+    """The status and the reason of a cell without a value, as a tracker shows them.
+
+    Credentials are masked, as an error may name them.
+    """
     reason = cell.reason
     if cell.failure is not None:
         reason = str(cell.failure)
@@ -90,7 +93,7 @@ class TrackedRun(Record):
 
     @property
     def figures(self) -> Mapping[str, float]:
-        """The numbers of the report by name: see `figures_of`."""
+        """The numbers of the run's report by name, without those that have no value."""
         return figures_of(self.summaries)
 
 
@@ -120,7 +123,15 @@ class Tracker(Protocol):
         TrackerError: the tracker cannot be reached, or refuses the run.
     """
 
-    def __call__(self, run: TrackedRun, receipt: Receipt) -> Tracked: ...
+    def __call__(self, run: TrackedRun, receipt: Receipt) -> Tracked:
+        """Sends a stored run to the tracker, or updates what an earlier export made there.
+
+        Args:
+            run: the run with its cases, scores and figures.
+            receipt: the tracker's ids of earlier exports of the run; takes a new id at once, so
+                that an interrupted export can be continued.
+        """
+        ...
 
 
 TRACKERS = Registry(kind="trackers")
@@ -142,10 +153,7 @@ def figures_of(summaries: Iterable[Summary]) -> Mapping[str, float]:
 
 
 def possible_figures(summaries: Iterable[Summary]) -> Mapping[str, float | None]:
-    """All figures of a report's metrics; None for a score or a bound without a value.
-
-    A tracker that overwrites single figures removes by these what an earlier export had alone.
-    """
+    """All figures of a report's metrics; None for a score or a bound that has no value."""
     summaries = tuple(summaries)
     names = plain_names(summary.metric.name for summary in summaries)
     figures: dict[str, float | None] = {}
@@ -189,9 +197,9 @@ def plain_names(metrics: Iterable[str]) -> Mapping[str, str]:
 
 
 def case_values(case: TrackedCase) -> dict[str, Any]:
-    """A case as a row of a tracker's table: what it is, then value and status of each metric.
+    """A case as a row of a tracker's table: its texts, then value and status of each metric.
 
-    None is unknown.
+    Every row has the same columns in the same order, as trackers want it. None is unknown.
     """
     values: dict[str, Any] = {
         "case_id": case.id,
