@@ -194,7 +194,10 @@ class _RemoteFile(io.RawIOBase):
             return int(self._file.seek(offset, whence))
 
     def tell(self) -> int:
-        """The position in the remote file from which the next bytes are read."""
+        """The position in the remote file from which the next bytes are read.
+
+        Needed to be a raw file of `io`: a reader of a Parquet file asks for it.
+        """
         return int(self._file.tell())
 
     def readinto(self, buffer: Any, /) -> int:

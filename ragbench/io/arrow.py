@@ -120,7 +120,11 @@ def read_parquet(source: Source, *, kind: Kind, problems: Problems) -> Iterator[
             return
 
         def damaged(error: Exception) -> UnreadableError:
-            """The error of a Parquet file that breaks off: it names the last readable record."""
+            """The error of a Parquet file that breaks off: it names the last readable record.
+
+            `Reading` calls it with whatever pyarrow raises. ``number`` is the counter of the
+            enclosing reader, so the user sees how far the file is sound.
+            """
             reason = f"not a readable Parquet file after record {number}: {words_of(error)}"
             return UnreadableError(reason)
 
@@ -262,7 +266,11 @@ def _places_of_surrogates(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def write_hugging_face(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
-    """Writes a run, one case a row, as a folder that ``datasets.load_from_disk`` loads."""
+    """Writes a run, one case a row, as a folder that ``datasets.load_from_disk`` loads.
+
+    The rows go to an Arrow file first and are mapped from there, so that memory stays flat. Only a
+    folder that this package saved before is overwritten.
+    """
     datasets: Any = require("datasets", extra="hf")
     tally = Exported(paths=(path,))
     with (

@@ -91,14 +91,14 @@ def written_whole(
     Raises:
         InputError: ``path`` is a folder or cannot be written; the message names ``path``.
     """
-    with _saying(path):
+    with _naming_output(path):
         if path.is_dir():
             raise InputError(f"{path}: cannot be written: it is a folder; name a file in it")
         target = path.resolve()
-        draft = _beside(target, make_folders=make_folders)
+        draft = _draft_beside(target, make_folders=make_folders)
         handle = open_private(draft, "xb+") if is_private else draft.open("xb+")
     try:
-        with _saying(path, only_full=True), handle:  # closing it writes what is left
+        with _naming_output(path, only_full=True), handle:  # closing it writes what is left
             packed = None
             if target.suffix.lower() == ".gz":
                 packed = gzip.GzipFile(filename="", fileobj=handle, mode="wb", mtime=0)
@@ -108,17 +108,20 @@ def written_whole(
                 yield cast("BinaryIO", masked) if is_text else out
                 masked.finish()
             # Before the rename: after a loss of power the name must not lead to an empty file.
-            with _saying(path):
+            with _naming_output(path):
                 handle.flush()
                 os.fsync(handle.fileno())
-        with _saying(path):
+        with _naming_output(path):
             draft.replace(target)
     finally:
         draft.unlink(missing_ok=True)
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Writes a file of text whole or not at all; the form of `written_whole` for a single block."""
+    """Writes a file of text whole or not at all, with credentials masked and for its owner alone.
+
+    The form of `written_whole` for content that is at hand as a single block.
+    """
     with written_whole(path) as file:
         file.write(data)
 
@@ -136,25 +139,25 @@ def folder_written_whole(path: Path, *, replaceable: Callable[[Path], bool]) -> 
     Raises:
         InputError: ``path`` is a file, a folder with other content, or cannot be written.
     """
-    with _saying(path):
+    with _naming_output(path):
         if path.is_dir() and any(path.iterdir()) and not replaceable(path):
             raise InputError(
                 f"{path}: cannot be written: the folder holds something else; name a new folder"
             )
         if path.exists() and not path.is_dir():
             raise InputError(f"{path}: cannot be written: it is a file; name a folder")
-        draft = _beside(path, make_folders=True)
+        draft = _draft_beside(path, make_folders=True)
         make_private_folder(draft)
     try:
-        with _saying(path, only_full=True):
+        with _naming_output(path, only_full=True):
             yield draft
-        with _saying(path):
-            _swap(draft, path)
+        with _naming_output(path):
+            _replace_folder(draft, path)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _swap(new: Path, path: Path) -> None:
+def _replace_folder(new: Path, path: Path) -> None:
     """Puts a finished folder in the place of an old one, and removes the old one.
 
     A system cannot replace a full folder in one step: between the two renames neither is at
@@ -163,7 +166,7 @@ def _swap(new: Path, path: Path) -> None:
     if not path.exists():
         new.replace(path)
         return
-    old = _beside(path, make_folders=False)
+    old = _draft_beside(path, make_folders=False)
     path.replace(old)
     try:
         new.replace(path)
@@ -173,7 +176,7 @@ def _swap(new: Path, path: Path) -> None:
     shutil.rmtree(old)
 
 
-def _beside(path: Path, *, make_folders: bool) -> Path:
+def _draft_beside(path: Path, *, make_folders: bool) -> Path:
     """An unused name for a draft in the folder of its target.
 
     In the same folder, so that the last rename stays on one file system, where it happens at once.
@@ -185,7 +188,7 @@ def _beside(path: Path, *, make_folders: bool) -> Path:
 
 
 @contextmanager
-def _saying(path: Path, *, only_full: bool = False) -> Generator[None]:
+def _naming_output(path: Path, *, only_full: bool = False) -> Generator[None]:
     """Turns errors of the system in the block into an `InputError` that names the output.
 
     Args:

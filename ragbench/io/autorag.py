@@ -38,9 +38,9 @@ def read_autorag(source: Source, *, kind: Kind, problems: Problems) -> Iterator[
                 case[target] = value
         answers = case.get("answers")
         try:
-            groups = _groups(row.values.get("retrieval_gt"))
+            groups = _groups_of_ids(row.values.get("retrieval_gt"))
             if row.cells and isinstance(answers, str):
-                case["answers"] = _spelled(answers)
+                case["answers"] = _list_in_cell(answers)
         except ValueProblem as problem:
             problems.add(str(problem), path=row.path, line=row.line, field="retrieval_gt")
             continue
@@ -55,7 +55,7 @@ def read_autorag(source: Source, *, kind: Kind, problems: Problems) -> Iterator[
         yield row._replace(values=case, cells=False)
 
 
-def _groups(value: object) -> list[list[str]] | None:
+def _groups_of_ids(value: object) -> list[list[str]] | None:
     """The groups of chunk ids in a question's ``retrieval_gt``; None where they are unknown.
 
     AutoRAG writes a list of groups, a plain list of ids, a single id, or in a CSV cell the spelling
@@ -65,7 +65,7 @@ def _groups(value: object) -> list[list[str]] | None:
         ValueProblem: a cell begins like a list and is none.
     """
     if isinstance(value, str):
-        value = _spelled(value)
+        value = _list_in_cell(value)
     if value is None or (not is_list(value) and is_missing(value)):
         return None
     if not is_list(value):
@@ -82,7 +82,7 @@ def _groups(value: object) -> list[list[str]] | None:
     return groups
 
 
-def _spelled(text: str) -> object:
+def _list_in_cell(text: str) -> object:
     """The list that a CSV cell spells, as JSON or as Python prints it; other texts as they are.
 
     AutoRAG's tables hold lists, and pandas writes those into CSV as Python prints them. Only

@@ -49,7 +49,7 @@ def read_results(source: Source, *, kind: Kind, problems: Problems) -> Iterator[
         case: dict[str, object] = {}
         for name, value in row.values.items():
             if name in _CONTEXT:
-                retrieved = _retrieved(value)
+                retrieved = _retrieved_chunks(value)
                 source.roles.update(dict.fromkeys(retrieved, name))
                 case |= retrieved
                 continue
@@ -59,7 +59,7 @@ def read_results(source: Source, *, kind: Kind, problems: Problems) -> Iterator[
         yield row._replace(values=case, cells=False)
 
 
-def _retrieved(context: object) -> dict[str, object]:
+def _retrieved_chunks(context: object) -> dict[str, object]:
     """The retrieved chunks in a context cell of Azure's results, as fields of a case.
 
     Azure's samples write the cell in three forms: JSON keyed by id, a JSON list, or lines that each
@@ -78,13 +78,13 @@ def _retrieved(context: object) -> dict[str, object]:
         except orjson.JSONDecodeError:
             value = context
     if is_object(value):
-        return _of_mapping(value)
+        return _chunks_by_id(value)
     if is_list(value):
         return {"retrieved_contexts": list(value)}
-    return _of_lines(str(value))
+    return _chunks_by_lines(str(value))
 
 
-def _of_mapping(chunks: Mapping[str, object]) -> dict[str, object]:
+def _chunks_by_id(chunks: Mapping[str, object]) -> dict[str, object]:
     """The retrieved chunks of a JSON object that is keyed by chunk id, as fields of a case.
 
     A chunk is a text, or an object with a text under a known name. Where one is neither, the object
@@ -102,7 +102,7 @@ def _of_mapping(chunks: Mapping[str, object]) -> dict[str, object]:
     return {"retrieved_contexts": texts, "retrieved_context_ids": list(chunks)}
 
 
-def _of_lines(text: str) -> dict[str, object]:
+def _chunks_by_lines(text: str) -> dict[str, object]:
     """The retrieved chunks of a text in which each begins with the name of its file.
 
     A text without such names is one chunk. The names are ids only where each is there once: two

@@ -50,19 +50,25 @@ class DistinctChunks:
         # Only now, as a later mention may know more of a chunk.
         chunks: list[dict[str, Any]] = []
         for place, document in first_mentions.items():
-            chunks.append(self._with_chunk(place, document))
+            chunks.append(self._mention_with_chunk(place, document))
         return chunks
 
     def place_of(self, document: Document) -> int:
-        """The place, from 0, of the chunk that a document mentions; a chunk seen first is added."""
-        place = self._find(document)
+        """The place, from 0, of the chunk that a document mentions; a chunk seen first is added.
+
+        A document is a mention of a chunk in some list: two mentions of a chunk have one place.
+        """
+        place = self._place_of_known_chunk(document)
         if place is None:
-            return self._append(document)
-        self._complete(place, document)
+            return self._add_chunk(document)
+        self._complete_chunk(place, document)
         return place
 
     def at(self, place: int) -> Document:
-        """The chunk at a place, with its id, text and metadata as all mentions have it so far."""
+        """The chunk at a place, with its id, text and metadata as all mentions have it so far.
+
+        Callers that look for chunks without an id do so once all mentions have been added.
+        """
         return self._chunks[place]
 
     def call(self, place: int, id: str) -> None:
@@ -73,15 +79,19 @@ class DistinctChunks:
         """
         self._chunks[place]["id"] = self._unused_name(id)
 
-    def _with_chunk(self, place: int, document: Document) -> dict[str, Any]:
-        """A mention of a chunk, under the chunk's name and with what other mentions know."""
+    def _mention_with_chunk(self, place: int, document: Document) -> dict[str, Any]:
+        """A mention of a chunk, under the chunk's name and with what other mentions know.
+
+        The values of the mention itself win: its score is that of its own list. Only the id is the
+        common one.
+        """
         chunk = self._chunks[place]
         completed = {**chunk, **document}
         if "id" in chunk:
             completed["id"] = chunk["id"]
         return completed
 
-    def _find(self, document: Document) -> int | None:
+    def _place_of_known_chunk(self, document: Document) -> int | None:
         """The place of the chunk that a document mentions; None if the document is a new chunk.
 
         Id and text decide together: systems often log the id of a whole document for each of its
@@ -102,7 +112,7 @@ class DistinctChunks:
                 return place
         return None
 
-    def _append(self, document: Document) -> int:
+    def _add_chunk(self, document: Document) -> int:
         """Adds a new chunk, and returns its place.
 
         By its id and its text later mentions find it.
@@ -111,13 +121,16 @@ class DistinctChunks:
         chunk = dict(document)
         self._chunks.append(chunk)
         if "id" in chunk:
-            self._name(place, str(chunk["id"]))
+            self._name_chunk(place, str(chunk["id"]))
         if chunk.get("text"):
             self._by_text.setdefault(chunk["text"], []).append(place)
         return place
 
-    def _name(self, place: int, id: str) -> None:
-        """Gives a chunk its id as a name, or ``id#2`` and so on where another chunk has it."""
+    def _name_chunk(self, place: int, id: str) -> None:
+        """Gives a chunk its id as a name, or ``id#2`` and so on where another chunk has it.
+
+        The recorded id is kept beside the name, so that later mentions with that id find the chunk.
+        """
         self._by_id.setdefault(id, []).append(place)
         self._chunks[place]["id"] = self._unused_name(id)
 
@@ -134,14 +147,14 @@ class DistinctChunks:
         self._names.add(name)
         return name
 
-    def _complete(self, place: int, document: Document) -> None:
+    def _complete_chunk(self, place: int, document: Document) -> None:
         """Adds to a chunk what a further mention knows of it; values that are known already stay.
 
         A search may log an id alone, and a reranker the text: together they are the whole chunk.
         """
         chunk = self._chunks[place]
         if "id" in document and "id" not in chunk:
-            self._name(place, str(document["id"]))
+            self._name_chunk(place, str(document["id"]))
         if chunk.get("text") is None and document.get("text"):
             self._by_text.setdefault(document["text"], []).append(place)
         for name, value in document.items():
@@ -190,7 +203,7 @@ def name_chunks(chunks: Sequence[Chunk], ranks: Sequence[int] = ()) -> NamedChun
     repeated_by_id: list[int] = []
     repeated_by_text: list[int] = []
     for number, (chunk, id) in enumerate(zip(chunks, ids, strict=True)):
-        place = distinct.place_of(_document(chunk, id))
+        place = distinct.place_of(_id_and_text(chunk, id))
         places.append(place)
         if id:
             id_by_place[place] = id
@@ -211,7 +224,7 @@ def name_chunks(chunks: Sequence[Chunk], ranks: Sequence[int] = ()) -> NamedChun
     # Places count up from 0 as they come, so that a chunk stands at its place in this list.
     named_chunks: list[Chunk] = []
     for place, number in first_number.items():
-        named_chunks.append(_completed(chunks[number], distinct.at(place)))
+        named_chunks.append(_completed_chunk(chunks[number], distinct.at(place)))
     renamed_places = [
         place for place, id in sorted(id_by_place.items()) if named_chunks[place].id != id
     ]
@@ -235,7 +248,7 @@ def _with_id(chunk: Chunk, id: str) -> Chunk:
     return chunk if chunk.id == id else replace(chunk, id=id)
 
 
-def _document(chunk: Chunk, id: str) -> dict[str, Any]:
+def _id_and_text(chunk: Chunk, id: str) -> dict[str, Any]:
     """The id and the text of a chunk, by which `DistinctChunks` recognises a repeated mention.
 
     White space alone is no text, and is left out: two chunks without a text are not the same.
@@ -248,7 +261,7 @@ def _document(chunk: Chunk, id: str) -> dict[str, Any]:
     return document
 
 
-def _completed(chunk: Chunk, document: Document) -> Chunk:
+def _completed_chunk(chunk: Chunk, document: Document) -> Chunk:
     """A chunk under its final name, with the text that a later mention of it may have brought.
 
     Args:

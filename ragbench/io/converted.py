@@ -36,10 +36,10 @@ TextAndTitle: TypeAlias = tuple[str, str | None]
 """The text of a document, and its title if it says one."""
 
 
-def _pdf(data: bytes, limits: ReadLimits) -> TextAndTitle:
+def _text_of_pdf(data: bytes, limits: ReadLimits) -> TextAndTitle:
     """The text of a PDF, page by page; no title, because the title inside a PDF is rarely one."""
     package = require("pypdf", extra="documents")
-    with _reported("PDF"):
+    with _reporting_damage("PDF"):
         reader = package.PdfReader(io.BytesIO(data))
         # Many are locked against changes alone: those open with an empty password.
         if reader.is_encrypted and not reader.decrypt(""):
@@ -56,14 +56,14 @@ def _pdf(data: bytes, limits: ReadLimits) -> TextAndTitle:
         return "\n\n".join(texts), None
 
 
-def _html(data: bytes, limits: ReadLimits) -> TextAndTitle:
+def _text_of_html(data: bytes, limits: ReadLimits) -> TextAndTitle:
     """The main text of a web page as Markdown, and its title.
 
     Navigation, banners and footers are left out: repeated on every page, they would be found for
     any question. Headings and tables stay, because chunkers cut at them.
     """
     package = require("trafilatura", extra="documents")
-    with _reported("HTML"):
+    with _reporting_damage("HTML"):
         # Links say where, not what; recall: a short page is main text, too.
         text = package.extract(
             data, output_format="markdown", include_tables=True, favor_recall=True, fast=False
@@ -75,7 +75,7 @@ def _html(data: bytes, limits: ReadLimits) -> TextAndTitle:
         return text or "", title or None
 
 
-def _docx(data: bytes, limits: ReadLimits) -> TextAndTitle:
+def _text_of_word(data: bytes, limits: ReadLimits) -> TextAndTitle:
     """The text of a Word document as Markdown, and its title.
 
     Paragraphs and tables keep their order, and headings their level, because chunkers cut at them.
@@ -84,7 +84,7 @@ def _docx(data: bytes, limits: ReadLimits) -> TextAndTitle:
         UnreadableError: the file is no Word document, or unpacks to more than the limits allow.
     """
     package = require("docx", extra="documents")
-    with _reported("Word"):
+    with _reporting_damage("Word"):
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             limits.check_archive(archive)
         document = package.Document(io.BytesIO(data))
@@ -137,8 +137,11 @@ def _markdown_table(table: Any) -> str:
 
 
 @contextmanager
-def _reported(kind: str) -> Generator[None]:
+def _reporting_damage(kind: str) -> Generator[None]:
     """Turns an error of a package that converts documents into one line for the document's owner.
+
+    Packages for PDF, HTML and Word raise anything over a damaged file, and print warnings of their
+    own, which are held back: only the one line is of use.
 
     Args:
         kind: the kind of document as the line names it, such as ``PDF``.
@@ -161,11 +164,11 @@ def _unreadable_document(kind: str, error: Exception) -> UnreadableError:
 
 
 CONVERTED: Mapping[str, tuple[str, Callable[[bytes, ReadLimits], TextAndTitle]]] = {
-    ".pdf": ("pypdf", _pdf),
-    ".html": ("trafilatura", _html),
-    ".htm": ("trafilatura", _html),
-    ".xhtml": ("trafilatura", _html),
-    ".docx": ("docx", _docx),
+    ".pdf": ("pypdf", _text_of_pdf),
+    ".html": ("trafilatura", _text_of_html),
+    ".htm": ("trafilatura", _text_of_html),
+    ".xhtml": ("trafilatura", _text_of_html),
+    ".docx": ("docx", _text_of_word),
 }
 """Suffix of a file, to the package that is needed and the function that reads the file's bytes."""
 
@@ -174,7 +177,11 @@ SUFFIXES = frozenset({".txt", ".md", ".markdown", *CONVERTED})
 
 
 def read(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row per file of text, in the order of their paths, which are the rows' ids."""
+    """Yields one row per file of text, in the order of their paths, which are the rows' ids.
+
+    A Markdown file's first heading of the first level is its title. PDF, HTML and Word files are
+    converted; in a folder those are left out whose package is not installed. Memory holds one file.
+    """
     if kind != "documents":
         raise UnreadableError("text files hold documents, not cases")
     names: Iterable[str]
@@ -189,7 +196,7 @@ def read(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
         if file is None:
             continue
         if file.suffix in CONVERTED:
-            document = _converted(file, problems)
+            document = _converted_document(file, problems)
         else:
             document = _plain_text(file, problems)
         if document is not None:
@@ -214,12 +221,12 @@ def text_files(folder: Path, *, others: bool = False) -> Iterator[str]:
         for name in sorted(names):
             if name.startswith("."):
                 continue
-            if _is_read(Path(name).suffix.lower()) is not others:
+            if _can_be_read(Path(name).suffix.lower()) is not others:
                 path = Path(parent) / name
                 yield path.relative_to(folder).as_posix()
 
 
-def _is_read(suffix: str) -> bool:
+def _can_be_read(suffix: str) -> bool:
     """Whether files of a suffix can be read as documents, with the packages that are installed.
 
     PDF, HTML and Word need packages of an extra: without them such a file is left out of a folder.
@@ -230,7 +237,7 @@ def _is_read(suffix: str) -> bool:
     return suffix in SUFFIXES
 
 
-def _converted(file: Source, problems: Problems) -> TextAndTitle | None:
+def _converted_document(file: Source, problems: Problems) -> TextAndTitle | None:
     """The text and title of a PDF, HTML or Word file; None, and a problem, if it cannot be opened.
 
     Raises:

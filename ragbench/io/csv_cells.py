@@ -21,6 +21,9 @@ some spreadsheets cut off (OWASP, "CSV Injection")."""
 def guarded(text: str) -> str:
     """A text that no spreadsheet runs: one that would be a formula gets an apostrophe before it.
 
+    A cell such as ``=HYPERLINK(...)`` in a corpus would run on the machine of any reader of a
+    report. `unguarded` undoes it exactly: change the two together.
+
     Example:
         >>> [guarded(text) for text in ("=1+1", "'=1+1", "one = 1")]
         ["'=1+1", "''=1+1", 'one = 1']
@@ -49,11 +52,11 @@ def csv_line(values: Iterable[object]) -> str:
 
     The same values give the same bytes on each system, so that files can be compared.
     """
-    cells = [_cell(value) for value in values]
+    cells = [_csv_cell(value) for value in values]
     return ",".join(cells) + "\n"
 
 
-def _cell(value: object) -> str:
+def _csv_cell(value: object) -> str:
     """A value as a CSV cell that a spreadsheet shows and never runs; None is an empty cell.
 
     Text is always in quotation marks, and nothing else is: so an empty text is not the same as no

@@ -164,7 +164,7 @@ def detect_format(source: Source, kind: Kind, problems: Problems) -> str | None:
             raise DataError([Problem(message=f"it holds {sign.what}", path=source.name)])
     # The lines of a file that calls itself JSONL are records; else one line may be a whole result.
     is_whole = container in ("json", "yaml") or _format_by_suffix().get(source.suffix) != "jsonl"
-    form = _envelope(whole) if is_whole else None
+    form = _form_of_envelope(whole) if is_whole else None
     if form is not None:
         return form
     return signs[0].form if signs else container
@@ -260,21 +260,29 @@ def detect_container(source: Source, kind: Kind, problems: Problems) -> tuple[st
     container = _format_by_suffix().get(source.suffix)
     # Under the suffix of JSON there is often a record per line.
     if container is None or container == "json":
-        container = _shape(text, container)
+        container = _form_of_text(text, container)
     if container is None:
         raise UnreadableError(_unrecognised(source))
     return container, text
 
 
 def _unrecognised(source: Source) -> str:
-    """The error's text for a file in no known format, with a next step for the user."""
+    """The error's text for a file in no known format, with a next step for the user.
+
+    Its usual cause is a file of Python code in the place of the dataset, so that has a text of its
+    own.
+    """
     if source.suffix == ".py":
         return "this is Python code. Did you mean: ragbench eval DATASET --rag FILE.py:NAME?"
     return f"the format is not recognised; name one of: {', '.join(formats())}"
 
 
 def _binary_format(head: bytes) -> str | None:
-    """The format of a file that is no text, by its first bytes; None of a text file."""
+    """The format of a file that is no text, by its first bytes; None of a text file.
+
+    Workbooks and Parquet files often have another suffix, or none, and cannot be recognised as
+    text.
+    """
     for name, magic, part in _BINARY:
         if head.startswith(magic) and part in head:
             return name
@@ -356,7 +364,7 @@ def trace_files(source: Source) -> list[Source]:
     return files
 
 
-def _shape(text: str, by_suffix: str | None) -> str | None:
+def _form_of_text(text: str, by_suffix: str | None) -> str | None:
     """The format of a text by its first characters; else the format of the file's suffix.
 
     Many files have no suffix or a wrong one, such as one JSON object a line under ``.json``.
@@ -372,7 +380,7 @@ def _shape(text: str, by_suffix: str | None) -> str | None:
         _, articles = array_of(shown_value(text), ("data",))
         if articles and is_object(articles[0]) and not _SQUAD.isdisjoint(articles[0]):
             return "squad"
-        return _object_shape(first_line, bool(newline), further_lines, by_suffix)
+        return _form_of_object(first_line, bool(newline), further_lines, by_suffix)
     if by_suffix is None:
         # Any text may hold commas: a table is believed only when a column has a known name.
         for separator in ("\t", ",", ";", "|"):
@@ -383,7 +391,7 @@ def _shape(text: str, by_suffix: str | None) -> str | None:
     return by_suffix
 
 
-def _object_shape(
+def _form_of_object(
     first_line: str, is_ended: bool, further_lines: str, by_suffix: str | None
 ) -> str:
     """Whether a text that begins with ``{`` is one JSON object, or has one a line (JSONL).
@@ -402,7 +410,7 @@ def _object_shape(
         # A pretty-printed file begins with a short line; a long one may merely be cut by the head.
         is_cut = not is_ended and len(first_line) >= HEAD_BYTES // 4
         if is_cut:
-            return _cut_object_shape(first_line, by_suffix)
+            return _form_of_cut_object(first_line, by_suffix)
         return by_suffix or "json"
     if further_lines.lstrip().startswith("{"):
         return "jsonl"
@@ -417,10 +425,10 @@ def _object_shape(
     return by_suffix or "jsonl"
 
 
-def _cut_object_shape(line: str, by_suffix: str | None) -> str:
+def _form_of_cut_object(line: str, by_suffix: str | None) -> str:
     """``json`` or ``jsonl``, for a file whose first line is longer than the head that is read.
 
-    As `_object_shape`, but without the line's end: only the fields at its beginning can decide.
+    As `_form_of_object`, but without the line's end: only the fields at its beginning can decide.
     """
     shown = shown_value(line)
     if is_object(shown):
@@ -509,14 +517,20 @@ def _signs() -> list[Sign]:
         for key in ("none", "types"):
             if key in form:
                 row[key] = form[key]
-        signs += [_sign({**row, "all": fields}) for fields in form["signs"]]
-    signs += map(_sign, read_table("signs.toml")["sign"])
-    signs += [_sign({"form": "traces", "none": _PLAIN_FIELDS, **row}) for row in spans["refused"]]
+        signs += [_sign_of_row({**row, "all": fields}) for fields in form["signs"]]
+    signs += map(_sign_of_row, read_table("signs.toml")["sign"])
+    signs += [
+        _sign_of_row({"form": "traces", "none": _PLAIN_FIELDS, **row}) for row in spans["refused"]
+    ]
     return signs
 
 
-def _sign(row: Mapping[str, Any]) -> Sign:
-    """The `Sign` of a row of ``signs.toml``, in which field names are one text with blanks."""
+def _sign_of_row(row: Mapping[str, Any]) -> Sign:
+    """The `Sign` of a row of ``signs.toml``, in which field names are one text with blanks.
+
+    A sign is what tells the records of one tool: here its rows become sets and types once, since
+    each record is compared with all of them.
+    """
     values = dict(row)
     for key in ("all", "some", "none"):
         if key in row:
@@ -575,7 +589,10 @@ def sign_of(record: Mapping[str, object]) -> Sign | None:
 
 
 def _signs_of(records: Iterable[object]) -> Iterator[Sign]:
-    """Yields the signs of the first records that have one: their tool is the tool of the file."""
+    """Yields the signs of the first records that have one: their tool is the tool of the file.
+
+    A record that is no object, or whose fields are of no known tool, has none.
+    """
     for record in records:
         if isinstance(record, Mapping):
             sign = sign_of(cast("Mapping[str, object]", record))
@@ -587,7 +604,7 @@ _PROMPTFOO_SETUP = frozenset({"prompts", "providers", "targets", "defaultTest"})
 _PROMPTFOO_SUMMARY = frozenset({"evalId", "config", "shareableUrl"})
 
 
-def _envelope(whole: object) -> str | None:
+def _form_of_envelope(whole: object) -> str | None:
     """The format of a JSON object that holds the records of a tool deeper in it; else None.
 
     Tools wrap their records in an object with a run's settings or summary. Its outer names tell the
@@ -640,7 +657,11 @@ def _refuse_without_cases(whole: Mapping[str, object]) -> None:
 
 
 def _holds_predictions(whole: Mapping[str, object]) -> bool:
-    """Whether a JSON object is LlamaIndex's file of predictions: their list, and nothing else."""
+    """Whether a JSON object is LlamaIndex's file of predictions: their list, and nothing else.
+
+    Predictions have neither ids nor questions: such a file is joined with its dataset by order
+    alone, so it must be recognised for sure.
+    """
     predictions = as_list(whole.get("predictions"))
     if set(whole) != {"predictions"} or not predictions:
         return False

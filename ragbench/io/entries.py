@@ -67,7 +67,10 @@ class SourceInfo(Record):
         return self.hints + self.answers.hints
 
     def lines(self) -> Iterator[str]:
-        """Yields the lines that show a user how the source is read."""
+        """Yields the lines that show a user how the source is read.
+
+        A wrong guess of a field shows here before its scores are believed.
+        """
         infos: list[SourceInfo] = [self]
         if self.answers is not None:
             infos.append(self.answers)
@@ -165,7 +168,10 @@ def looked_at(info: SourceInfo, entries: Sequence[Entry], *, is_whole: bool) -> 
 
 
 def in_stage_order(counts: Mapping[str, int]) -> dict[str, int]:
-    """Counts by stage, in the order in which a RAG runs, as users read them; zeros are left out."""
+    """Counts by stage, in the order in which a RAG runs, as users read them; zeros are left out.
+
+    The stages' names are those of `Entry.recorded`.
+    """
     order = ("retrieve", "post_retrieve", "validate", "generate")
     return {stage: counts[stage] for stage in order if counts.get(stage)}
 

@@ -344,7 +344,11 @@ def _promptfoo_answer(values: Values) -> dict[str, object]:
 
 
 def _promptfoo_text(output: Values) -> str | None:
-    """The text of an answer that promptfoo stored as an object; None where no field holds it."""
+    """The text of an answer that promptfoo stored as an object; None where no field holds it.
+
+    Providers return an answer as an object in forms of their own; without its text, the whole
+    object would be compared with the right answer.
+    """
     for name in field_names("promptfoo")["answer"]:
         text = output.get(name)
         if isinstance(text, str):

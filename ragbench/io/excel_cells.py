@@ -105,7 +105,11 @@ def _number_text(value: float, number_format: str) -> str:
 
 
 def _plain_number(value: float) -> str:
-    """A number without a format, with the 15 digits that Excel keeps: .1 + .2 is 0.3."""
+    """A number without a format, with the 15 digits that Excel keeps: .1 + .2 is 0.3.
+
+    A whole number has no decimals, as people typed it: workbooks store each number as a binary
+    fraction.
+    """
     if value == int(value):
         return str(int(value))
     # Binary fractions show as the decimal that was typed: .1 + .2 is 0.3.
@@ -113,7 +117,11 @@ def _plain_number(value: float) -> str:
 
 
 def _section_of(value: float, number_format: str) -> tuple[str, bool]:
-    """The section of an Excel format for a number, and whether it shows a minus sign by itself."""
+    """The section of an Excel format for a number, and whether it shows a minus sign by itself.
+
+    A format has up to four sections: for numbers above zero, below zero, zero, and text. A section
+    for numbers below zero writes the sign itself, or brackets in its place.
+    """
     sections = _SECTION.findall(number_format)
     if value < 0 and len(sections) > 1:
         return sections[1], False
@@ -240,7 +248,10 @@ def _shows(number_format: str) -> tuple[bool, bool]:
 
 
 def _time_text(moment: time, number_format: str) -> str:
-    """A time of day as its Excel format shows it; ISO 8601 where the format shows a date, too."""
+    """A time of day as its Excel format shows it; ISO 8601 where the format shows a date, too.
+
+    Excel stores a time of day as a part of a day, so its format alone shows how people read it.
+    """
     elapsed = timedelta(
         hours=moment.hour,
         minutes=moment.minute,
@@ -254,7 +265,10 @@ def _time_text(moment: time, number_format: str) -> str:
 
 
 def _duration_text(elapsed: timedelta, number_format: str) -> str:
-    """A duration by its Excel format, such as ``[h]:mm``; else in hours, minutes and seconds."""
+    """A duration by its Excel format, such as ``[h]:mm``; else in hours, minutes and seconds.
+
+    Excel stores 36 hours as a day and a half: only the format shows which unit people see.
+    """
     _, has_time = _shows(number_format)
     if not has_time:
         number_format = "[h]:mm:ss"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from ragbench.core.case import Expectation, ExpectationKind
@@ -29,7 +30,7 @@ def take_expectations(fields: Fields) -> tuple[Expectation, ...]:
     for name, rule in field_names("expectation_kinds").items():
         value = fields.pop(name, None)
         if value is not None:
-            expectations += _of_field(value, rule)
+            expectations += _expectations_of_field(value, rule)
     return tuple(dict.fromkeys(expectations))
 
 
@@ -42,13 +43,16 @@ def is_expectation(field: str) -> bool:
 
 
 def merged(first: Any, second: Any) -> Any:
-    """The demands of two fields of one meaning, such as `expected_keywords` and `must_contain`."""
+    """The demands of two fields of one meaning, such as `expected_keywords` and `must_contain`.
+
+    An answer must meet both: a flag of either field counts, and the texts add up.
+    """
     if isinstance(first, bool):
         return first or second
     return (*first, *second)
 
 
-def _of_field(value: Any, rule: tuple[str, ...]) -> Iterator[Expectation]:
+def _expectations_of_field(value: Any, rule: tuple[str, ...]) -> Iterator[Expectation]:
     """Yields the expectations of one field of a record: one per text, so that each is scored alone.
 
     Args:
@@ -90,7 +94,10 @@ _OF_JSON = (ExpectationKind.JSON, ExpectationKind.HOLDS_JSON)
 
 
 def expectation_kinds() -> frozenset[str]:
-    """The readable kinds of promptfoo's assertions on an answer's text, each also with ``not-``."""
+    """The readable kinds of promptfoo's assertions on an answer's text, each also with ``not-``.
+
+    They are compared with the beginnings of cells in tables of tests.
+    """
     kinds: set[str] = set()
     for name in _KINDS:
         kinds.update((name, f"not-{name}"))
@@ -98,7 +105,11 @@ def expectation_kinds() -> frozenset[str]:
 
 
 def becomes_expectation(kind: str) -> bool:
-    """Whether promptfoo's assertions of a kind become expectations: none needs program or model."""
+    """Whether promptfoo's assertions of a kind become expectations: none needs program or model.
+
+    ``not-contains-all`` does not: it allows each text as long as one is missing, and no list of
+    texts that each must be in the answer, or must not be, says the same.
+    """
     name = kind.removeprefix("not-")
     is_negated = name != kind
     if is_negated and name.endswith("-all"):
@@ -109,18 +120,22 @@ def becomes_expectation(kind: str) -> bool:
 def promptfoo_expectations(
     assertions: object, variables: Mapping[str, object]
 ) -> list[dict[str, object]]:
-    """The demands of a test's assertions in promptfoo, as a value of the field `expectations`."""
+    """The demands of a test's assertions in promptfoo, as a value of the field `expectations`.
+
+    Left out is what a script, a model or a schema decides, a set of assertions of which some are
+    enough (`threshold`), and `not-contains-all`.
+    """
     expectations: list[dict[str, object]] = []
     for assertion in map(as_object, as_list(assertions)):
         if assertion.get("type") == "assert-set":
             if assertion.get("threshold") is None:
                 expectations += promptfoo_expectations(assertion.get("assert"), variables)
         else:
-            expectations += _of_assertion(assertion, variables)
+            expectations += _expectations_of_assertion(assertion, variables)
     return expectations
 
 
-def _of_assertion(
+def _expectations_of_assertion(
     assertion: Mapping[str, object], variables: Mapping[str, object]
 ) -> Iterator[dict[str, object]]:
     """Yields the expectations of one assertion of promptfoo; none where texts cannot express it.
@@ -161,19 +176,27 @@ def _assertion_texts(value: object, variables: Mapping[str, object], *, is_list:
     items = as_list(value) or [value]
     if is_list and isinstance(value, str):  # promptfoo takes a list as text with commas, too
         items = [item.strip() for item in value.split(",")]
-
-    def value_of(variable: re.Match[str]) -> str:
-        """The variable's value; a name that is not known stays as it is written."""
-        return str(variables.get(variable[1], variable[0]))
-
     texts: list[str] = []
     for item in items:
         if isinstance(item, bool) or not isinstance(item, (str, int, float)):
             continue
         if item == "":
             continue
-        text = _VARIABLE.sub(value_of, str(item))
+        text = _VARIABLE.sub(partial(_value_of_variable, variables), str(item))
         if _VARIABLE.search(text) or text.startswith("file://"):
             return []  # without one of its texts, the assertion would ask for less, or for more
         texts.append(text)
     return texts
+
+
+def _value_of_variable(variables: Mapping[str, object], variable: re.Match[str]) -> str:
+    """The value of a variable of a promptfoo test, to be put into the text of an assertion.
+
+    A variable that is not known stays as it is written: the caller sees by it that the text is not
+    complete.
+
+    Args:
+        variables: the test's variables by name.
+        variable: a match of `_VARIABLE`.
+    """
+    return str(variables.get(variable[1], variable[0]))

@@ -130,7 +130,10 @@ def experiment_case(experiment: Experiment, roles: dict[str, str]) -> dict[str, 
 
 
 def _input_fields(inputs: Values) -> dict[str, str]:
-    """The key of the question among an experiment's inputs, to the field of a case; else empty."""
+    """The key of the question among an experiment's inputs, to the field of a case; else empty.
+
+    A tool's inputs have the user's own keys: a recognised name counts, or the only key with a text.
+    """
     query = _key_by_name_or_text(inputs, case_fields()["query"])
     if query is None:
         return {}
@@ -180,6 +183,8 @@ def _reference_fields(reference: Values) -> dict[str, str]:
 def _key_by_name(values: Values, names: Iterable[str]) -> str | None:
     """The key of an object that has the first of some names, in any spelling; None without one.
 
+    A user's own spelling of a known name, such as ``Chunk_IDs``, is found as well.
+
     Args:
         names: the names, the most telling first: an earlier one counts, wherever its key is.
     """
@@ -192,7 +197,10 @@ def _key_by_name(values: Values, names: Iterable[str]) -> str | None:
 
 
 def _key_by_name_or_text(values: Values, names: Iterable[str]) -> str | None:
-    """The key with the first of some names; else the only key that holds a text; else None."""
+    """The key with the first of some names; else the only key that holds a text; else None.
+
+    Keys are the user's own: of a single text there is no doubt which it is.
+    """
     key = _key_by_name(values, names)
     if key is not None:
         return key

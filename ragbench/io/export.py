@@ -53,7 +53,11 @@ class Exported:
     """How many cases an interrupted run has not asked or not scored yet."""
 
     def leave_out(self, reason: str) -> None:
-        """Counts a case that an export leaves out, under the reason that the user reads."""
+        """Counts a case that an export leaves out, under the reason that the user reads.
+
+        The reasons are printed with their counts, so that no case is missing from a file in
+        silence.
+        """
         self.left_out.setdefault(reason, 0)
         self.left_out[reason] += 1
 
@@ -148,7 +152,11 @@ def columns(scores: Scores) -> dict[str, ColumnKind]:
 
 
 def table_row(trace: Trace, scores: Scores) -> dict[str, Any]:
-    """The values of one case by column name: a row of CSV, Parquet and Hugging Face folders."""
+    """The values of one case by column name: a row of CSV, Parquet and Hugging Face folders.
+
+    Texts and JSON are strings, numbers floats, flags booleans, lists are lists of these; None is
+    not known. All formats share it, so that a run has the same columns in each.
+    """
     values: dict[str, Any] = {}
     for name in Case.__struct_fields__:
         values[name] = getattr(trace.case, name)
@@ -170,7 +178,7 @@ def table_row(trace: Trace, scores: Scores) -> dict[str, Any]:
         values["rubrics_json"] = None if sample.rubrics is None else json_text(sample.rubrics)
         row: dict[str, Any] = {}
         for name, kind in columns(scores).items():
-            row[name] = _cell(name, kind, values[name])
+            row[name] = _cell_of_column(name, kind, values[name])
         return row
 
 
@@ -180,8 +188,11 @@ _ID_COLUMNS = frozenset(
 """Columns that are joined on: a key's form alone masks nothing in them."""
 
 
-def _cell(name: str, kind: ColumnKind, value: Any) -> Any:
+def _cell_of_column(name: str, kind: ColumnKind, value: Any) -> Any:
     """A case's value as its column holds it, without embeddings, and with credentials hidden.
+
+    `written_whole` does not hide them here: it knows neither the columns of a table nor the texts
+    in a Parquet file.
 
     Args:
         name: the column's name: in columns of ids a key's form alone masks nothing.
@@ -284,23 +295,26 @@ def write_cases(cases: Iterable[Case], path: str | Path) -> int:
             values = encode_case(case)
             for field in ("id", "query"):
                 if not values[field].strip():
-                    raise _unwritable(f"the {field} is empty", path, count, field)
+                    raise _unwritable_case(f"the {field} is empty", path, count, field)
             earlier = ids.add(case.id, count)
             if earlier is not None:
                 message = f"'{case.id}' is already the id of record {earlier}"
-                raise _unwritable(message, path, count, "id")
+                raise _unwritable_case(message, path, count, "id")
             try:
                 check_depth(values)
                 line = orjson.dumps(values, option=orjson.OPT_APPEND_NEWLINE)
             except (TypeError, ValueProblem) as error:
                 message = f"cannot be written as JSON: {error}"
-                raise _unwritable(message, path, count, None) from None
+                raise _unwritable_case(message, path, count, None) from None
             file.write(line)
     return count
 
 
-def _unwritable(message: str, path: Path, number: int, field: str | None) -> DataError:
-    """The error of a case that cannot be written, with the line that it would have in the file."""
+def _unwritable_case(message: str, path: Path, number: int, field: str | None) -> DataError:
+    """The error of a case that cannot be written, with the line that it would have in the file.
+
+    The line is counted, as nothing has been written so far: a file is written whole or not at all.
+    """
     return DataError([Problem(message=message, path=str(path), line=number, field=field)])
 
 

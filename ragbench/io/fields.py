@@ -78,7 +78,10 @@ def entry_fields() -> Names:
 
 @cache
 def targets(kind: Literal["cases", "documents"]) -> Mapping[str, str]:
-    """The field of a record that each recognised name means, in the spelling of `squash`."""
+    """The field of a record that each recognised name means, in the spelling of `squash`.
+
+    Readers look up every name of every file here, so the table is turned round once.
+    """
     names_of_fields = entry_fields() if kind == "cases" else document_fields()
     field_by_name: dict[str, str] = {}
     for field, names in names_of_fields.items():
@@ -116,7 +119,11 @@ def says_gold(path: str) -> bool:
 
 
 def says_verdict(name: str) -> bool:
-    """Whether a column's name says that it holds verdicts of people on answers, such as ``OK?``."""
+    """Whether a column's name says that it holds verdicts of people on answers, such as ``OK?``.
+
+    Both ends of the scale may be in the name: ``Correct (yes/no)``. A word of another kind in it
+    means that the column holds something else.
+    """
     words = set(name_words(name))
     for scale in ({"yes", "no"}, {"oui", "non"}, {"si", "no"}):
         if scale <= words:
@@ -128,7 +135,11 @@ def says_verdict(name: str) -> bool:
 
 
 def may_be_reference(name: str) -> bool:
-    """Whether an unknown field name speaks of a right answer, such as ``truth``."""
+    """Whether an unknown field name speaks of a right answer, such as ``truth``.
+
+    No word may be in it that speaks of anything else: ``truth_source`` holds no answer. Such a name
+    is only proposed to the user.
+    """
     words = set(name_words(name))
     word_lists = field_names("gold")
     of_answers = set(word_lists["of_answers"])
@@ -172,7 +183,8 @@ QUERY_FILES = ("queries.tsv", "topics.tsv", "queries.txt", "topics.txt")
 def disagreement(target: str, field: str, other_field: str) -> str:
     """The error's text for a record in which two fields hold different values for the same thing.
 
-    It gives the options with which a user chooses one of the fields.
+    It gives the options with which a user chooses one of the fields. A field called ``answer`` may
+    be the system's in place of the right one: then the text offers that, too.
 
     Args:
         target: the field of a case that both fields mean.

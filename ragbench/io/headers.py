@@ -59,10 +59,10 @@ def header_meaning(name: str) -> str:
     if "other" in kinds:
         return ""
     if "answer" in kinds:
-        return _side(kinds, "answer")
+        return _field_of_noun(kinds, "answer")
     if "question" in kinds:
         return "" if kinds & {"hit", "source"} else "query"
-    return _side(kinds, _noun_without_question(kinds))
+    return _field_of_noun(kinds, _noun_without_question(kinds))
 
 
 def _noun_without_question(kinds: set[str]) -> str:
@@ -79,7 +79,7 @@ def _noun_without_question(kinds: set[str]) -> str:
     return "source" if "result" in kinds else ""
 
 
-def _side(kinds: set[str], noun: str) -> str:
+def _field_of_noun(kinds: set[str], noun: str) -> str:
     """The field that a noun in a header means, by its owner: a person (right) or a system.
 
     The noun itself where the header leaves the owner open: only the user knows it then.
@@ -153,7 +153,10 @@ def _ordinals() -> dict[str, int]:
 
 
 def header_words(name: str) -> list[str]:
-    """The words of a header without case and accents: people type ``Réponse`` and ``reponse``."""
+    """The words of a header without case and accents: people type ``Réponse`` and ``reponse``.
+
+    Words of tables such as ``headers.toml`` are in the same form: change the two together.
+    """
     letters = unicodedata.normalize("NFKD", name)
     plain = "".join(letter for letter in letters if not unicodedata.combining(letter))
     return name_words(plain)
@@ -209,7 +212,11 @@ def _kinds_of_part(part: str) -> frozenset[str]:
 
 @cache
 def _long_words() -> tuple[str, ...]:
-    """The known words of headers that are long enough to be recognised with a typing error."""
+    """The known words of headers that are long enough to be recognised with a typing error.
+
+    Short words resemble too many others. Words of other columns are left out, because they would
+    hide a question behind a likeness.
+    """
     words: list[str] = []
     for word, kinds in _vocabulary().items():
         if len(word) >= _MIN_TYPO and "other" not in kinds:

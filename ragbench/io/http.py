@@ -111,7 +111,11 @@ class _Connections:
     """A client and the event loop that its connections belong to."""
 
     def __init__(self, client: httpx.AsyncClient) -> None:
-        """Takes an HTTP client that only this process uses: a fork cannot share its connections."""
+        """Takes an HTTP client that only this process uses: a fork cannot share its connections.
+
+        A client's connections belong to the event loop in which they were opened, so both are kept
+        together.
+        """
         self.process = os.getpid()
         self._loop = _loop_of(self.process)
         self._client = client
@@ -127,7 +131,10 @@ class _Connections:
         return self._loop.run(request(self._client))
 
     def close(self) -> None:
-        """Has the client's connections closed, without waiting: any thread may collect garbage."""
+        """Has the client's connections closed, without waiting: any thread may collect garbage.
+
+        A finalizer calls it: in another process than its own the connections are left alone.
+        """
         if self.process == os.getpid():
             self._loop.leave(self._client.aclose())
 
@@ -217,7 +224,10 @@ class JsonEndpoint:
             return connections
 
     def close(self) -> None:
-        """Closes the connections to the server; a later request opens new ones."""
+        """Closes the connections to the server; a later request opens new ones.
+
+        Other threads may be making requests: the lock keeps them from getting closed connections.
+        """
         with self._opening:
             connections = self._connections
             self._connections = None
@@ -225,7 +235,10 @@ class JsonEndpoint:
             connections.close()
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """How an endpoint travels to another process: as its arguments, without its connections."""
+        """How an endpoint travels to another process: as its arguments, without its connections.
+
+        Workers get a RAG with its endpoint: each process opens connections of its own.
+        """
         return self._construct, ()
 
     def __repr__(self) -> str:
@@ -490,7 +503,10 @@ class JsonEndpoint:
         return error
 
     def _masked(self, text: str) -> str:
-        """A text from the server without this endpoint's credentials, which a server may echo."""
+        """A text from the server without this endpoint's credentials, which a server may echo.
+
+        Every text from a server passes through it before it is in an error or a stored version.
+        """
         return mask_text(text, self._secrets)
 
 

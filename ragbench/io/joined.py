@@ -65,7 +65,9 @@ def join_answers(
     keep_unanswered: bool = False,
     min_joined: float = 0.0,
 ) -> EntrySource:
-    """The cases of one source with the recorded outcomes of another, as one source.
+    """The cases of one source with the outcomes of another.
+
+    So a dataset is evaluated with answers that a system has already given, without asking it again.
 
     Args:
         cases: the dataset. What is recorded in it is not used.
@@ -100,9 +102,9 @@ def join_answers(
         )
         raise DataError([Problem(message=message, path=answers.info.path)])
     db.executescript(_sql("indexes"))
-    counts = _pair(db, cases, answers.info)
+    counts = _pair_cases(db, cases, answers.info)
     _check_joined(db, cases.info, answers.info, counts, min_joined)
-    info = _described(db, cases.info, answers.info, counts, keep_unanswered=keep_unanswered)
+    info = _joined_info(db, cases.info, answers.info, counts, keep_unanswered=keep_unanswered)
     info = replace(info, notes=(*info.notes, *notes))
     read = partial(
         _joined_entries,
@@ -281,12 +283,18 @@ class _Counts:
 
     @property
     def joined(self) -> int:
-        """How many cases have an answer of the outputs, joined by id, by question or by order."""
+        """How many cases have an answer of the outputs, joined by id, by question or by order.
+
+        With the number of cases it shows whether the two files belong together at all.
+        """
         return self.by_id + self.by_query + self.by_order
 
     @property
     def without(self) -> int:
-        """How many cases have no outcome at all: a RAG has to answer them, or they are left out."""
+        """How many cases have no outcome at all: a RAG has to answer them, or they are left out.
+
+        An error or a note names this number: these cases have no scores.
+        """
         return self.cases - self.joined - self.empty
 
 
@@ -321,11 +329,11 @@ def _pair_in_order(db: sqlite3.Connection, cases: EntrySource, answers: SourceIn
         raise DataError([Problem(message=message, path=answers.path)])
     for position in range(counts.cases):
         counts.by_order += 1
-        _give(db, position, position)
+        _give_answer(db, position, position)
     return counts
 
 
-def _pair(db: sqlite3.Connection, cases: EntrySource, answers: SourceInfo) -> _Counts:
+def _pair_cases(db: sqlite3.Connection, cases: EntrySource, answers: SourceInfo) -> _Counts:
     """Decides which answer belongs to which case, writes the pairs to the database, counts them.
 
     By id first, for all cases: an answer that a case has by its id is not given to another case by
@@ -354,7 +362,7 @@ def _pair(db: sqlite3.Connection, cases: EntrySource, answers: SourceInfo) -> _C
             db.execute("INSERT INTO pending VALUES (?, ?, ?)", pending_row)
         else:
             counts.by_id += 1
-            _give(db, position, number)
+            _give_answer(db, position, number)
     _pair_by_question(db, counts, judged)
     return counts
 
@@ -372,7 +380,7 @@ def _pair_by_question(db: sqlite3.Connection, counts: _Counts, judged: Collectio
         answer = db.execute(_sql("by_query"), (query,)).fetchone()
         if answer is not None:
             counts.by_query += 1
-            _give(db, position, answer[0])
+            _give_answer(db, position, answer[0])
             continue
         if position in judged:
             if counts.empty == 0:
@@ -382,7 +390,7 @@ def _pair_by_question(db: sqlite3.Connection, counts: _Counts, judged: Collectio
             counts.unanswered = _Example(case_id, query)
 
 
-def _give(db: sqlite3.Connection, position: int, number: int) -> None:
+def _give_answer(db: sqlite3.Connection, position: int, number: int) -> None:
     """Writes that a case has an answer, and that the answer is used once more.
 
     Afterwards a note counts the answers that no case has, and those that are repeated.
@@ -451,7 +459,7 @@ def _unjoined_lines(db: sqlite3.Connection, counts: _Counts) -> Iterator[str]:
         yield f"an output without a case:  {_Example(*output)}"
 
 
-def _described(
+def _joined_info(
     db: sqlite3.Connection,
     cases: SourceInfo,
     answers: SourceInfo,
@@ -474,7 +482,7 @@ def _described(
     case_count = counts.cases
     if not keep_unanswered:
         case_count -= counts.without
-    notes = _notes(db, answers.path, counts, keep_unanswered=keep_unanswered)
+    notes = _notes_on_joining(db, answers.path, counts, keep_unanswered=keep_unanswered)
     return replace(
         cases,
         looked=case_count,
@@ -488,7 +496,7 @@ def _described(
     )
 
 
-def _notes(
+def _notes_on_joining(
     db: sqlite3.Connection, path: str, counts: _Counts, *, keep_unanswered: bool
 ) -> Iterator[str]:
     """Yields notes on how the answers were joined: by what, how many, which were left over.
@@ -688,7 +696,7 @@ def _retrievals(source: EntrySource, problems: Problems) -> Iterator[RetrievalDu
                 continue  # it searches nothing, or is judged and not ranked
             retrieval = None if outcome is None else outcome.value
             if retrieval is not None and (is_ranked or not retrieval.is_ids_alone):
-                yield _dumped(entry.case, retrieval)
+                yield _retrieval_of_dump(entry.case, retrieval)
                 continue
             if retrieval is not None:  # an unknown text would be judged to hold no answer
                 reason = "only the ids of its chunks are recorded, not their texts"
@@ -701,7 +709,7 @@ def _retrievals(source: EntrySource, problems: Problems) -> Iterator[RetrievalDu
         problems.note(*error.problems)
 
 
-def _dumped(case: Case, result: RetrievalResult[Any]) -> RetrievalDump:
+def _retrieval_of_dump(case: Case, result: RetrievalResult[Any]) -> RetrievalDump:
     """A recorded retrieval in the form of a dump, with the faults of its chunks noted as there.
 
     Chunks without ids are numbered by `to_chunks`; here the numbers are taken off again, so that

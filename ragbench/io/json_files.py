@@ -229,7 +229,11 @@ def questions_of(value: Mapping[str, Any]) -> list[Any]:
 
 
 def load(source: Source, problems: Problems) -> object | None:
-    """The JSON value of a whole file; None, and a problem, when it is no JSON."""
+    """The JSON value of a whole file; None, and a problem, when it is no JSON.
+
+    Bytes that are no text, and keys that an object has twice, are problems, too: the caller gets
+    only a value that is sure.
+    """
     raw = read_bytes(source, problems)
     if raw is None or not raw.strip():
         return None
@@ -371,7 +375,7 @@ _SIGN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|["\[\]{}]', re.DOTALL)
 """A text of JSON, a quote that begins one without an end, or a bracket."""
 
 
-def _signs(buffer: bytes, start: int = 0) -> Iterator[tuple[bytes, int, int]]:
+def _brackets_and_texts(buffer: bytes, start: int = 0) -> Iterator[tuple[bytes, int, int]]:
     """Yields each bracket and each whole text of some JSON: its first byte, its start and its end.
 
     By the brackets alone a huge array is cut into its elements. A bracket within a text is a part
@@ -459,7 +463,7 @@ def _array_start(head: bytes, key: str | None) -> int:
     written_key = None if key is None else orjson.dumps(key)
     depth = 0
     is_next = key is None  # whether the next bracket opens the array
-    for sign, start, end in _signs(head):
+    for sign, start, end in _brackets_and_texts(head):
         if sign == b"[" and is_next:
             return end
         if sign in b"{[":
@@ -472,7 +476,11 @@ def _array_start(head: bytes, key: str | None) -> int:
 
 
 def array_elements(source: Source, key: str | None, problems: Problems) -> Iterator[Element]:
-    """Yields the elements of a large file's array as bytes, without parsing the file as a whole."""
+    """Yields the elements of a large file's array as bytes, without parsing the file as a whole.
+
+    Brackets alone say where an element ends, and its bytes go through the usual parser: memory
+    holds one element, one that is no JSON does not hide the others, and each has its line.
+    """
     head = source.head(problems) or b""
     text = head.removeprefix(codecs.BOM_UTF8)
     mark_bytes = len(head) - len(text)
@@ -494,7 +502,7 @@ def array_elements(source: Source, key: str | None, problems: Problems) -> Itera
                 problems.add(message, path=source.name, line=line + buffer.count(b"\n"))
                 return
             buffer += block
-            for sign, sign_start, sign_end in _signs(buffer, scanned):
+            for sign, sign_start, sign_end in _brackets_and_texts(buffer, scanned):
                 scanned = sign_end
                 opens = sign in b"{["
                 closes = sign in b"}]"
@@ -752,7 +760,10 @@ def _is_list_of_objects(items: object) -> TypeGuard[Sequence[object]]:
 
 
 def _has_main_field(items: Sequence[object], kind: Kind) -> bool:
-    """Whether one of the first items has a question (of documents: a text) under a known name."""
+    """Whether one of the first items has a question (of documents: a text) under a known name.
+
+    The list of such objects in a file is surely its list of records; see `_choose_key`.
+    """
     meaning = targets(kind)
     for item in items[:_LOOKED_AT]:
         names = map(str, as_object(item))
@@ -763,6 +774,9 @@ def _has_main_field(items: Sequence[object], kind: Kind) -> bool:
 
 def rows_of_columns(value: Mapping[str, Any], place: str = "") -> list[Mapping[str, Any]]:
     """The records of a table by columns: an object that holds a list a field; else none.
+
+    pandas writes an object with the rows' numbers instead of a list (`to_json`, `to_dict`). Turns
+    of a conversation are one record's, though they are in a list, too.
 
     Raises:
         InputError: the lists differ in length.
@@ -785,7 +799,10 @@ def rows_of_columns(value: Mapping[str, Any], place: str = "") -> list[Mapping[s
 
 
 def _is_numbered(column: object) -> bool:
-    """Whether a column is an object keyed by the numbers of rows, as pandas writes a table."""
+    """Whether a column is an object keyed by the numbers of rows, as pandas writes a table.
+
+    Such a column is turned into a list, as `to_json` and `to_dict` of pandas write no lists.
+    """
     return is_object(column) and all(str(key).isdigit() for key in column)
 
 

@@ -26,7 +26,9 @@ _JSON_TYPES = frozenset({str, int, bool, type(None)})
 
 
 def json_bytes(value: object) -> bytes:
-    """Compact JSON of a value in UTF-8, with keys in the order of their mappings.
+    r"""Compact JSON of a value in UTF-8, with keys in the order of their mappings.
+
+    A text with lone surrogates, which UTF-8 cannot hold, comes out with ``\u`` escapes.
 
     Raises:
         InputError: something in it has no JSON form; says where.
@@ -150,7 +152,10 @@ def _plain_of_record(value: object, place: str) -> Any:
 
 
 def _refusal(kind: str, place: str) -> InputError:
-    """The error of a value that has no JSON form, with its place in what the RAG returned."""
+    """The error of a value that has no JSON form, with its place in what the RAG returned.
+
+    An image, for example: the user learns which part of the metadata to return in another form.
+    """
     return InputError(
         f"'{place.lstrip('.') or 'value'}' holds {kind}, which has no JSON form; "
         "have the RAG return it as text, numbers, lists or mappings"

@@ -67,16 +67,20 @@ class _FieldError(ValueProblem):
     """What is wrong with a field, which it names."""
 
     def __init__(self, field: str, problem: object) -> None:
-        """Takes the name of the wrong field, which a report shows beside the problem."""
+        """Takes the name of the wrong field, which a report shows beside the problem.
+
+        The reader of a row catches it, and reports the problem with the row's line.
+        """
         super().__init__(problem)
         self.field = field
 
 
 def read_labels(path: Path, metric: str = "") -> tuple[LabelledClaim, ...]:
-    """People's labels of claims, against which a judge is measured; labels of answers, too.
+    """Reads labels, of answers too (`ragbench.io.people`).
 
-    Rows without evidence, and those that their makers call not applicable, are left out: there is
-    nothing that a judge could be right about.
+    They are people's labels of claims, against which a judge is measured. Rows without evidence,
+    and those that their makers call not applicable, are left out: there is nothing that a judge
+    could be right about.
 
     Args:
         metric: labels of answers by another metric are left out; empty keeps those of all.
@@ -117,8 +121,12 @@ def _holds_answers(source: Source) -> bool:
     return any(field in head for field in (b'"value"', b'"annotations"', b'"responses"'))
 
 
-def _level(value: float, *, lowest: float, highest: float) -> int:
-    """The place in `LEVELS` of a value on a scale: anything between its ends is the middle one."""
+def _level_on_scale(value: float, *, lowest: float, highest: float) -> int:
+    """The place in `LEVELS` of a value on a scale: anything between its ends is the middle one.
+
+    Datasets label on scales of their own: a judge's verdict has three levels, so each label gets
+    one.
+    """
     if value >= highest:
         return LEVELS.index("supported")
     if value <= lowest:
@@ -127,7 +135,10 @@ def _level(value: float, *, lowest: float, highest: float) -> int:
 
 
 def _answers_as_claims(path: Path, metric: str) -> Iterator[LabelledClaim]:
-    """Yields labelled answers as claims, their contexts as evidence; of several people the mean."""
+    """Yields labelled answers as claims, their contexts as evidence; of several people the mean.
+
+    A judge of claims can so be measured with labels of whole answers, too.
+    """
     labels_of: dict[Key, list[HumanLabel]] = {}
     for label in read_people(path):
         is_of_metric = not metric or label.metric in (metric, "")
@@ -142,7 +153,7 @@ def _answers_as_claims(path: Path, metric: str) -> Iterator[LabelledClaim]:
                 id=answer.case or str(number),
                 claim=answer.answer,
                 evidence=answer.contexts,
-                level=_level(value, lowest=0, highest=1),
+                level=_level_on_scale(value, lowest=0, highest=1),
                 question=answer.question,
                 grade=value,
             )
@@ -159,12 +170,12 @@ def _own_claims(source: Source, problems: Problems) -> Iterator[LabelledClaim]:
             if "label" not in values and values.get("support", "Missing") not in _EXPERTQA:
                 continue  # what ExpertQA calls not applicable has no level
             try:
-                yield _claim(values, str(row.line))
+                yield _claim_of_record(values, str(row.line))
             except _FieldError as error:
                 problems.add(str(error), path=row.path, line=row.line, field=error.field)
 
 
-def _claim(row: Row, number: str) -> LabelledClaim:
+def _claim_of_record(row: Row, number: str) -> LabelledClaim:
     """The labelled claim of a record in ragbench's own form, of WiCE or of ExpertQA.
 
     Args:
@@ -176,8 +187,8 @@ def _claim(row: Row, number: str) -> LabelledClaim:
     """
     is_expertqa = "support" in row and "label" not in row
     question = row.get("question")
-    evidence = _texts(row, "evidence", "contexts", "references", "reference")
-    claim_texts = _texts(row, "claim", "response")
+    evidence = _texts_of_fields(row, "evidence", "contexts", "references", "reference")
+    claim_texts = _texts_of_fields(row, "claim", "response")
     if len(claim_texts) != 1:
         raise _FieldError("claim", "must be a text")
     if "supporting_sentences" in row:  # WiCE: the sentences of one page
@@ -224,7 +235,7 @@ def _label_value(row: Row, *, is_expertqa: bool) -> float:
     return value
 
 
-def _texts(row: Row, *names: str) -> tuple[str, ...]:
+def _texts_of_fields(row: Row, *names: str) -> tuple[str, ...]:
     """The non-empty texts in the first of several fields that a record of a claim has.
 
     Args:
@@ -266,7 +277,7 @@ def _mtrag_claims(document: Row) -> Iterator[LabelledClaim]:
                 id=f"{evaluation['task_id']} {evaluation['model_id']}",
                 claim=evaluation["model_response"],
                 evidence=tuple(evidence),
-                level=_level(median, lowest=1, highest=4),
+                level=_level_on_scale(median, lowest=1, highest=4),
                 question=task["input"][-1]["text"],
                 # A task is a turn of a conversation, before whose id it has that of the whole.
                 cluster=str(evaluation["task_id"]).split("<::>")[0],

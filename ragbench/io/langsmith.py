@@ -27,7 +27,10 @@ Values = Mapping[str, object]
 
 
 def read_experiment(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row per example and run of a LangSmith experiment, of the SDK or of a table."""
+    """Yields one row per example and run of a LangSmith experiment, of the SDK or of a table.
+
+    So answers that were given there are scored here without asking the system again.
+    """
     for row in container_rows(source, problems, field_names("array")["cases"]):
         if is_object(row.values.get("run")):
             experiment = _sdk_experiment(row.values)

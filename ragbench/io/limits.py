@@ -115,6 +115,8 @@ class ReadLimits(Record):
     def check_unpacked(self, packed: int, size: int) -> None:
         """Refuses a Parquet column that unpacks to far more than its packed size, before it does.
 
+        A column may hold one text that every row repeats: a small file then fills the memory.
+
         Args:
             packed: the column's bytes in the file.
             size: its bytes once it is unpacked.
@@ -141,7 +143,10 @@ class Unpacked(io.RawIOBase):
     """
 
     def __init__(self, packed: BinaryIO, limits: ReadLimits) -> None:
-        """Takes the packed stream, and the limits of how much it may unpack to."""
+        """Takes the packed stream, and the limits of how much it may unpack to.
+
+        The packed bytes are counted as they are read: how far a file may unpack depends on them.
+        """
         import gzip  # most files are not packed
 
         self._packed = _CountingReader(packed)

@@ -72,7 +72,10 @@ class _FieldProblem(ValueProblem):
     """What is wrong with a field, which it names."""
 
     def __init__(self, name: str, message: str) -> None:
-        """Takes the name of the wrong field, which a report shows beside the problem."""
+        """Takes the name of the wrong field, which a report shows beside the problem.
+
+        The reader of the rows catches it, and reports the problem with the row's line.
+        """
         super().__init__(message)
         self.name = name
 

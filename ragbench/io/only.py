@@ -73,7 +73,10 @@ class Only(Record):
 
     @property
     def described(self) -> str:
-        """The conditions for a record to be taken, in words, for notes and errors."""
+        """The conditions for a record to be taken, in words, for notes and errors.
+
+        Its words are those of the options, so that a user recognises what was asked for.
+        """
         conditions: list[str] = []
         if self.since is not None:
             conditions.append(f"since {self.since}")
@@ -110,7 +113,7 @@ class Only(Record):
             is_meant = begin <= seconds <= end
             # All conditions are looked at, as a message lists the values of each field.
             for field_path, value, find in conditions:
-                texts = list(_texts(_value_at(record.values, field_path, find)))
+                texts = list(_texts_of_value(_value_at(record.values, field_path, find)))
                 if value not in texts:
                     is_meant = False
                     counts = seen.values[field_path]
@@ -252,7 +255,7 @@ def time_of(values: object) -> float | None:
     return None
 
 
-def _texts(value: object) -> Iterator[str]:
+def _texts_of_value(value: object) -> Iterator[str]:
     """Yields the texts that a user may write for a value; of a list, those of each item.
 
     A condition comes as text from the command line: ``--where score=1`` means 1, 1.0 and "1".
@@ -267,7 +270,7 @@ def _texts(value: object) -> Iterator[str]:
         yield str(value)
     elif is_list(value):
         for item in value:
-            yield from _texts(item)
+            yield from _texts_of_value(item)
 
 
 _EARLIEST = -62_135_596_800.0
@@ -316,7 +319,10 @@ class Selection(Record):
     """Of the draw."""
 
     def __post_init__(self) -> None:
-        """Refuses ``--limit`` together with ``--sample``, and a number of cases below 1."""
+        """Refuses ``--limit`` together with ``--sample``, and a number of cases below 1.
+
+        Both are options of the command line; a wrong one is refused before any file is read.
+        """
         if self.limit is not None and self.sample is not None:
             raise ConfigError("--limit and --sample exclude each other: give one of them")
         for name, value in (("--limit", self.limit), ("--sample", self.sample)):

@@ -73,7 +73,10 @@ class HumanLabel(Record):
 
     @property
     def item(self) -> tuple[Key, str]:
-        """The judged answer and the metric: people's labels on one thing have the same item."""
+        """The judged answer and the metric: people's labels on one thing have the same item.
+
+        By it a second label of the same person on the same thing replaces the first one.
+        """
         return self.key, self.metric
 
     def check_scale(self, metric: str, low: float | None, high: float | None) -> None:
@@ -110,7 +113,7 @@ _FIELD_OF_CASE = {"question": "query", "answer": "response", "contexts": "retrie
 
 
 @cache
-def _names() -> Mapping[str, tuple[str, ...]]:
+def _names_of_fields() -> Mapping[str, tuple[str, ...]]:
     """The columns' names by which each field of a label is recognised.
 
     Those of a case file are among them, so that people can label in a table that they have already.
@@ -146,6 +149,9 @@ NOTHING = digest_of([""])
 def key_of(question: str, answer: str, contexts: Sequence[str] | None) -> Key:
     """The digests of question, answer and contexts: by them a label finds its answer again.
 
+    A label holds only as long as the three texts are the same, but for white space. Labels are
+    matched by this key: a change of it would lose every label that names a digest.
+
     Args:
         contexts: the retrieved texts; None where they are not known.
     """
@@ -177,7 +183,7 @@ def read_people(
             labels_of_row: dict[tuple[Any, ...], HumanLabel] = {}
             # All labels of a row, or none: half a record would be a vote of its own.
             with noting_read_errors(row.path, problems, row.line):
-                for label in _labels(row, bound, columns or {}):
+                for label in _labels_of_row(row, bound, columns or {}):
                     labels_of_row[(*label.item, label.by)] = label
                 labels |= labels_of_row
     problems.raise_if_any()
@@ -186,7 +192,7 @@ def read_people(
     return tuple(labels.values())
 
 
-def _labels(
+def _labels_of_row(
     row: Row, bound: RatingBound | None, columns: Mapping[str, str]
 ) -> Iterator[HumanLabel]:
     """Yields the labels in a row: one of a table, perhaps several of a labelling tool's record.
@@ -220,7 +226,7 @@ def _labels(
         if bound is not None:
             _put_rating(squashed, fields, bound)
         _add_question_and_answer(squashed, fields, columns)
-        yield _label(squashed, verdicts, cells=row.cells, columns=list(map(str, fields)))
+        yield _label_of_fields(squashed, verdicts, cells=row.cells, columns=list(map(str, fields)))
 
 
 def _add_question_and_answer(
@@ -244,7 +250,7 @@ def _add_question_and_answer(
         column = columns.get(_FIELD_OF_CASE[field])
         if column is not None and column in fields:
             squashed[field] = fields[column]
-        elif all(is_missing(squashed.get(name)) for name in _names()[field]):
+        elif all(is_missing(squashed.get(name)) for name in _names_of_fields()[field]):
             suggested = _suggested_column(fields, meanings)
             if suggested is not None:
                 squashed[field] = fields[suggested]
@@ -259,7 +265,7 @@ def _refuse_two_answers(fields: Mapping[str, object]) -> None:
     columns: list[str] = []
     answers: set[str] = set()
     for name, value in fields.items():
-        is_answer = squashed_word(str(name)) in _names()["answer"]
+        is_answer = squashed_word(str(name)) in _names_of_fields()["answer"]
         if is_answer and isinstance(value, str) and not is_missing(value) and not is_verdict(value):
             columns.append(str(name))
             answers.add(digest_of([value]))
@@ -306,12 +312,12 @@ def _put_rating(
             f"or score. The fields are: {', '.join(names) or 'none'}"
         )
     rating = rating_of(fields[column])
-    for name in _names()["value"]:
+    for name in _names_of_fields()["value"]:
         squashed.pop(name, None)
     squashed["value"] = None if rating is None else float(bound.is_right(rating))
 
 
-def _label(
+def _label_of_fields(
     values: Mapping[str, object],
     verdicts: Sequence[object],
     *,
@@ -331,7 +337,7 @@ def _label(
         ValueProblem: the question, the answer or the verdict is missing.
     """
     fields: dict[str, object] = {}
-    for field, names in _names().items():
+    for field, names in _names_of_fields().items():
         fields[field] = None
         for name in names:
             if not is_missing(values.get(name)):
@@ -350,13 +356,12 @@ def _label(
             f"with --field {_FIELD_OF_CASE[lacking]}=NAME (ragbench eval)"
         )
     value = fields["value"]
-    if not any(name in values for name in _names()["value"]):
+    if not any(name in values for name in _names_of_fields()["value"]):
         if len(verdicts) != 1:
-            raise ValueProblem(
-                f"no field holds the label. It is in one of: {', '.join(_names()['value'])}"
-            )
+            names = ", ".join(_names_of_fields()["value"])
+            raise ValueProblem(f"no field holds the label. It is in one of: {names}")
         value = None if is_missing(verdicts[0]) else verdicts[0]
-    contexts = _contexts(fields["contexts"], cells=cells)
+    contexts = _contexts_of_label(fields["contexts"], cells=cells)
     key = key_of(question, answer, contexts)
     if digest is not None:
         key = (key[0], key[1], str(digest))
@@ -375,7 +380,7 @@ def _label(
     )
 
 
-def _contexts(value: object, *, cells: bool) -> tuple[str, ...] | None:
+def _contexts_of_label(value: object, *, cells: bool) -> tuple[str, ...] | None:
     """The retrieved texts that a person judged an answer on; None where the row does not say.
 
     A label without contexts counts for the answer on whichever contexts.
@@ -555,7 +560,10 @@ class LabelBook:
     """Labels, looked up by question, answer and contexts."""
 
     def __init__(self, labels: Iterable[HumanLabel]) -> None:
-        """Takes labels, and files each one under its own contexts and under `ANY` contexts."""
+        """Takes labels, and files each one under its own contexts and under `ANY` contexts.
+
+        A metric that judges an answer alone asks for its labels on any contexts.
+        """
         self.labels = tuple(labels)
         self._by_key: dict[tuple[str, Key], list[HumanLabel]] = {}
         for label in self.labels:
@@ -625,7 +633,10 @@ class LabelBook:
 
 
 def value_of(labels: Sequence[HumanLabel]) -> float | None:
-    """The mean of several people's labels of one thing; None where all of them passed it over."""
+    """The mean of several people's labels of one thing; None where all of them passed it over.
+
+    A metric of an answer is compared with it: with several people, their mean is the best guess.
+    """
     values = [label.value for label in labels if label.value is not None]
     if not values:
         return None

@@ -57,10 +57,13 @@ def labelled_retrievals(path: str | Path, notes: list[str]) -> list[RetrievalDum
         notes.append(f"{counted(of_other_metrics, 'label')} by other metrics left out")
     if without_chunks:
         notes.append(f"{counted(without_chunks, 'label')} without the chunks left out")
-    return [_retrieval(f"q{number}", labels) for number, labels in enumerate(by_key.values(), 1)]
+    return [
+        _labelled_retrieval(f"q{number}", labels)
+        for number, labels in enumerate(by_key.values(), 1)
+    ]
 
 
-def _retrieval(query_id: str, labels: list[HumanLabel]) -> RetrievalDump:
+def _labelled_retrieval(query_id: str, labels: list[HumanLabel]) -> RetrievalDump:
     """A question with its chunks, and whether most people say that the answer is in them.
 
     Where people disagree evenly the verdict is None: a validator cannot be fitted to such a case.

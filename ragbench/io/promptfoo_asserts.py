@@ -42,13 +42,13 @@ def references(assertions: Iterable[Values], variables: Values) -> list[str]:
     for assertion in assertions:
         if assertion.get("type") not in field_names("promptfoo")["whole_answer"]:
             continue
-        answer = _text(assertion.get("value"), variables)
+        answer = _filled_text(assertion.get("value"), variables)
         if answer is not None and answer not in answers:
             answers.append(answer)
     return answers
 
 
-def _text(value: object, variables: Values) -> str | None:
+def _filled_text(value: object, variables: Values) -> str | None:
     """The value of an assertion as text, with its variables filled in.
 
     None where the text still holds what only promptfoo can fill in: a file, a template, an unknown

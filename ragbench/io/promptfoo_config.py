@@ -86,7 +86,10 @@ class _ConfigReader:
     # --- which tests there are
 
     def tests(self) -> Iterator[_Test]:
-        """Yields the tests of a configuration, of a list of tests, or of a table of tests."""
+        """Yields the tests of a configuration, of a list of tests, or of a table of tests.
+
+        A configuration also says what all its tests have in common, which is kept in `default`.
+        """
         container, _ = detect_container(self.source, "cases", self.problems)
         if container not in ("yaml", "json"):
             yield from self._tests_of_rows(container_rows(self.source, self.problems))
@@ -126,6 +129,8 @@ class _ConfigReader:
     ) -> Iterator[_Test]:
         """Yields the tests of a list, whose entries may name files; no list counts as one entry.
 
+        An entry that is neither a test nor a file is noted, and the others are read.
+
         Args:
             tests: the value under ``tests``, or the whole document.
             place: the keys that lead to the list in the document.
@@ -160,7 +165,10 @@ class _ConfigReader:
                 yield from reader(file, kind="cases", problems=self.problems)
 
     def _tests_of_rows(self, rows: Iterable[Row]) -> Iterator[_Test]:
-        """Yields the tests of a file, whose records are tests, or rows of a table of tests."""
+        """Yields the tests of a file, whose records are tests, or rows of a table of tests.
+
+        A test in a file of JSON may also be spelled as if it were the row of a table.
+        """
         for row in rows:
             values = row.values
             # In a file of JSON, too, a test may be spelled as if it were the row of a table.
@@ -359,7 +367,11 @@ def _test_of_cells(cells: Values) -> dict[str, object]:
 
 
 def _assertion_of(cell: str) -> Values:
-    """The assertion that a cell of a table of tests spells: a kind and value, or a whole answer."""
+    """The assertion that a cell of a table of tests spells: a kind and value, or a whole answer.
+
+    In a cell ``contains: two years`` is a kind with its value; a text without a kind is the right
+    answer.
+    """
     text = cell.strip()
     match = _ASSERTION_CELL.fullmatch(text)
     # A right answer may have a colon, too: only a kind that promptfoo knows is one.

@@ -105,15 +105,17 @@ class _Project:
                     missing += 1
                 # The same at each export of the run, so that the trace is overwritten.
                 trace_id = uuid.UUID(receipt.derived_id(case.id)).hex
-                batch.add("trace-create", _trace(run, case, trace_id))
+                batch.add("trace-create", _trace_body(run, case, trace_id))
             for metric, value in case.values.items():
                 score = {"id": receipt.derived_id(case.id, metric), "traceId": trace_id}
-                batch.add("score-create", score | _score(metric, value))
+                batch.add("score-create", score | _score_body(metric, value))
             if stored is not None:
                 self._delete_gone(case, receipt)
             # Equal at every run of the dataset, so that Langfuse shows them in one row.
             item_id = named_id(dataset, case.id)
-            endpoint.call("POST", "/api/public/dataset-items", _item(case, dataset, item_id))
+            endpoint.call(
+                "POST", "/api/public/dataset-items", _dataset_item(case, dataset, item_id)
+            )
             if linked.get(item_id) != trace_id:
                 batch.send()  # a trace is linked once it is there
                 link = {"runName": run_name, "datasetItemId": item_id, "traceId": trace_id}
@@ -123,7 +125,7 @@ class _Project:
         batch.send()
         for name, value in run.figures.items():
             score = {"id": receipt.derived_id("", name), "datasetRunId": run_id}
-            endpoint.call("POST", "/api/public/scores", score | _score(name, value))
+            endpoint.call("POST", "/api/public/scores", score | _score_body(name, value))
         receipt.keep(self._place, run_id)
         return Tracked(
             tracker="langfuse",
@@ -161,7 +163,11 @@ class _Batch:
     """Events that are sent together: a request for each would take long for a large run."""
 
     def __init__(self, endpoint: TrackerEndpoint) -> None:
-        """Takes the endpoint of the project, and begins without an event."""
+        """Takes the endpoint of the project, and begins without an event.
+
+        A batch is a list of events that are sent in one request: a request for each would take
+        long.
+        """
         self._endpoint = endpoint
         self._events: list[dict[str, Any]] = []
         self._bytes = 0
@@ -200,12 +206,15 @@ class _Batch:
 
 
 def _error_text(error: Any) -> str:
-    """The reason why Langfuse refused an event, with the event's status, for an error's text."""
+    """The reason why Langfuse refused an event, with the event's status, for an error's text.
+
+    Langfuse names the reason in either of two fields, or not at all.
+    """
     reason = error.get("message") or error.get("error") or ""
     return f"{error.get('status')} {reason}".strip()
 
 
-def _item(case: TrackedCase, dataset: str, item_id: str) -> dict[str, Any]:
+def _dataset_item(case: TrackedCase, dataset: str, item_id: str) -> dict[str, Any]:
     """A case as an item of a Langfuse dataset: its question and the right answer.
 
     Langfuse compares the runs of a dataset item by item. The names are those of its interface.
@@ -219,7 +228,7 @@ def _item(case: TrackedCase, dataset: str, item_id: str) -> dict[str, Any]:
     }
 
 
-def _trace(run: TrackedRun, case: TrackedCase, trace_id: str) -> dict[str, Any]:
+def _trace_body(run: TrackedRun, case: TrackedCase, trace_id: str) -> dict[str, Any]:
     """A case as a trace of Langfuse, with the question, the retrieved chunks and the answer.
 
     Only a case that did not come from a trace gets one. The names are those of Langfuse's
@@ -243,6 +252,10 @@ def _trace(run: TrackedRun, case: TrackedCase, trace_id: str) -> dict[str, Any]:
     }
 
 
-def _score(name: str, value: float) -> dict[str, Any]:
-    """The name and the value of a score, as the body of a Langfuse request has them."""
+def _score_body(name: str, value: float) -> dict[str, Any]:
+    """The name and the value of a score, as the body of a Langfuse request has them.
+
+    Langfuse takes it with the id of a trace or of a run beside it; the names are those of its
+    interface.
+    """
     return {"name": name, "value": value, "dataType": "NUMERIC"}

@@ -66,7 +66,7 @@ class _Workspace:
         for case in run.cases():
             # Equal at every run of the dataset, so that experiments are compared row by row.
             row_id = named_id(dataset, case.id)
-            rows.append(_row(run, case, row_id, now))
+            rows.append(_experiment_row(run, case, row_id, now))
             if case.trace_id is not None:
                 if self._score_trace(case, case.trace_id, receipt):
                     scored += 1
@@ -75,7 +75,7 @@ class _Workspace:
         earlier = receipt.id_at(self._place)
         if earlier:
             self._endpoint.delete(f"/api/v1/sessions/{quote(earlier, safe='')}")
-        summary = [_score(name, value) for name, value in run.figures.items()]
+        summary = [_feedback_body(name, value) for name, value in run.figures.items()]
         experiment = {
             "experiment_name": f"{run.name}-{receipt.key[:8]}",
             "experiment_start_time": now,
@@ -112,7 +112,7 @@ class _Workspace:
         for metric, value in case.values.items():
             id = receipt.derived_id(case.id, metric)
             about = {"id": id, "run_id": run["id"], "trace_id": trace_id}
-            body = {**about, **_score(metric, value)}
+            body = {**about, **_feedback_body(metric, value)}
             if not endpoint.create("/api/v1/feedback", body):
                 endpoint.call("PATCH", f"/api/v1/feedback/{id}", {"score": value})
         if receipt.id_at(self._place):
@@ -121,7 +121,7 @@ class _Workspace:
         return True
 
 
-def _row(run: TrackedRun, case: TrackedCase, row_id: str, now: str) -> dict[str, Any]:
+def _experiment_row(run: TrackedRun, case: TrackedCase, row_id: str, now: str) -> dict[str, Any]:
     """A case as a row of a LangSmith experiment: its example, answer and measured scores.
 
     LangSmith computes latencies of the times, and refuses a row without them: both times are that
@@ -136,7 +136,9 @@ def _row(run: TrackedRun, case: TrackedCase, row_id: str, now: str) -> dict[str,
             "contexts": case.contexts,
             "context_ids": case.context_ids,
         },
-        "evaluation_scores": [_score(metric, value) for metric, value in case.values.items()],
+        "evaluation_scores": [
+            _feedback_body(metric, value) for metric, value in case.values.items()
+        ],
         "start_time": now,
         "end_time": now,
         "run_name": run.system,
@@ -149,8 +151,12 @@ def _row(run: TrackedRun, case: TrackedCase, row_id: str, now: str) -> dict[str,
     }
 
 
-def _score(name: str, value: float) -> Mapping[str, Any]:
-    """A score as LangSmith wants feedback by a program: with its name and its author."""
+def _feedback_body(name: str, value: float) -> Mapping[str, Any]:
+    """A score as LangSmith wants feedback by a program: with its name and its author.
+
+    The names are those of LangSmith's interface: feedback of a trace, a row's score and a summary
+    have the same form.
+    """
     return {
         "key": name,
         "score": value,

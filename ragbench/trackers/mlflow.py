@@ -150,7 +150,11 @@ class _Server:
         )
 
     def _experiment_id(self) -> str:
-        """The id of the MLflow experiment that the variables name, created where it is missing."""
+        """The id of the MLflow experiment that the variables name, created where it is missing.
+
+        MLflow keeps each run in an experiment; where the user names none, it is called
+        ``ragbench``.
+        """
         experiment_id = os.environ.get("MLFLOW_EXPERIMENT_ID")
         if experiment_id:
             return experiment_id
@@ -180,6 +184,8 @@ class _Server:
     ) -> None:
         """Logs a run's figures, settings and commit, but those that MLflow has already.
 
+        A parameter of MLflow never changes: a second request for it would be refused.
+
         Args:
             figures: the numbers of the report by name.
             stored: the data of the MLflow run, as its client returns them.
@@ -200,7 +206,11 @@ class _Server:
             self.client.set_tag(run_id, "mlflow.source.git.commit", run.commit)
 
     def _log_table(self, run: TrackedRun, run_id: str) -> int:
-        """Logs the cases of a run as a table that MLflow's page shows; returns their number."""
+        """Logs the cases of a run as a table that MLflow's page shows; returns their number.
+
+        A table of MLflow is an artifact that a tag names: file, columns and tag are of a form that
+        its page reads.
+        """
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, TABLE)
             cases = _write_table(run.cases(), path)
@@ -215,7 +225,7 @@ class _Server:
         Feedback has the run's key, so that a second export replaces its own values only: feedback
         of people stays.
         """
-        trace = self._trace(trace_id)
+        trace = self._stored_trace(trace_id)
         if trace is None:
             return False
         earlier: dict[str, Any] = {}
@@ -254,7 +264,7 @@ class _Server:
             metadata={_KEY_TAG: key, "metric": metric},
         )
 
-    def _trace(self, trace_id: str) -> Any:
+    def _stored_trace(self, trace_id: str) -> Any:
         """An MLflow trace by its id there, or by OpenTelemetry's, which lacks ``tr-``; else None.
 
         Exports of traces may hold either id.
@@ -268,7 +278,10 @@ class _Server:
         return None
 
     def _address(self, experiment_id: str, run_id: str) -> str:
-        """The address of a run's page on the MLflow server; of a database, its URI."""
+        """The address of a run's page on the MLflow server; of a database, its URI.
+
+        The user opens it after an export. A database has no page, so its URI must do.
+        """
         if urlsplit(self.uri).scheme in ("http", "https"):
             return f"{self.uri.rstrip('/')}/#/experiments/{experiment_id}/runs/{run_id}"
         return self.uri
@@ -284,7 +297,10 @@ def _shown_uri(mlflow: Any) -> str:
 
 
 def _write_table(cases: Iterator[TrackedCase], path: Path) -> int:
-    """Writes the cases as a table in MLflow's form, one case per line, and returns their number."""
+    """Writes the cases as a table in MLflow's form, one case per line, and returns their number.
+
+    Case by case, so that memory does not hold the whole run.
+    """
     count = 0
     with open_private(path, "wb") as file:
         for case in cases:

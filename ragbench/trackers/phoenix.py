@@ -133,7 +133,10 @@ class _Server:
         return str(answer["data"]["dataset_id"])
 
     def _example_ids(self, dataset_id: str) -> Mapping[str, str]:
-        """The ids of a Phoenix dataset's examples by case: runs of an experiment name them."""
+        """The ids of a Phoenix dataset's examples by case: runs of an experiment name them.
+
+        The id of a case is in the metadata of its example, where `_dataset` put it.
+        """
         answer = self._endpoint.call("GET", f"/v1/datasets/{dataset_id}/examples")
         example_ids: dict[str, str] = {}
         for example in answer["data"]["examples"]:

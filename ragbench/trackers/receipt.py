@@ -46,7 +46,7 @@ class Receipt:
         self.path = folder / RECEIPT
         receipts = None
         if self.path.is_file():
-            receipts = _read(self.path)
+            receipts = _read_receipts(self.path)
         if receipts is None or receipts.fingerprint != fingerprint:
             receipts = Receipts(key=uuid.uuid4().hex, fingerprint=fingerprint)
         self._receipts = receipts
@@ -89,12 +89,15 @@ class Receipt:
         self._write()
 
     def _write(self) -> None:
-        """Writes the receipts to their file, indented, so that people can read it."""
+        """Writes the receipts to their file, indented, so that people can read it.
+
+        Whole, because a half-written file would lose the ids by which later exports update the run.
+        """
         content = msgspec.json.encode(self._receipts)
         write_whole(self.path, msgspec.json.format(content) + b"\n")
 
 
-def _read(path: Path) -> Receipts:
+def _read_receipts(path: Path) -> Receipts:
     """The receipts of a run's exports, from the file that an earlier export wrote.
 
     Raises:

@@ -88,6 +88,8 @@ class TrackerEndpoint(JsonEndpoint):
     def create(self, path: str, body: Any) -> bool:
         """Posts a body that creates an object in the tracker; False where it exists already.
 
+        The caller updates it then: an earlier export has made it.
+
         Raises:
             TrackerError: there is no connection, or the tracker refuses the request.
         """
@@ -136,14 +138,20 @@ class TrackerEndpoint(JsonEndpoint):
 
     @contextmanager
     def _refusing(self) -> Generator[None]:
-        """Turns errors of a request in the block into the tracker's own error, with its advice."""
+        """Turns errors of a request in the block into the tracker's own error, with its advice.
+
+        Callers see one kind of error, whichever way a request failed.
+        """
         try:
             yield
         except (InterfaceError, StageTimeoutError) as error:
             raise self.refusal(str(error)) from None
 
     def _if_there(self, method: str, path: str, body: Any = None) -> Any:
-        """Sends a request and returns the JSON of its response; None for a response of 404."""
+        """Sends a request and returns the JSON of its response; None for a response of 404.
+
+        To a caller a missing object is no failure: a user may have deleted it in the tracker.
+        """
         try:
             return self._exchanged(method, path, body)
         except HTTPRagError as error:
@@ -170,7 +178,10 @@ class TrackerEndpoint(JsonEndpoint):
             ) from None
 
     def _request_of(self, address: str | httpx.URL, payload: Call) -> dict[str, Any]:
-        """The arguments of `httpx.AsyncClient.request` for a call: its method, and its body."""
+        """The arguments of `httpx.AsyncClient.request` for a call: its method, and its body.
+
+        The base class only posts JSON; trackers also need GET, PATCH and DELETE.
+        """
         options: dict[str, Any] = {"method": payload.method, "url": address}
         if payload.body is not None:
             options["json"] = payload.body

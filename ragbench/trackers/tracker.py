@@ -44,7 +44,10 @@ class TrackedCase(Record):
 
     @property
     def values(self) -> Mapping[str, float]:
-        """The measured scores of a case by metric: trackers get these as numbers."""
+        """The measured scores of a case by metric: trackers get these as numbers.
+
+        A metric without a value is left out: a missing score must not be sent as zero.
+        """
         values: dict[str, float] = {}
         for metric, cell in self.cells.items():
             if cell.value is not None:
@@ -53,7 +56,10 @@ class TrackedCase(Record):
 
     @property
     def unmeasured(self) -> Mapping[str, str]:
-        """Why a metric has no value for this case, by metric, such as ``skipped: no reference``."""
+        """Why a metric has no value for this case, by metric, such as ``skipped: no reference``.
+
+        Trackers show it as text: a missing score is never sent as a number.
+        """
         reasons: dict[str, str] = {}
         for metric, cell in self.cells.items():
             if cell.value is None:
@@ -93,7 +99,10 @@ class TrackedRun(Record):
 
     @property
     def figures(self) -> Mapping[str, float]:
-        """The numbers of the run's report by name, without those that have no value."""
+        """The numbers of the run's report by name, without those that have no value.
+
+        These are scores, bounds of intervals and counts, by names that every tracker accepts.
+        """
         return figures_of(self.summaries)
 
 
@@ -153,7 +162,11 @@ def figures_of(summaries: Iterable[Summary]) -> Mapping[str, float]:
 
 
 def possible_figures(summaries: Iterable[Summary]) -> Mapping[str, float | None]:
-    """All figures of a report's metrics; None for a score or a bound that has no value."""
+    """All figures of a report's metrics; None for a score or a bound that has no value.
+
+    A tracker that overwrites single figures removes by these a figure that only an earlier export
+    had. The names are those that dashboards of users read: a change breaks them.
+    """
     summaries = tuple(summaries)
     names = plain_names(summary.metric.name for summary in summaries)
     figures: dict[str, float | None] = {}

@@ -52,9 +52,9 @@ def send(run: TrackedRun, receipt: Receipt) -> Tracked:
     """
     wandb = require("wandb", extra="wandb")
     with _speaking_of_wandb():
-        stored = _opened(wandb, run, receipt)
+        stored = _opened_run(wandb, run, receipt)
         try:
-            return _filled(wandb, stored, run, receipt)
+            return _filled_run(wandb, stored, run, receipt)
         finally:
             stored.finish()
 
@@ -82,7 +82,7 @@ def _wandb_refusal(error: Exception) -> TrackerError:
     )
 
 
-def _opened(wandb: Any, run: TrackedRun, receipt: Receipt) -> Any:
+def _opened_run(wandb: Any, run: TrackedRun, receipt: Receipt) -> Any:
     """The run at Weights & Biases to fill: that of an earlier export, or a new one.
 
     Its id is the receipt's key, so that an interrupted export is continued. Nothing is recorded of
@@ -116,12 +116,12 @@ def _opened(wandb: Any, run: TrackedRun, receipt: Receipt) -> Any:
     )
 
 
-def _filled(wandb: Any, stored: Any, run: TrackedRun, receipt: Receipt) -> Tracked:
+def _filled_run(wandb: Any, stored: Any, run: TrackedRun, receipt: Receipt) -> Tracked:
     """Sends the figures, the cases and the pages to an opened run of Weights & Biases.
 
     Args:
         wandb: the package.
-        stored: the run as `_opened` returns it.
+        stored: the run as `_opened_run` returns it.
 
     Raises:
         TrackerError: the user has disabled wandb by its variable.
@@ -140,7 +140,7 @@ def _filled(wandb: Any, stored: Any, run: TrackedRun, receipt: Receipt) -> Track
     return Tracked(
         tracker="wandb",
         id=stored.id,
-        address=_address(stored),
+        address=_address_of_run(stored),
         is_new=is_new,
         cases=cases,
     )
@@ -161,7 +161,11 @@ def _update_summary(stored: Any, run: TrackedRun) -> None:
 
 
 def _log_cases(wandb: Any, stored: Any, run: TrackedRun) -> int:
-    """Logs the cases of a run to Weights & Biases as a table; returns their number."""
+    """Logs the cases of a run to Weights & Biases as a table; returns their number.
+
+    The table is shown in the run, and in comparisons with others. All rows are held in memory, as
+    wandb wants them.
+    """
     rows = [case_values(case) for case in run.cases()]
     columns = [*rows[0]] if rows else []
     table = wandb.Table(columns=columns, data=[[*row.values()] for row in rows])
@@ -181,8 +185,11 @@ def _log_pages(wandb: Any, stored: Any, run: TrackedRun) -> None:
     stored.log_artifact(files)
 
 
-def _address(stored: Any) -> str:
-    """The address of the run at W&B; offline, its folder with the command that sends it."""
+def _address_of_run(stored: Any) -> str:
+    """The address of the run at W&B; offline, its folder with the command that sends it.
+
+    An export without a network writes a folder, which a user sends later.
+    """
     if not stored.offline:
         return str(stored.url)
     folder = Path(stored.dir).parent

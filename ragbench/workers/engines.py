@@ -97,7 +97,13 @@ ENGINES = ("local", "processes", "ray")
 
 
 def check_engine(text: str) -> str:
-    """The kind of engine that a text names: ``local``, ``processes`` or ``ray``."""
+    """The kind of engine that a text names: ``local``, ``processes`` or ``ray``.
+
+    Checked when a command begins, so that no run fails later for a misspelled engine.
+
+    Raises:
+        ConfigError: the text names none of these kinds; the error may suggest one.
+    """
     kind, separator, address = text.partition("://")
     is_allowed_address = not separator or (kind == "ray" and bool(address))
     if kind not in ENGINES or not is_allowed_address:
@@ -115,7 +121,10 @@ def import_engine(text: str) -> None:
 
 
 def _import_ray() -> Any:
-    """The package Ray; where it is missing, one clear error names the extra that brings it."""
+    """The package Ray; where it is missing, one clear error names the extra that brings it.
+
+    Ray would report its use to its makers: a variable keeps it from that.
+    """
     # Ray reports each start to its makers, unless it is kept from it.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     return require("ray", extra="ray")
@@ -160,7 +169,10 @@ def available_cpus() -> int:
 
 
 def engine_here() -> Engine:
-    """The engine without workers: a call is made in this thread when its value is taken."""
+    """The engine without workers: a call is made in this thread when its value is taken.
+
+    For few or cheap calls: to start processes would take longer than the calls themselves.
+    """
     return Engine(start=_refuse_start, capacity=1, batch=1, fewest=None)
 
 
@@ -183,7 +195,9 @@ def _start_process(make: Make) -> Worker:
     """
     # An executor for each: one that a process dies in is broken as a whole.
     context = get_context("spawn")
-    executor = ProcessPoolExecutor(1, mp_context=context, initializer=_begin, initargs=(make,))
+    executor = ProcessPoolExecutor(
+        1, mp_context=context, initializer=_begin_process, initargs=(make,)
+    )
     # A function or class of the script itself is pickled by that name: the process must import it.
     needs_script = b"__main__" in pickle.dumps(make)
     if needs_script:
@@ -197,7 +211,7 @@ def _start_process(make: Make) -> Worker:
     with start_scope:
         ready = executor.submit(os.getpid)  # starts the process
     return Worker(
-        call=lambda items: executor.submit(_call, items),
+        call=lambda items: executor.submit(_values_of_batch, items),
         close=partial(executor.shutdown, cancel_futures=True),
         ready=ready,
         losses=(BrokenProcessPool,),
@@ -281,7 +295,10 @@ class _ClusterCheck:
     """Ray waits for ever for a cluster that has ended."""
 
     def __init__(self, ray: Any) -> None:
-        """Takes the package Ray, which is connected to the cluster that is to be checked."""
+        """Takes the package Ray, which is connected to the cluster that is to be checked.
+
+        The pool calls the check while no worker gives anything.
+        """
         self._ray = ray
         self._since: float | None = None
         """When there was no processor first."""
@@ -307,7 +324,10 @@ class _ClusterCheck:
             raise RunError(f"no node of Ray has had a processor for 10 minutes. {_CONTINUE}")
 
     def _nodes(self) -> Sequence[Any]:
-        """The nodes that the Ray cluster reports; none where it does not answer within seconds."""
+        """The nodes that the Ray cluster reports; none where it does not answer within seconds.
+
+        A cluster that has ended would let this call wait for ever.
+        """
         nodes: list[Any] = []
         # In a thread of its own: a cluster that has ended never answers.
         asking = threading.Thread(target=self._add_nodes, args=(nodes,), daemon=True)
@@ -326,7 +346,10 @@ class _ClusterCheck:
 
 
 def _start_actor(ray: Any, make: Make) -> Worker:
-    """Starts a worker that is an actor of the Ray cluster; it waits for a free processor there."""
+    """Starts a worker that is an actor of the Ray cluster; it waits for a free processor there.
+
+    It gets what makes its call as bytes, and imports from the driver's folders.
+    """
     pickled_make: bytes = ray.cloudpickle.dumps(make)
     # Replaced by the pool when it ends: Ray would not say which batch was with it.
     remote = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(_Actor)
@@ -342,7 +365,10 @@ def _start_actor(ray: Any, make: Make) -> Worker:
 
 
 def _end_actor(ray: Any, actor: Any) -> None:
-    """Ends an actor of the cluster, which frees its processor; an ended one is left as it is."""
+    """Ends an actor of the cluster, which frees its processor; an ended one is left as it is.
+
+    The pool calls it for each worker at its end, also for one that was lost.
+    """
     with suppress(Exception):  # it has ended, or the cluster is gone
         ray.kill(actor)
 
@@ -373,7 +399,10 @@ class _Actor:
         return ()
 
     def call(self, items: Sequence[Any]) -> Sequence[Any] | Exception:
-        """The values of a batch, or the error as a value: raised here, it would be Ray's own."""
+        """The values of a batch, or the error as a value: raised here, it would be Ray's own.
+
+        An error that cannot be pickled becomes a plain one with its type and text.
+        """
         try:
             call = self._call
             if call is None:
@@ -406,7 +435,7 @@ def use_one_thread() -> None:
         os.environ.setdefault(name, "1")
 
 
-def _begin(make: Make) -> None:
+def _begin_process(make: Make) -> None:
     """Prepares a new worker process; the call itself is made with the first batch.
 
     An interruption is left to the parent, which decides how a run ends.
@@ -429,7 +458,7 @@ def end_with_parent() -> None:
         os._exit(1)
 
 
-def _call(items: Sequence[Any]) -> list[Any]:
+def _values_of_batch(items: Sequence[Any]) -> list[Any]:
     """The values of a batch in a worker process, which finds this function by its name.
 
     The call is made with the first batch and kept: an error of making it must get to the parent,

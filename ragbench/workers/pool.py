@@ -53,6 +53,9 @@ class Task(NamedTuple):
 def by_kind(makes: Mapping[str, Callable[[], Map[Any, Any]]]) -> Map[Task, Any]:
     """A call for workers with several kinds of work, each of which is made when first needed.
 
+    A model of a kind that a worker never gets is so never loaded there. All tasks of a batch are of
+    one kind.
+
     Args:
         makes: kind to the function that makes its call.
     """
@@ -178,7 +181,10 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         """Workers lost since the last result."""
 
     def __exit__(self, *_: object) -> None:
-        """Ends the pool's workers, and drops the batches that none of them has begun."""
+        """Ends the pool's workers, and drops the batches that none of them has begun.
+
+        Batches in flight are not waited for: their values would be lost with the pool anyway.
+        """
         self._waiting.clear()
         for desk in self.desks:
             desk.worker.close()
@@ -225,7 +231,11 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         return max(1, min(most, even_share))
 
     def begin(self, items: Sequence[ItemT]) -> Batch[ItemT, ValueT]:
-        """Queues a batch, so that the workers compute it before it is taken with `take`."""
+        """Queues a batch, so that the workers compute it before it is taken with `take`.
+
+        Workers start with the first batch at which enough items wait; before that nothing is
+        computed.
+        """
         batch: Batch[ItemT, ValueT] = Batch(items)
         if items:
             self._waiting.append(batch)
@@ -236,7 +246,10 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         return batch
 
     def _is_worth_workers(self) -> bool:
-        """Whether enough items are queued to be worth the time that workers take to start."""
+        """Whether enough items are queued to be worth the time that workers take to start.
+
+        A process needs seconds to import and to load its models: few items are done sooner here.
+        """
         if self._fewest is None:
             return False
         queued = sum(len(batch.items) for batch in self._waiting)
@@ -279,7 +292,11 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
     def map(
         self, items: Iterable[ItemT], weight: Callable[[ItemT], int] = lambda _: 0
     ) -> Iterator[ValueT]:
-        """Yields the call's value for each item, in the items' order."""
+        """Yields the call's value for each item, in the items' order.
+
+        Memory holds a few batches per worker, however many items there are. Once the pool is
+        stopped, no more items are read, and the batches in flight are finished.
+        """
         begun: deque[Batch[ItemT, ValueT]] = deque()
         batches = self.cut(items, weight)
         while True:
@@ -298,7 +315,10 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
                 raise
 
     def _start_desk(self) -> _Desk:
-        """Starts a worker, and returns a desk for it: its place in the pool, and its batches."""
+        """Starts a worker, and returns a desk for it: its place in the pool, and its batches.
+
+        The desk has no room for a batch until the worker is ready.
+        """
         desk = _Desk(self._engine.start(self._make))
         if desk.worker.ready is not None:
             # Waited for like a batch, so that `_gather` sees a worker that ends while it starts.
@@ -330,7 +350,8 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         """Waits until a batch is done, notes its values or error, and gives out the next ones.
 
         `take` calls it until its own batch is done. After some seconds without a result the engine
-        is checked, as a cluster may have ended in silence.
+        is checked, as a cluster may have ended in silence. In a desk's ``futures`` None in place of
+        a batch is a worker that is still starting.
         """
         self._feed()
         desks: dict[Future[Any], _Desk] = {}

@@ -43,12 +43,18 @@ class Embedder(Protocol):
 
     @property
     def dimension(self) -> int:
-        """How many numbers each vector has: a store fixes it when it makes a collection."""
+        """How many numbers each vector has: a store fixes it when it makes a collection.
+
+        Vectors of another number of values cannot be added to the collection later.
+        """
         ...
 
     @property
     def hybrid_weight(self) -> float:
-        """How much the ranking by vectors counts in a hybrid search; that by words counts 1."""
+        """How much the ranking by vectors counts in a hybrid search; that by words counts 1.
+
+        Measured for the embedders that are known (docs/measured/retrieval.md); else 1.
+        """
         ...
 
     def embed_queries(self, texts: Sequence[str]) -> Floats32:
@@ -64,7 +70,10 @@ class Embedder(Protocol):
         ...
 
     def close(self) -> None:
-        """Lets go of the embedder's connections and threads; called once, at the end."""
+        """Lets go of the embedder's connections and threads; called once, at the end.
+
+        An embedder without such things does nothing here.
+        """
         ...
 
 
@@ -92,7 +101,10 @@ class ModelEmbedder:
         return self._unit_vectors(texts, "passage")
 
     def _unit_vectors(self, texts: Sequence[str], kind: Kind) -> Floats32:
-        """The model's vectors of texts at length 1, so that a product of two is their cosine."""
+        """The model's vectors of texts at length 1, so that a product of two is their cosine.
+
+        No text gives an array without rows but of the right width; the model is not asked.
+        """
         if not texts:
             return np.zeros((0, cast("Embedder", self).dimension), dtype=np.float32)
         return unit_rows(self._rows(texts, kind))
@@ -107,7 +119,10 @@ class ModelEmbedder:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Does nothing: most models have neither connections nor threads to let go of."""
+        """Does nothing: most models have neither connections nor threads to let go of.
+
+        A kind of embedder with a session or a thread ends it in a method of its own.
+        """
 
 
 class MeasuredEmbedder(ModelEmbedder):
@@ -223,7 +238,11 @@ def checked_rows(
 
 
 def unit_rows(rows: ArrayLike) -> Floats32:
-    """The rows divided by their lengths, so that products are cosines; zeros stay zeros."""
+    """The rows divided by their lengths, so that products are cosines; zeros stay zeros.
+
+    Stores and metrics multiply vectors and take the product for a cosine: that holds for rows of
+    length 1 alone.
+    """
     vectors = np.asarray(rows, dtype=np.float32)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit: Floats32 = np.zeros_like(vectors)
@@ -280,7 +299,10 @@ class PrefixedEmbedder(ModelEmbedder):
 
     @cached_property
     def prefixes(self) -> Prefixes:
-        """The prefixes that vectors are made with: the user's, else the model's known ones."""
+        """The prefixes that vectors are made with: the user's, else the model's known ones.
+
+        Vectors of other prefixes do not compare, so they are a part of the embedder's identity.
+        """
         return prefixes_of(self.model, self.query_prefix, self.passage_prefix)
 
 
@@ -330,29 +352,44 @@ class CosineScale:
     """The cosine at which both are equally probable."""
 
     def score(self, cosine: float) -> float:
-        """A cosine as a score that compares between embedders: 0 if unrelated, 1 if equal."""
+        """A cosine as a score that compares between embedders: 0 if unrelated, 1 if equal.
+
+        Below 0 where texts are less similar than unrelated ones mostly are. It rises with the
+        cosine, so it never changes a ranking.
+        """
         cosine = min(cosine, 1.0)  # float32 gives equal vectors a cosine slightly above 1
-        low = self._curve(self.background)
-        high = self._curve(1.0)
+        low = self._probability(self.background)
+        high = self._probability(1.0)
         if high - low < _FLAT:
             return (cosine - self.background) / (1.0 - self.background)
-        return (self._curve(cosine) - low) / (high - low)
+        return (self._probability(cosine) - low) / (high - low)
 
     def to_json(self) -> dict[str, float]:
-        """The scale as a collection's identity stores it: later searches score by the same."""
+        """The scale as a collection's identity stores it: later searches score by the same.
+
+        Its fields' names are in stored collections: renamed, these collections could not be scored
+        any more.
+        """
         return asdict(self)
 
     @classmethod
     def from_json(cls, value: Mapping[str, object]) -> CosineScale:
-        """The scale that a collection keeps; one that lacks a field is refused."""
+        """The scale that a collection keeps; one that lacks a field is refused.
+
+        Scores of a stored collection keep the scale that they were measured with.
+        """
         with Reading(lambda _: ConfigError(f"no calibration of an embedder: {value!r}")):
             # A missing field becomes None, which is no number: the defaults of the class would
             # score wrongly in silence.
             fields_or_none = {**dict.fromkeys(asdict(cls())), **value}
             return msgspec.convert(fields_or_none, cls)
 
-    def _curve(self, cosine: float) -> float:
-        """The probability, in (0, 1), that two texts with this cosine belong together."""
+    def _probability(self, cosine: float) -> float:
+        """The probability, in (0, 1), that two texts with this cosine belong together.
+
+        Logistic, with the fitted slope and midpoint. The exponent is limited, as a stored scale may
+        be so steep that its curve is a step.
+        """
         exponent = -self.slope * (cosine - self.midpoint)
         return 1 / (1 + math.exp(min(exponent, _LARGEST_EXPONENT)))
 
@@ -371,7 +408,7 @@ def measure_calibration(embedder: Embedder, languages: Iterable[str] = ("en",)) 
     related: list[Floats32] = []
     unrelated: list[Floats32] = []
     for language in measured:
-        pairs = _sample()[language]
+        pairs = _sample_pairs()[language]
         questions = [question for question, _ in pairs]
         passages = [passage for _, passage in pairs]
         question_vectors = embedder.embed_queries(questions)
@@ -385,8 +422,11 @@ def measure_calibration(embedder: Embedder, languages: Iterable[str] = ("en",)) 
 
 
 def _fit_scale(related: Floats32, unrelated: Floats32) -> CosineScale:
-    """The scale of an embedder, by its cosines of related and unrelated pairs of the sample."""
-    slope, midpoint = _logistic(related.astype(float), unrelated.astype(float))
+    """The scale of an embedder, by its cosines of related and unrelated pairs of the sample.
+
+    Collections store these numbers, and scores in reports come from them.
+    """
+    slope, midpoint = _fitted_curve(related.astype(float), unrelated.astype(float))
     quantile = float(np.quantile(unrelated, _QUANTILE))
     background = min(quantile, _HIGHEST_BACKGROUND)
     # Six decimals: more would differ between processors.
@@ -399,8 +439,12 @@ def _fit_scale(related: Floats32, unrelated: Floats32) -> CosineScale:
     )
 
 
-def _logistic(related: Floats, unrelated: Floats) -> tuple[float, float]:
-    """Slope and midpoint of the curve from a cosine to the probability that texts are related."""
+def _fitted_curve(related: Floats, unrelated: Floats) -> tuple[float, float]:
+    """Slope and midpoint of the curve from a cosine to the probability that texts are related.
+
+    (0, 0) where no curve rises, as related pairs are not more similar: a score is then a straight
+    line over the cosine.
+    """
     counts = [len(related), len(unrelated)]
     # Each group weighs one half in all: of the sample's pairs far more are unrelated.
     weights = np.repeat([0.5 / count for count in counts], counts)
@@ -421,7 +465,7 @@ def _logistic(related: Floats, unrelated: Floats) -> tuple[float, float]:
 
 
 @lru_cache(maxsize=1)
-def _sample() -> Mapping[str, Sequence[tuple[str, str]]]:
+def _sample_pairs() -> Mapping[str, Sequence[tuple[str, str]]]:
     """By language, questions with the passages that answer them, on which embedders are measured.
 
     The file is read once. Scales of stored collections were measured on it: other pairs give

@@ -47,7 +47,10 @@ class FastembedEmbedder(PrefixedEmbedder):
 
     @cached_property
     def identity(self) -> Mapping[str, object]:
-        """All that the vectors of fastembed's model depend on; a folder counts by its bytes."""
+        """All that the vectors of fastembed's model depend on; a folder counts by its bytes.
+
+        A collection stores it, and refuses questions by an embedder with another one.
+        """
         files: list[Path] = []
         if self.path is not None:
             files = sorted(Path(self.path).glob("*.onnx"))
@@ -61,7 +64,10 @@ class FastembedEmbedder(PrefixedEmbedder):
 
     @cached_property
     def dimension(self) -> int:
-        """How many numbers the model's vectors have, as fastembed lists it of the model."""
+        """How many numbers the model's vectors have, as fastembed lists it of the model.
+
+        A store fixes the width of its vectors with it.
+        """
         return int(self._model.embedding_size)
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
@@ -74,7 +80,10 @@ class FastembedEmbedder(PrefixedEmbedder):
         return np.stack(list(vectors))
 
     def import_packages(self) -> None:
-        """Fails at once where fastembed is not installed, not after minutes at the first text."""
+        """Fails at once where fastembed is not installed, not after minutes at the first text.
+
+        A command calls it before its work begins.
+        """
         require("fastembed", extra="fastembed")
 
     @cached_property
@@ -142,7 +151,11 @@ class SentenceTransformersEmbedder(PrefixedEmbedder, MeasuredEmbedder):
         )
 
     def _prompt(self, kind: Kind) -> str:
-        """The text that the model gets before a question or passage; without it, it ranks worse."""
+        """The text that the model gets before a question or passage; without it, it ranks worse.
+
+        The user's prefix counts first, then the prompt that the model brings, then the prefix that
+        is known by its name.
+        """
         prefix = getattr(self, f"{kind}_prefix")
         if prefix is not None:
             return str(prefix)
@@ -156,7 +169,10 @@ class SentenceTransformersEmbedder(PrefixedEmbedder, MeasuredEmbedder):
         return str(getattr(self.prefixes, kind))
 
     def import_packages(self) -> None:
-        """Fails at once where sentence-transformers is not installed, not at the first text."""
+        """Fails at once where sentence-transformers is not installed, not at the first text.
+
+        A command calls it before its work begins.
+        """
         require("sentence_transformers", extra="sentence-transformers")
 
     @cached_property
@@ -175,7 +191,10 @@ class SentenceTransformersEmbedder(PrefixedEmbedder, MeasuredEmbedder):
 
 
 def _not_loaded(package: str, model: str, error: Exception) -> ConfigError:
-    """The error of a model that a package cannot load, with the package's reason in one line."""
+    """The error of a model that a package cannot load, with the package's reason in one line.
+
+    Packages raise errors of many lines, of which the beginning names the cause.
+    """
     problem = " ".join(str(error).split())[:300]
     return ConfigError(f"{package} cannot load the model '{model}': {problem}")
 
@@ -215,10 +234,10 @@ def embedder_of_target(
         search_path: the folder that a relative file is looked for in.
     """
     thing: object = built_own(spec, settings, folder=search_path, offers=_embeds_queries)
-    if _has(thing, *_OWN_METHODS):
+    if _has_methods(thing, *_OWN_METHODS):
         return cast("Embedder", thing)
     for query_method, passages_method in _FOREIGN_METHODS:
-        if _has(thing, query_method, passages_method):
+        if _has_methods(thing, query_method, passages_method):
             embed_query = getattr(thing, query_method)
             embed_passages = getattr(thing, passages_method)
             return cast("Embedder", _Adapted(spec, thing, embed_query, embed_passages))
@@ -236,10 +255,10 @@ def _embeds_queries(thing: object) -> bool:
     embeds passages, the caller checks with a message of its own.
     """
     method_pairs = (_OWN_METHODS, *_FOREIGN_METHODS)
-    return any(_has(thing, query_method) for query_method, _ in method_pairs)
+    return any(_has_methods(thing, query_method) for query_method, _ in method_pairs)
 
 
-def _has(thing: object, *methods: str) -> bool:
+def _has_methods(thing: object, *methods: str) -> bool:
     """Whether an object has all these methods: frameworks are recognised so, and not imported."""
     return all(callable(getattr(thing, method, None)) for method in methods)
 
@@ -324,12 +343,19 @@ class OpenAIEmbedder(MeasuredEmbedder):
         self._session = LLMSession(lambda: open_models(None, settings, transport=transport))
 
     def import_packages(self) -> None:
-        """Fails at once where a package for endpoints is missing, not at the first text."""
+        """Fails at once where a package for endpoints is missing, not at the first text.
+
+        A command calls it before its work begins.
+        """
         self._session.import_packages()
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """All that the endpoint's vectors depend on; its address is not part of it."""
+        """All that the endpoint's vectors depend on; its address is not part of it.
+
+        The same model is often served at several addresses. That two of them give different vectors
+        under one name cannot be known here.
+        """
         return {
             "embedder": "openai",
             "model": self._endpoint.model,

