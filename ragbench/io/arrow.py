@@ -257,7 +257,10 @@ def _surrogate_problem(rows: list[dict[str, Any]]) -> str:
 
 
 def _places_of_surrogates(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """Yields the case and the column of each text with a lone surrogate, for the error's text."""
+    """Yields the case and the column of each text with a lone surrogate, for the error's text.
+
+    The rows are searched only after pyarrow has refused them: it does not say which text it was.
+    """
     for row in rows:
         for name, value in row.items():
             for text in _cells(value):
@@ -293,9 +296,10 @@ def write_hugging_face(traces: Iterable[Trace], path: Path, *, scores: Scores) -
         dataset = datasets.Dataset(mapped.data, fingerprint=fingerprint)
         had_progress_bars = not datasets.are_progress_bars_disabled()
         datasets.disable_progress_bars()
+        # Left to itself, datasets 5 saves no rows as no files, and cannot load that again.
+        number_of_files = None if tally.written else 1
         try:
-            # Left to itself, datasets 5 saves no rows as no files, and cannot load that again.
-            dataset.save_to_disk(str(folder), num_shards=None if tally.written else 1)
+            dataset.save_to_disk(str(folder), num_shards=number_of_files)
         finally:
             if had_progress_bars:
                 datasets.enable_progress_bars()
@@ -304,10 +308,10 @@ def write_hugging_face(traces: Iterable[Trace], path: Path, *, scores: Scores) -
 
 
 def write_parquet(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
-    """A case per row, as Parquet with typed list columns, in row groups of a fixed size.
+    """Writes a run, one case a row, as Parquet with typed list columns.
 
-    The same run gives the same bytes with the same release of pyarrow, whose name and version
-    stand in the file.
+    The same run gives the same bytes with the same release of pyarrow, whose name and version are
+    in the file.
     """
     pq: Any = require("pyarrow.parquet", extra="hf")
     schema = arrow_schema(scores)

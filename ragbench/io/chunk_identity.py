@@ -27,7 +27,10 @@ class DistinctChunks:
     """
 
     def __init__(self) -> None:
-        """Begins without a chunk; a chunk's place is the number of distinct chunks before it."""
+        """Begins without a chunk; a chunk's place is the number of distinct chunks before it.
+
+        A chunk keeps its place for good: callers store places while more lists are added.
+        """
         self._chunks: list[dict[str, Any]] = []
         self._names: set[str] = set()
         """The ids that chunks go by, each in use once."""
@@ -137,7 +140,8 @@ class DistinctChunks:
     def _unused_name(self, id: str) -> str:
         """The id, or else the first of ``id#2``, ``id#3`` that no chunk goes by; marked as in use.
 
-        Metrics compare chunks by name: two chunks under one name would count as one.
+        Metrics compare chunks by name: two chunks under one name would count as one. Reports show
+        these names, and stored runs hold them.
         """
         name = id
         number = 2
@@ -239,12 +243,19 @@ def name_chunks(chunks: Sequence[Chunk], ranks: Sequence[int] = ()) -> NamedChun
 
 
 def _chunks_at(places: Iterable[int], named_chunks: Sequence[Chunk]) -> tuple[Chunk, ...]:
-    """The named chunks at some places, from 0, for a report of those renamed or repeated."""
+    """The named chunks at some places, from 0, for a report of those renamed or repeated.
+
+    The places are those of the distinct chunks, in the order in which they were first mentioned.
+    """
     return tuple(named_chunks[place] for place in places)
 
 
 def _with_id(chunk: Chunk, id: str) -> Chunk:
-    """A chunk under an id; the same object where the chunk has that id, as it mostly does."""
+    """A chunk under an id; the same object where the chunk has that id, as it mostly does.
+
+    Of many thousand chunks nearly all keep their id, stripped of blanks: none is copied for
+    nothing.
+    """
     return chunk if chunk.id == id else replace(chunk, id=id)
 
 

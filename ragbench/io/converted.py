@@ -37,7 +37,14 @@ TextAndTitle: TypeAlias = tuple[str, str | None]
 
 
 def _text_of_pdf(data: bytes, limits: ReadLimits) -> TextAndTitle:
-    """The text of a PDF, page by page; no title, because the title inside a PDF is rarely one."""
+    """The text of a PDF, page by page; no title, because the title inside a PDF is rarely one.
+
+    The order of the text is that of the file. The size is checked page by page, as a small file may
+    hold very much text.
+
+    Raises:
+        UnreadableError: the PDF is damaged, locked by a password, or holds more text than allowed.
+    """
     package = require("pypdf", extra="documents")
     with _reporting_damage("PDF"):
         reader = package.PdfReader(io.BytesIO(data))
@@ -122,7 +129,10 @@ def _markdown_paragraph(paragraph: Any) -> str:
 
 
 def _markdown_table(table: Any) -> str:
-    """A table of Word as Markdown, the first row as header, so that cells keep their columns."""
+    """A table of Word as Markdown, the first row as header, so that cells keep their columns.
+
+    A bar in a cell is escaped, as it would end the cell.
+    """
     lines: list[str] = []
     for row in table.rows:
         # Markdown has one line a row, and a bar ends a cell.
@@ -256,8 +266,8 @@ def _converted_document(file: Source, problems: Problems) -> TextAndTitle | None
 def _plain_text(file: Source, problems: Problems) -> TextAndTitle | None:
     """The text and title of a file of plain text or Markdown; None, and a problem, if unreadable.
 
-    The title of a Markdown file is its first heading of the first level: retrieval shows it beside
-    the text. A ``.txt`` file has no title, since a ``#`` there may be anything.
+    The title of a Markdown file is its first heading of the first level. A ``.txt`` file has no
+    title, since a ``#`` there may be anything.
     """
     raw = read_bytes(file, problems)
     if raw is None:

@@ -197,8 +197,7 @@ def _shown_records(source: Source, container: str, text: str) -> tuple[object, l
 def _yaml_value(source: Source) -> object:
     """The value of a YAML file, whose records show the tool that wrote it.
 
-    None of a stream, which could not be read a second time, and of a broken file: its reader says
-    later what is wrong.
+    None of a stream or a packed file, and of a broken file: its reader says later what is wrong.
     """
     if source.path is None or source.is_packed:
         return None
@@ -292,7 +291,8 @@ def _binary_format(head: bytes) -> str | None:
 def _folder_format(source: Source, folder: Path, kind: Kind) -> str:
     """The format of a folder, by the files in it.
 
-    The most telling files are tried first: a folder of ragbench's own may also hold qrels.
+    The order of the tests counts, since a folder may hold files of several formats: the most
+    telling ones come first.
 
     Raises:
         UnreadableError: no format is known by such files.

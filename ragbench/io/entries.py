@@ -127,7 +127,10 @@ class SourceInfo(Record):
 
 
 def _and_more(count: int) -> str:
-    """The end of a list that leaves out ``count`` of its items; empty where it leaves out none."""
+    """The end of a list that leaves out ``count`` of its items; empty where it leaves out none.
+
+    A list of a hundred fields would hide the other lines that a user should read.
+    """
     if count <= 0:
         return ""
     return f" and {count} more"
@@ -203,7 +206,10 @@ class EntrySource(AbstractContextManager["EntrySource"]):
         return self.read()
 
     def __exit__(self, *_: object) -> None:
-        """Removes what was put on disk for the source; its entries cannot be read any more."""
+        """Removes what was put on disk for the source; its entries cannot be read any more.
+
+        Sources that are joined or looked up keep a temporary database until then.
+        """
         self.held.close()
 
     close = __exit__

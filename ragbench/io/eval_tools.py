@@ -124,7 +124,11 @@ def _snake_case(name: str) -> str:
 
 
 def read_deepeval(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row per test case of DeepEval; of a conversation, one per answer."""
+    """Yields one row per test case of DeepEval; of a conversation, one per answer.
+
+    DeepEval's own names of fields are translated; names that ragbench recognises anyway stay.
+    Scores of DeepEval are left out.
+    """
     # A name that ragbench recognises anyway stays as it is; DeepEval's own names are translated.
     targets: dict[str, str] = {}
     for table in (case_fields(), field_names("expectation")):

@@ -166,6 +166,8 @@ def _parsed_section(section: str) -> _NumberFormat | None:
 def _literal(token: re.Match[str]) -> str | None:
     """The text that a token of an Excel format shows; None where its meaning is not known here.
 
+    A token that is not known here makes the whole format unknown: then the plain number is shown.
+
     Args:
         token: a match of `_TOKEN` that is no place for digits.
     """
@@ -318,7 +320,8 @@ def _clock_part(part: str, seconds: int, total: float, *, is_twelve_hours: bool)
     count = seconds // seconds_of_unit
     # In brackets a unit counts on: [h] shows 36 hours, h shows 12.
     if not part.startswith("["):
-        count %= 24 if letter == "h" else 60
+        units_of_next = 24 if letter == "h" else 60
+        count %= units_of_next
     if letter == "h" and is_twelve_hours:
         count = count % 12 or 12  # midnight and noon are twelve
     text = f"{count:0{len(letters)}d}"

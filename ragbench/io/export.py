@@ -35,7 +35,10 @@ class Scores(Record):
     """Case id to metric name to cell. Asked for one case at a time, so it may read from disk."""
 
     def of(self, case: str) -> Iterator[tuple[str, Cell | None]]:
-        """Yields each metric with its cell for a case; None where the metric has no score of it."""
+        """Yields each metric with its cell for a case; None where the metric has no score of it.
+
+        Writers get the metrics of every case in one order, so that each row has the same columns.
+        """
         cells = self.cells.get(case, {})
         for metric in self.metrics:
             yield metric, cells.get(metric)
@@ -98,6 +101,9 @@ def export(
     name: str, traces: Iterable[Trace], path: Path | str, *, scores: Scores | None = None
 ) -> Exported:
     """Writes a run in a format.
+
+    Formats are functions of the shape `Export`, looked up by name, so that packages can add their
+    own.
 
     Example:
         ``export("ragas", traces, "samples.jsonl").written`` is the number of samples in the file.
@@ -242,6 +248,7 @@ def encode_case(case: Case) -> dict[str, Any]:
     """A case as a JSON object of a case file: fields in a fixed order, without empty ones.
 
     Readers take a missing field for "not known"; the order keeps two files comparable line by line.
+    Case files of users hold these names: a field under a new name could not be read from them.
     """
     values = _telling_fields(case)
     if case.history:
@@ -319,14 +326,15 @@ def _unwritable_case(message: str, path: Path, number: int, field: str | None) -
 
 
 def write_lines(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
-    """Everything that is known, one case per line: inputs, results, statuses, failures, scores.
+    """Writes all that is known of a run, one case per line: inputs, results, failures, scores.
 
     One JSON object per line, in UTF-8.
 
-    The case's fields stand at the top level under their own names, so that the file is also a
-    case file. Beside them stand ``retrieval``, ``post_retrieval``, ``generation`` (each an
-    outcome: status, value, reason, failure, seconds) and ``scores`` (metric to cell). Null means
-    not known or not given, an empty list known to be none.
+    The case's fields are at the top level under their own names, so that the file is also a case
+    file. Beside them are ``retrieval``, ``post_retrieval``, ``generation`` (each an outcome:
+    status, value, reason, failure, seconds) and ``scores`` (metric to cell). Null means not known
+    or not given, an empty list known to be none. Scripts of users read these names, and ragbench
+    reads the file again as cases with answers.
     """
     tally = Exported(paths=(path,))
     with written_whole(path, make_folders=True) as file:

@@ -46,6 +46,8 @@ def read_table(name: str) -> dict[str, Any]:
 def field_names(kind: str, file: str = "fields.toml") -> Names:
     """The names that other people's files have for things of a kind, the more telling ones first.
 
+    Readers recognise the fields of files by these names; a new name is added to the table alone.
+
     Example:
         >>> field_names("hit")["score"][:2]
         ('score', 'similarity')
@@ -137,8 +139,8 @@ def says_verdict(name: str) -> bool:
 def may_be_reference(name: str) -> bool:
     """Whether an unknown field name speaks of a right answer, such as ``truth``.
 
-    No word may be in it that speaks of anything else: ``truth_source`` holds no answer. Such a name
-    is only proposed to the user.
+    Beside such a field, one called ``answer`` is probably the system's. No word may be in the name
+    that speaks of anything else: ``truth_source`` holds no answer.
     """
     words = set(name_words(name))
     word_lists = field_names("gold")
@@ -160,7 +162,8 @@ def is_known_field(name: str) -> bool:
 def squash(name: str) -> str:
     """A field's name without case, blanks, dots and dashes: ``Gold_Docs`` is ``golddocs``.
 
-    Names are compared in this form, as people spell the same name in many ways.
+    Names are compared in this form, as people spell the same name in many ways. The known names are
+    compared in the same form: without another sign, two of them may become one.
     """
     return IGNORED.sub("", name).casefold()
 

@@ -118,7 +118,11 @@ def numbered_headers(names: Sequence[str]) -> list[list[str]]:
         stem, position = stem_and_position
         if header_meaning(stem) in ("source", "retrieved_contexts"):
             groups.setdefault(stem, []).append((position, name))
-    return [[name for _, name in sorted(group)] for group in groups.values() if len(group) > 1]
+    groups_in_order: list[list[str]] = []
+    for group in groups.values():
+        if len(group) > 1:  # a single number is a part of the name
+            groups_in_order.append([name for _, name in sorted(group)])
+    return groups_in_order
 
 
 def _without_position(name: str) -> tuple[str, int] | None:
@@ -145,7 +149,10 @@ _POSITION_LETTERS = "abcdefgh"
 
 @cache
 def _ordinals() -> dict[str, int]:
-    """The position, from 1, that each word such as ``second`` stands for, in several languages."""
+    """The position, from 1, that each word such as ``second`` stands for, in several languages.
+
+    The words come from ``headers.toml``, a row for each position.
+    """
     position_of: dict[str, int] = {}
     for position, words in enumerate(field_names("positions", _FILE).values(), start=1):
         position_of.update(dict.fromkeys(words, position))

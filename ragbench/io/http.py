@@ -226,7 +226,7 @@ class JsonEndpoint:
     def close(self) -> None:
         """Closes the connections to the server; a later request opens new ones.
 
-        Other threads may be making requests: the lock keeps them from getting closed connections.
+        Under the lock that opens them, since other threads may make requests at the same time.
         """
         with self._opening:
             connections = self._connections
@@ -242,7 +242,7 @@ class JsonEndpoint:
         return self._construct, ()
 
     def __repr__(self) -> str:
-        """The endpoint with its URL, in which credentials are masked: logs show it."""
+        """The endpoint with its URL, in which credentials are masked, so that a log may hold it."""
         return f"JsonEndpoint({self.url!r})"
 
     @property
@@ -402,6 +402,8 @@ class JsonEndpoint:
     ) -> tuple[httpx.Response | None, _Failure | None]:
         """Makes one attempt: the response, or how it failed where another attempt may succeed.
 
+        The caller decides about another attempt: it knows how many there have been.
+
         Raises:
             UnreachableError: a server that has never answered gives no connection in time.
             StageTimeoutError: the answer is not complete in time; the server may still be at work
@@ -513,10 +515,10 @@ class JsonEndpoint:
 def _secrets(
     username: str | None, password: str | None, headers: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """The credentials in a URL and in headers, in each form that a server may echo, to be masked.
+    """The credentials in a URL and in headers, in each form that a server may echo.
 
-    Those of three letters or less are left out: masking them would blank out letters in any
-    message.
+    They are masked in all errors and logs. Those of three letters or less are left out: masking
+    them would blank out letters in any message.
     """
     secrets = [value for name, value in headers.items() if is_secret(name)]
     # "Bearer abc": a server that echoes may echo the token alone.

@@ -165,7 +165,10 @@ def _joined_entries(
 
 
 def _check_share(min_joined: float) -> None:
-    """Refuses a share that is not between 0 and 1, such as 90 for 90 %, before files are read."""
+    """Refuses a share that is not between 0 and 1, such as 90 for 90 %, before files are read.
+
+    Both files may be large: a mistyped option is reported at once.
+    """
     if not 0.0 <= min_joined <= 1.0:
         raise ConfigError(f"the share of joined cases must be between 0 and 1, not {min_joined:g}")
 
@@ -701,7 +704,8 @@ def _retrievals(source: EntrySource, problems: Problems) -> Iterator[RetrievalDu
             if retrieval is not None:  # an unknown text would be judged to hold no answer
                 reason = "only the ids of its chunks are recorded, not their texts"
             elif outcome is not None:
-                reason = str(outcome.reason if outcome.failure is None else outcome.failure)
+                cause = outcome.reason if outcome.failure is None else outcome.failure
+                reason = str(cause)
             else:
                 reason = "no retrieval is recorded"
             problems.add(f"case '{entry.case.id}': {reason}", path=source.info.path)
@@ -718,9 +722,11 @@ def _retrieval_of_dump(case: Case, result: RetrievalResult[Any]) -> RetrievalDum
     chunks = dump_row(case.id, case.query, result.to_chunks())["chunks"]
     if result.context_ids is None:
         chunks = [{**chunk, "id": None} for chunk in chunks]
-    ids = case.reference_context_ids
+    relevant_ids = None
+    if case.reference_context_ids is not None:
+        relevant_ids = frozenset(case.reference_context_ids)
     return replace(
         from_own(chunks, case.id, case.query),
-        relevant_ids=None if ids is None else frozenset(ids),
+        relevant_ids=relevant_ids,
         answers=case.references,
     )

@@ -593,24 +593,41 @@ def read_json_arrays(source: Source, paths: Sequence[str], problems: Problems) -
     if not is_object(value):
         yield from _item_rows(value, source, problems)
         return
-    lists: list[Sequence[object]] = []
+    if is_split_table(value):
+        yield from _item_rows(rows_of_split(value), source, problems)
+        return
+    items: Sequence[object] | None = _array_at(value, paths)
+    if items is None:
+        records = records_of(value, kind="cases")
+        if records is not None:
+            items = records.items
+        elif questions_of(value):  # it is a record itself
+            items = rows_of_columns(value, f"{source.name}: ") or [value]
+    if items is None:
+        _note_no_array(value, paths, source, problems)
+    else:
+        yield from _item_rows(items, source, problems)
+
+
+def _array_at(value: Mapping[str, Any], paths: Sequence[str]) -> Sequence[object] | None:
+    """The array of a tool's JSON object at the first of some paths; None where none has one.
+
+    An empty array counts only if all are empty: a tool may write lists that it did not fill.
+
+    Args:
+        value: the object.
+        paths: keys joined by dots, such as ``results.results``.
+    """
+    first_empty: Sequence[object] | None = None
     for path in paths:
         items = getter(path)(value)
-        if is_list(items):
-            lists.append(items)
-    if is_split_table(value):
-        items = rows_of_split(value)
-    elif lists:
-        # An empty one counts only if all are: a tool may write lists that it did not fill.
-        items = next(filter(None, lists), lists[0])
-    elif (records := records_of(value, kind="cases")) is not None:
-        items = records.items
-    elif questions_of(value):
-        items = rows_of_columns(value, f"{source.name}: ") or [value]
-    else:
-        _note_no_array(value, paths, source, problems)
-        return
-    yield from _item_rows(items, source, problems)
+        if not is_list(items):
+            continue
+        if items:
+            return items
+        if first_empty is None:
+            first_empty = items
+    return first_empty
 
 
 def _note_no_array(

@@ -42,13 +42,19 @@ def json_bytes(value: object) -> bytes:
 
 
 def json_text(value: object) -> str:
-    """Compact JSON of a value, as `json_bytes` writes it, as text: for a cell of a table."""
+    """Compact JSON of a value, as `json_bytes` writes it, as text: for a cell of a table.
+
+    Tables and spreadsheets hold text only, so a list in a cell must be spelled.
+    """
     return json_bytes(value).decode()
 
 
 @contextmanager
 def in_case(case: str) -> Generator[None, None, None]:
-    """Puts the case's id before errors of writing in the block: a value does not know its case."""
+    """Puts the case's id before errors of writing in the block: a value does not know its case.
+
+    A user finds by it which answer of the RAG holds the value that cannot be written.
+    """
     try:
         yield
     except InputError as error:
@@ -76,8 +82,10 @@ def plain(value: object, place: str = "") -> Any:
         for key, item in cast("Mapping[object, object]", value).items():
             if type(key) is str:
                 name = key
+            elif isinstance(key, Enum):
+                name = str(key.value)
             else:
-                name = str(key.value if isinstance(key, Enum) else key)
+                name = str(key)
             members[name] = plain(item, f"{place}.{key}")
         return members
     if isinstance(value, (list, tuple)):
@@ -91,7 +99,7 @@ def plain(value: object, place: str = "") -> Any:
 def _plain_number(number: float) -> float | str:
     """A float as JSON has it; ``"NaN"``, ``"Infinity"`` or ``"-Infinity"`` for one that JSON lacks.
 
-    Written into every journal and export: as null, a broken score would look like a missing one.
+    Exports and reports hold these words: as null, a broken score would look like a missing one.
     """
     if math.isfinite(number):
         return number

@@ -203,6 +203,8 @@ def _claim_of_record(row: Row, number: str) -> LabelledClaim:
     # ExpertQA has no field for it: claims about one question are from one answer.
     cluster = question if is_expertqa else row.get("cluster")
     claim_id = row.get("id") or as_object(row.get("meta")).get("id")  # WiCE has it in "meta"
+    if cluster is not None:
+        cluster = str(cluster)
     if not isinstance(question, str):
         question = ""
     return LabelledClaim(
@@ -211,13 +213,16 @@ def _claim_of_record(row: Row, number: str) -> LabelledClaim:
         evidence=evidence,
         level=int(2 * value),  # 0, 0.5 and 1 are places 0, 1 and 2
         question=question,
-        cluster=None if cluster is None else str(cluster),
+        cluster=cluster,
         grade=grade,
     )
 
 
 def _label_value(row: Row, *, is_expertqa: bool) -> float:
     """The value of a record's label: 0 (not supported), 0.5 (partially) or 1 (supported).
+
+    Datasets spell a label in words, as a truth value or as a number; ExpertQA says it in
+    ``support``.
 
     Raises:
         _FieldError: the label is none of these.

@@ -37,6 +37,8 @@ class ReadLimits(Record):
     def long_record(self, subject: str) -> str:
         """The error's text for a record above the limit, with the option that allows more.
 
+        Each reader calls its record in its own words; the option is the same for all.
+
         Args:
             subject: what the sentence calls it, such as ``the line``.
         """
@@ -44,6 +46,8 @@ class ReadLimits(Record):
 
     def large_file(self, subject: str) -> str:
         """The error's text for a file above the limit, with the option that allows more.
+
+        The error is the same for every reader, so that users find the option in each.
 
         Args:
             subject: the beginning of the sentence, such as ``it is larger than``.
@@ -185,7 +189,10 @@ class _CountingReader:
     """A stream that counts the bytes that unpacking has read of it."""
 
     def __init__(self, stream: BinaryIO) -> None:
-        """Takes the packed stream; ``size`` counts the bytes that are read of it from here on."""
+        """Takes the packed stream; ``size`` counts the bytes that are read of it from here on.
+
+        gzip itself does not say how many packed bytes it has read.
+        """
         self.stream = stream
         self.size = 0
 

@@ -52,7 +52,10 @@ class Only(Record):
     """Field, of the record or its metadata (dots lead into objects), to its value."""
 
     def __post_init__(self) -> None:
-        """Reads both times at once, so that a wrong one is refused before a source is opened."""
+        """Reads both times at once, so that a wrong one is refused before a source is opened.
+
+        Both options are also compared: a beginning after the end would take no record.
+        """
         begin, end = self.span
         if begin > end:
             raise ConfigError(f"--since {self.since} is after --until {self.until}")
@@ -164,7 +167,10 @@ class _SeenRecords:
 
 
 def _shortened_list(names: Sequence[str]) -> str:
-    """The names or values of a list as one text, with three dots where there are more than five."""
+    """The names or values of a list as one text, with three dots where there are more than five.
+
+    A message stays a line or two, however many values a field has.
+    """
     text = ", ".join(names[:_SHOWN])
     if len(names) > _SHOWN:
         text += " ..."
@@ -198,7 +204,10 @@ def _seconds_of_option(text: str, option: str, time_of_date: time) -> float:
 
 
 def _seconds_since_1970(moment: datetime) -> float:
-    """A point in time in seconds; without a zone it is read as UTC, so that each machine agrees."""
+    """A point in time in seconds; without a zone it is read as UTC, so that each machine agrees.
+
+    Records of several systems are compared by it.
+    """
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return moment.timestamp()

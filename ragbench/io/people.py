@@ -130,8 +130,8 @@ def digest_of(texts: Iterable[str]) -> str:
     """The digest of some texts, the same for texts that differ only in white space or composition.
 
     Composition is how a letter with an accent is encoded. By the digest a label finds its answer
-    again after another system wrote the file anew. It is stored in files of labels: another digest
-    would lose every label.
+    again after another system wrote the file anew. Files of labels may hold it in place of
+    contexts: with another formula such labels would be lost.
     """
     normal_texts: list[str] = []
     for text in texts:
@@ -281,6 +281,8 @@ def _refuse_two_answers(fields: Mapping[str, object]) -> None:
 def _suggested_column(fields: Mapping[str, object], meanings: Sequence[str]) -> str | None:
     """The only column whose header suggests a field, such as ``Bot reply``; None without one.
 
+    A wrong column does no harm: a label counts only for a question with exactly this answer.
+
     Args:
         meanings: what a header may mean, the surest first; the first with a single column counts.
     """
@@ -326,6 +328,9 @@ def _label_of_fields(
 ) -> HumanLabel:
     """The label that the fields of one row hold.
 
+    A label is known by its question and its answer, whichever columns these are in: people label in
+    tables of their own.
+
     Args:
         values: the fields by their squashed names.
         verdicts: the values of the fields whose names say that they hold a verdict, such as
@@ -358,8 +363,8 @@ def _label_of_fields(
     value = fields["value"]
     if not any(name in values for name in _names_of_fields()["value"]):
         if len(verdicts) != 1:
-            names = ", ".join(_names_of_fields()["value"])
-            raise ValueProblem(f"no field holds the label. It is in one of: {names}")
+            columns_of_value = ", ".join(_names_of_fields()["value"])
+            raise ValueProblem(f"no field holds the label. It is in one of: {columns_of_value}")
         value = None if is_missing(verdicts[0]) else verdicts[0]
     contexts = _contexts_of_label(fields["contexts"], cells=cells)
     key = key_of(question, answer, contexts)
@@ -514,7 +519,8 @@ def write_labels(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Expo
 def _feedback_rows(trace: Trace, exported: Exported) -> Iterator[dict[str, Any]]:
     """Yields the labels that a case's feedback gives; other feedback is counted as left out.
 
-    A model's scores are none: people's labels are there to check what models say.
+    A model's scores are none: people's labels are there to check what models say. The keys are
+    those of a file of labels, as `read_people` reads it: change the two together.
 
     Args:
         exported: counts what is left out, by its reason.
@@ -524,7 +530,8 @@ def _feedback_rows(trace: Trace, exported: Exported) -> Iterator[dict[str, Any]]
     context = trace.context.value
     feedback = case.metadata.get("feedback")
     if not is_list(feedback) or answer is None:
-        exported.leave_out("no answer is recorded" if feedback else "nobody gave feedback")
+        reason = "no answer is recorded" if feedback else "nobody gave feedback"
+        exported.leave_out(reason)
         return
     for score in filter(is_object, feedback):
         value = None

@@ -66,11 +66,12 @@ def _answer_row(row: Row, source: Source) -> Row:
         "retrieved_contexts": "reference",
     }
     text = row.values.get("reference")
+    chunks = None if is_missing(text) else [text]
     case: dict[str, object] = {
         "id": row.values.get(_SPAN),
         "query": question_in(row.values.get("input")),
         "response": answer_in(row.values.get("output")),
-        "retrieved_contexts": None if is_missing(text) else [text],
+        "retrieved_contexts": chunks,
         "metadata": _columns_without(row, (_SPAN, "input", "output", "reference")),
     }
     return row._replace(values=case, cells=False)
@@ -134,7 +135,10 @@ def _run_row(row: Row, source: Source) -> Row:
 
 
 def _columns_without(row: Row, names: Sequence[str]) -> dict[str, object]:
-    """The columns of a row that did not become fields of the case: they are the case's metadata."""
+    """The columns of a row that did not become fields of the case: they are the case's metadata.
+
+    Another tool's scores are among them: they are kept, and not measured here.
+    """
     columns = dict(row.values)
     for name in names:
         columns.pop(name, None)

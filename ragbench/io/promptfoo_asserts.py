@@ -27,7 +27,10 @@ def is_read(kind: str) -> bool:
 
 
 def kinds_of_assertions(assertions: Iterable[Values]) -> Iterator[str]:
-    """Yields the kind of each promptfoo assertion, for the note that counts the unread ones."""
+    """Yields the kind of each promptfoo assertion, for the note that counts the unread ones.
+
+    An assertion without a type is counted as well, so that the count is that of all assertions.
+    """
     for assertion in assertions:
         kind = assertion.get("type")
         yield kind if isinstance(kind, str) else "without a type"

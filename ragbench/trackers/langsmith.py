@@ -49,7 +49,11 @@ class _Workspace:
     """The workspace that the key is of."""
 
     def __init__(self, endpoint: TrackerEndpoint) -> None:
-        """Takes the endpoint of the LangSmith workspace that the key belongs to."""
+        """Takes the endpoint of the LangSmith workspace that the key belongs to.
+
+        The endpoint's address is in the receipt's name for the place, as a run may be sent to
+        several.
+        """
         self._endpoint = endpoint
         self._place = f"langsmith {endpoint.url}"
 

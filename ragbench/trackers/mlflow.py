@@ -98,7 +98,10 @@ class _Server:
     """The store of runs that MLflow's variables name."""
 
     def __init__(self, mlflow: Any) -> None:
-        """Takes MLflow's package, and makes a client for the store that its variables name."""
+        """Takes MLflow's package, and makes a client for the store that its variables name.
+
+        The client reads MLflow's own variables, so that a user sets the place once for all.
+        """
         self.mlflow = mlflow
         self.client = mlflow.MlflowClient()
         self.entities = require("mlflow.entities", extra="mlflow")
@@ -288,7 +291,10 @@ class _Server:
 
 
 def _shown_uri(mlflow: Any) -> str:
-    """The place to which MLflow sends runs, without credentials: errors and reports show it."""
+    """The place to which MLflow sends runs, without credentials: errors and reports show it.
+
+    A store's URI may hold a password, as that of a database does.
+    """
     uri = str(mlflow.get_tracking_uri())
     # The path of sqlite:////tmp/a.db would lose its slashes, and has no credentials.
     if uri.startswith(("sqlite:", "file:", "/")):

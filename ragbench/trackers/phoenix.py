@@ -56,7 +56,11 @@ class _Server:
     """The server that the variables name."""
 
     def __init__(self, endpoint: TrackerEndpoint) -> None:
-        """Takes the endpoint of the Phoenix server that the environment's variables name."""
+        """Takes the endpoint of the Phoenix server that the environment's variables name.
+
+        The server's address is in the receipt's name for the place, as a run may be sent to
+        several.
+        """
         self._endpoint = endpoint
         self._place = f"phoenix {endpoint.url}"
         self._now = datetime.now(UTC).isoformat()

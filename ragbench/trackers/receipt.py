@@ -100,6 +100,9 @@ class Receipt:
 def _read_receipts(path: Path) -> Receipts:
     """The receipts of a run's exports, from the file that an earlier export wrote.
 
+    A receipt is the id that a tracker gave to the run: with it a second export updates the first.
+    The form is stored in run folders, so older files must stay readable.
+
     Raises:
         RunMismatchError: the file is damaged.
     """

@@ -50,6 +50,8 @@ class TrackerEndpoint(JsonEndpoint):
     def call(self, method: str, path: str, body: Any = None) -> Any:
         """Sends a request to the tracker and returns its response's JSON; None for an empty one.
 
+        A tracker is a service in which teams compare runs, such as Langfuse or Phoenix.
+
         Raises:
             TrackerError: there is no connection, or the tracker refuses the request.
         """
@@ -59,6 +61,9 @@ class TrackerEndpoint(JsonEndpoint):
     def find(self, path: str) -> Any:
         """The JSON of the object at a path of the tracker, such as a trace; None without one.
 
+        A tracker is a service in which teams compare runs. An export looks first whether an earlier
+        one has made the object.
+
         Raises:
             TrackerError: there is no connection, or the tracker refuses the request.
         """
@@ -67,6 +72,9 @@ class TrackerEndpoint(JsonEndpoint):
 
     def delete(self, path: str) -> None:
         """Deletes the object at a path of the tracker; nothing happens where it is missing already.
+
+        A tracker is a service in which teams compare runs. An export deletes what an earlier export
+        of the same run has made and this one has not.
 
         Raises:
             TrackerError: there is no connection, or the tracker refuses the request.
@@ -118,6 +126,9 @@ class TrackerEndpoint(JsonEndpoint):
     def _refusal_of_form(self, error: Exception) -> TrackerError:
         """The error of a tracker whose responses are not as documented.
 
+        A new version of the tracker is the usual cause, which no check of the response would
+        foresee.
+
         Args:
             error: whatever reading such a response raised, such as a missing key.
         """
@@ -126,6 +137,8 @@ class TrackerEndpoint(JsonEndpoint):
 
     def refusal(self, problem: str) -> TrackerError:
         """The error of an export that a tracker did not take, with a next step for the user.
+
+        Whatever a tracker refuses, the stored run stays as it is, so the user can export it again.
 
         Args:
             problem: the reason, which may end with a full stop or not.

@@ -153,6 +153,7 @@ def figures_of(summaries: Iterable[Summary]) -> Mapping[str, float]:
 
     Of ``recall@5`` they are ``recall_at_5``, ``recall_at_5.ci_low``, ``recall_at_5.ci_high`` and a
     count of cases per status, ``recall_at_5.measured``. A metric without a value has counts alone.
+    Dashboards of users hold these names: renamed, they would show no new runs.
     """
     figures: dict[str, float] = {}
     for name, value in possible_figures(summaries).items():
@@ -190,7 +191,8 @@ def plain_names(metrics: Iterable[str]) -> Mapping[str, str]:
     """A name per metric in letters, digits and ``_`` that starts with a letter; ``@`` is ``_at_``.
 
     Names are unique without regard to case: MLflow keeps a file per metric. A dot is not in them:
-    it divides a metric from its interval and its counts.
+    it divides a metric from its interval and its counts. Dashboards of users hold these names, so a
+    metric's plain name must stay as it is.
     """
     names: dict[str, str] = {}
     used_names: set[str] = set()
@@ -212,7 +214,8 @@ def plain_names(metrics: Iterable[str]) -> Mapping[str, str]:
 def case_values(case: TrackedCase) -> dict[str, Any]:
     """A case as a row of a tracker's table: its texts, then value and status of each metric.
 
-    Every row has the same columns in the same order, as trackers want it. None is unknown.
+    Every row has the same columns in the same order, as trackers want it. None is unknown. Tables
+    of earlier runs have the same columns, so that runs can be compared.
     """
     values: dict[str, Any] = {
         "case_id": case.id,

@@ -119,6 +119,8 @@ def _opened_run(wandb: Any, run: TrackedRun, receipt: Receipt) -> Any:
 def _filled_run(wandb: Any, stored: Any, run: TrackedRun, receipt: Receipt) -> Tracked:
     """Sends the figures, the cases and the pages to an opened run of Weights & Biases.
 
+    The id is kept in the receipt first: an export that is interrupted afterwards can be continued.
+
     Args:
         wandb: the package.
         stored: the run as `_opened_run` returns it.
@@ -174,7 +176,10 @@ def _log_cases(wandb: Any, stored: Any, run: TrackedRun) -> int:
 
 
 def _log_pages(wandb: Any, stored: Any, run: TrackedRun) -> None:
-    """Logs the report's page as a panel of the W&B run, and its files as an artifact."""
+    """Logs the report's page as a panel of the W&B run, and its files as an artifact.
+
+    So a reader of the run at W&B sees the whole report, with its tables.
+    """
     if not run.pages:
         return
     files = wandb.Artifact(f"report-{stored.id}", type="report")

@@ -99,7 +99,8 @@ ENGINES = ("local", "processes", "ray")
 def check_engine(text: str) -> str:
     """The kind of engine that a text names: ``local``, ``processes`` or ``ray``.
 
-    Checked when a command begins, so that no run fails later for a misspelled engine.
+    Checked when a command begins, so that no run fails later for a misspelled engine. An engine
+    starts the workers of a run: none, processes of this machine, or a cluster's actors.
 
     Raises:
         ConfigError: the text names none of these kinds; the error may suggest one.
@@ -115,7 +116,10 @@ def check_engine(text: str) -> str:
 
 
 def import_engine(text: str) -> None:
-    """Imports an engine's package, so that a missing one is reported before a run begins."""
+    """Imports an engine's package, so that a missing one is reported before a run begins.
+
+    An engine starts the workers of a run: processes of this machine, or actors of a Ray cluster.
+    """
     if check_engine(text) == "ray":
         _import_ray()
 
@@ -259,13 +263,14 @@ def ray_engine(address: str | None, workers: int | None) -> Generator[Engine]:
     """
     before = signal.getsignal(signal.SIGTERM)  # Ray takes it for itself
     ray = _import_ray()
+    # Of a cluster that runs already, the dashboard is its own.
+    include_dashboard = False if address is None else None
     was_there = bool(ray.is_initialized())
     try:
         if not was_there:
             ray.init(
                 address,
-                # Of a cluster that runs already, the dashboard is its own.
-                include_dashboard=False if address is None else None,
+                include_dashboard=include_dashboard,
                 configure_logging=False,
                 log_to_driver=False,
                 logging_level="ERROR",

@@ -66,7 +66,10 @@ class Embedder(Protocol):
         ...
 
     def embed_passages(self, texts: Sequence[str]) -> Floats32:
-        """The vectors of the chunks that are searched: one row of length 1 per text, in order."""
+        """The vectors of the chunks that are searched: one row of length 1 per text, in order.
+
+        Compared with the vectors of questions: both are of the same width and model.
+        """
         ...
 
     def close(self) -> None:
@@ -93,11 +96,17 @@ class ModelEmbedder:
     """The setting that stands behind the colon of its name; empty for none."""
 
     def embed_queries(self, texts: Sequence[str]) -> Floats32:
-        """The vectors of questions, of length 1; some models read them unlike passages."""
+        """The vectors of questions, of length 1; some models read them unlike passages.
+
+        Subclasses write `_rows` alone, which gets the kind of the texts.
+        """
         return self._unit_vectors(texts, "query")
 
     def embed_passages(self, texts: Sequence[str]) -> Floats32:
-        """The vectors of the chunks that are searched, of length 1, in the texts' order."""
+        """The vectors of the chunks that are searched, of length 1, in the texts' order.
+
+        Subclasses write `_rows` alone, which gets the kind of the texts.
+        """
         return self._unit_vectors(texts, "passage")
 
     def _unit_vectors(self, texts: Sequence[str], kind: Kind) -> Floats32:

