@@ -82,7 +82,7 @@ class HTTPRagError(InterfaceError):
         self.headers: Mapping[str, str] = {}
         """Of the response: those that ask to wait before the next attempt."""
         self.body = ""
-        """The beginning of the response's body, for whoever looks for a reason in it."""
+        """The beginning of the response's body, in which callers look for a reason."""
 
 
 class LostConnectionError(HTTPRagError, ConnectionError):
