@@ -173,15 +173,25 @@ class _RemoteFile(io.RawIOBase):
     """A file of fsspec as `io` wants one, to be buffered."""
 
     def __init__(self, file: Any) -> None:
-        """Takes a file that fsspec opened to read bytes; this adapter makes it one of `io`."""
+        """Takes a file that fsspec opened to read bytes; this adapter makes it one of `io`.
+
+        Files at addresses such as ``s3://`` are then read by code that knows Python's own files
+        alone.
+        """
         self._file = file
 
     def readable(self) -> bool:
-        """True: `io.BufferedReader` refuses a raw file that does not say that it can be read."""
+        """True: `io.BufferedReader` refuses a raw file that does not say that it can be read.
+
+        A remote file is one at an address such as ``s3://``, opened to be read.
+        """
         return True
 
     def seekable(self) -> bool:
-        """Whether the remote store serves any part of a file: Parquet is read from the end."""
+        """Whether the remote store serves any part of a file: Parquet is read from the end.
+
+        The store's package answers: some servers send a file from its beginning only.
+        """
         return bool(self._file.seekable())
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:

@@ -30,13 +30,19 @@ class _Masked(io.BufferedIOBase):
     """
 
     def __init__(self, file: BinaryIO, hide: Callable[[bytes], bytes]) -> None:
-        """Takes the output file, and the function that masks the credentials in its bytes."""
+        """Takes the output file, and the function that masks the credentials in its bytes.
+
+        Every text file that ragbench writes passes through this layer: no credential may be in one.
+        """
         self._file = file
         self._hide = hide
         self._rest = b""
 
     def writable(self) -> bool:
-        """True, where the base class says False: a text layer on top of the file asks for it."""
+        """True, where the base class says False: a text layer on top of the file asks for it.
+
+        The layer masks credentials in each line that is written to the output file.
+        """
         return True
 
     def write(self, data: bytes) -> int:  # type: ignore[override]  # no other buffers are written

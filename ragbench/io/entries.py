@@ -61,7 +61,11 @@ class SourceInfo(Record):
 
     @property
     def all_hints(self) -> tuple[str, ...]:
-        """Hints how more of the cases could be used, then those for the joined answers."""
+        """Hints how more of the cases could be used, then those for the joined answers.
+
+        A hint is an option to try. It is shown to the user, and is of no concern to a reader of
+        scores.
+        """
         if self.answers is None:
             return self.hints
         return self.hints + self.answers.hints

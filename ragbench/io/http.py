@@ -76,7 +76,10 @@ class HTTPRagError(InterfaceError):
     """A server's response is no answer."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
-        """Takes the text of the error, and the status of the response if there was a response."""
+        """Takes the text of the error, and the status of the response if there was a response.
+
+        Where there was one, its headers and the beginning of its body are added afterwards.
+        """
         super().__init__(message)
         self.status = status
         self.headers: Mapping[str, str] = {}
@@ -274,7 +277,10 @@ class JsonEndpoint:
         return next(iter(self.versions), None)
 
     async def _get_version(self, client: httpx.AsyncClient) -> httpx.Response:
-        """Asks the server for its version, and gives up soon: a run can do without it."""
+        """Asks the server for its version, and gives up soon: a run can do without it.
+
+        The limit is `_VERSION_SECONDS`, or that of the endpoint's requests if it is shorter.
+        """
         async with asyncio.timeout(min(self._timeout, _VERSION_SECONDS)):
             return await client.get(self._address())
 

@@ -159,7 +159,10 @@ class Unpacked(io.RawIOBase):
         self._size = 0
 
     def readable(self) -> bool:
-        """True: a buffered reader refuses a raw stream of `io` that cannot be read."""
+        """True: a buffered reader refuses a raw stream of `io` that cannot be read.
+
+        This stream unpacks gzip as it is read, and counts how much comes out.
+        """
         return True
 
     def readinto(self, buffer: Any, /) -> int:
@@ -197,7 +200,10 @@ class _CountingReader:
         self.size = 0
 
     def read(self, size: int = -1) -> bytes:
-        """Reads packed bytes and counts them: their number limits how much may be unpacked."""
+        """Reads packed bytes and counts them: their number limits how much may be unpacked.
+
+        A file of a few bytes may unpack to gigabytes, which would fill disk or memory.
+        """
         data = self.stream.read(size)
         self.size += len(data)
         return data

