@@ -32,7 +32,7 @@ class _Masked(io.BufferedIOBase):
     def __init__(self, file: BinaryIO, hide: Callable[[bytes], bytes]) -> None:
         """Takes the output file, and the function that masks the credentials in its bytes.
 
-        Every text file that ragbench writes passes through this layer: no credential may be in one.
+        A text file that is written whole passes through this layer: no credential may be in it.
         """
         self._file = file
         self._hide = hide
