@@ -26,12 +26,20 @@ says one or two of these."""
 
 
 def is_address(text: str) -> bool:
-    """Whether a source is named by an address, and not by a path."""
+    r"""Whether the text that names a source is an address such as ``s3://``, and not a path.
+
+    Addresses are opened by fsspec, paths by Python itself. A scheme has two letters at least, so
+    that ``C:\cases.jsonl`` of Windows is a path.
+    """
     return _ADDRESS.match(text) is not None
 
 
 def open_address(address: str) -> BinaryIO:
-    """Opens a file to read its bytes, from wherever its scheme says that it is."""
+    """Opens the file at an address to read its bytes: on a shared path, or through fsspec.
+
+    Readers of sources get the same kind of stream as of a local file, so that they need not know
+    where the file is.
+    """
     path = _shared_path(address)
     if path is not None:
         return path.open("rb", buffering=_BUFFER)
@@ -41,10 +49,10 @@ def open_address(address: str) -> BinaryIO:
 
 
 def size_of_address(address: str) -> int:
-    """Bytes of a file.
+    """Bytes of the file at an address, by which a dump is split into ranges for several nodes.
 
     Raises:
-        OSError: it cannot be read by ranges.
+        OSError: the file cannot be read, its size is not known, or its server sends no ranges.
     """
     path = _shared_path(address)
     if path is not None:
@@ -59,10 +67,12 @@ def size_of_address(address: str) -> int:
 
 
 def version_of_address(address: str) -> tuple[str, ...]:
-    """What differs once the file has changed, as far as the place where it is shows that.
+    """The marks of a file that differ once the file has changed, as far as its place shows that.
 
-    Of a shared path that is its size and the time of the last change, else its size and its mark
-    of version (``ETag``), where the server gives one.
+    Nodes that read ranges of one file compare these marks before and after: a file that was
+    replaced in between would give records of two versions. Of a shared path the marks are its size
+    and the time of the last change, else its size and its mark of version (``ETag``), where the
+    server gives one.
     """
     path = _shared_path(address)
     if path is not None:
@@ -82,10 +92,11 @@ def version_of_address(address: str) -> tuple[str, ...]:
 
 
 def read_range(address: str, start: int, end: int) -> bytes:
-    """The bytes of a file from one position to before another.
+    """The bytes of a file from position ``start`` to before ``end``: the part of one node.
 
     Raises:
-        OSError: they cannot be read, or there are fewer (`ShortReadError`).
+        OSError: the bytes cannot be read, or fewer came (`ShortReadError`): the file may have been
+            replaced by a shorter one.
     """
     path = _shared_path(address)
     if path is not None:
@@ -106,7 +117,10 @@ class ShortReadError(OSError):
 
 
 def _shared_path(address: str) -> Path | None:
-    """The path that a ``file://`` address names, which needs no fsspec; None for other schemes."""
+    """The path that a ``file://`` address names; None for other schemes.
+
+    A path that all nodes share needs neither fsspec nor a request, so it is opened directly.
+    """
     parts = urlsplit(address)
     if parts.scheme != "file":
         return None
@@ -115,7 +129,13 @@ def _shared_path(address: str) -> Path | None:
 
 @lru_cache(maxsize=16)
 def _file_system(address: str) -> tuple[Any, str]:
-    """The file system of fsspec for an address, and what the file is called there."""
+    """The file system object of fsspec for an address, and the name of the file in that system.
+
+    Cached, because each range that is read asks again, and a new file system may log in anew.
+
+    Raises:
+        ConfigError: fsspec knows no such scheme, or the package of the scheme is not installed.
+    """
     from ragbench.plugins import require  # few sources are addresses
 
     core: Any = require("fsspec.core", extra="remote")
@@ -131,7 +151,10 @@ def _file_system(address: str) -> tuple[Any, str]:
 
 @contextmanager
 def _as_os_errors() -> Generator[None]:
-    """Errors of the many packages behind fsspec as errors of reading."""
+    """Turns whatever the packages behind fsspec raise in the block into an `OSError`.
+
+    Each cloud's package has errors of its own. Callers catch `OSError` alone, as of a local file.
+    """
     try:
         yield
     except FileNotFoundError as error:
@@ -150,32 +173,55 @@ class _RemoteFile(io.RawIOBase):
     """A file of fsspec as `io` wants one, to be buffered."""
 
     def __init__(self, file: Any) -> None:
-        """Takes a file that fsspec opened to read bytes."""
+        """Takes a file that fsspec opened to read bytes; this adapter makes it one of `io`.
+
+        Files at addresses such as ``s3://`` are then read by code that knows Python's own files
+        alone.
+        """
         self._file = file
 
     def readable(self) -> bool:
+        """True: `io.BufferedReader` refuses a raw file that does not say that it can be read.
+
+        A remote file is one at an address such as ``s3://``, opened to be read.
+        """
         return True
 
     def seekable(self) -> bool:
-        """Whether the store serves any part of the file: a Parquet file is read from its end."""
+        """Whether the remote store serves any part of a file: Parquet is read from the end.
+
+        The store's package answers: some servers send a file from its beginning only.
+        """
         return bool(self._file.seekable())
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Moves to a place; this asks some stores for the file's size, which may fail."""
+        """Moves to a position of the remote file, and returns the new position.
+
+        Some stores ask their server for the file's size here, which may fail: that is an `OSError`,
+        too.
+        """
         with _as_os_errors():
             return int(self._file.seek(offset, whence))
 
     def tell(self) -> int:
+        """The position in the remote file from which the next bytes are read.
+
+        Needed to be a raw file of `io`: a reader of a Parquet file asks for it.
+        """
         return int(self._file.tell())
 
     def readinto(self, buffer: Any, /) -> int:
-        """Fills a buffer, with as many bytes as one answer of the store has; 0 at the end."""
+        """Fills a buffer with the next bytes of the remote file, as many as one answer has.
+
+        Returns:
+            How many bytes were put into the buffer; 0 at the end of the file, as `io` wants it.
+        """
         with _as_os_errors():
             data: bytes = self._file.read(len(buffer))
         buffer[: len(data)] = data
         return len(data)
 
     def close(self) -> None:
-        """Closes fsspec's file, too: it holds the connection, and blocks that it fetched ahead."""
+        """Closes fsspec's file, too: it holds a connection, and blocks that it fetched ahead."""
         self._file.close()
         super().close()

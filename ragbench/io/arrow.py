@@ -27,17 +27,21 @@ from ragbench.plugins import require
 
 
 def json_rows(batch: Any) -> Iterator[dict[str, object]]:
-    """The rows of an Arrow table or record batch as JSON objects.
+    """The rows of an Arrow table or record batch as JSON objects, which is what all readers yield.
 
-    Dates become ISO 8601 text, decimals text, NaN null. So do binary values (images, sound): no
-    JSON can hold them.
+    Dates become ISO 8601 text, decimals text, NaN null. Binary values (images, sound) become null:
+    no JSON can hold them, and no metric reads them.
     """
     for row in batch.to_pylist():
         yield orjson.loads(orjson.dumps(row, _json_value, orjson.OPT_NON_STR_KEYS))
 
 
 def _json_value(value: object) -> str | None:
-    """A value that orjson does not know; None, which is null, for what no JSON can hold."""
+    """The JSON value of a cell of Arrow that orjson cannot write: it calls this for unknown types.
+
+    A decimal becomes text, so that no digit is lost. Anything else is None, which is null: a column
+    of images must not keep the texts beside it from being read.
+    """
     if isinstance(value, Decimal):
         return str(value)
     return None
@@ -48,12 +52,18 @@ _BATCH_ROWS = 1000
 
 
 def is_saved_folder(folder: Path) -> bool:
-    """Whether a folder was saved by Hugging Face datasets: one split, or several."""
+    """Whether a folder was saved by Hugging Face datasets, with one split or several.
+
+    Such a folder is read by that package; any other is searched for files of cases or documents.
+    """
     return _is_dataset(folder) or (folder / "dataset_dict.json").is_file()
 
 
 def _is_dataset(folder: Path) -> bool:
-    """Whether a folder holds one split that datasets saved; only such a one is overwritten."""
+    """Whether a folder holds one split that Hugging Face datasets saved, by the files it writes.
+
+    An export overwrites only such a folder: anything else in its place may be the user's own work.
+    """
     has_info = (folder / "dataset_info.json").is_file()
     return has_info and (folder / "state.json").is_file()
 
@@ -70,7 +80,11 @@ def read_hugging_face(source: Source, *, kind: Kind, problems: Problems) -> Iter
     number = 0
 
     def damaged(error: Exception) -> UnreadableError:
-        """What is said of a dataset that cannot be read, with the last record that could."""
+        """The error of a dataset that breaks off: it names the last record that could be read.
+
+        `Reading` calls it with whatever the package raises. ``number`` is the counter of the
+        enclosing reader, so the user sees how far the dataset is sound.
+        """
         # The package raises what its many back ends raise, whose types say more than their words.
         reason = f"{type(error).__name__}: {words_of(error)}"
         return UnreadableError(f"cannot be read after record {number}: {reason}")
@@ -106,7 +120,11 @@ def read_parquet(source: Source, *, kind: Kind, problems: Problems) -> Iterator[
             return
 
         def damaged(error: Exception) -> UnreadableError:
-            """What is said of a file that cannot be read, with the last record that could."""
+            """The error of a Parquet file that breaks off: it names the last readable record.
+
+            `Reading` calls it with whatever pyarrow raises. ``number`` is the counter of the
+            enclosing reader, so the user sees how far the file is sound.
+            """
             reason = f"not a readable Parquet file after record {number}: {words_of(error)}"
             return UnreadableError(reason)
 
@@ -133,9 +151,13 @@ _MAX_ROWS = 100
 
 
 def _batch_rows(file: Any, limits: ReadLimits) -> int:
-    """Rows that fit in memory, whatever is in them.
+    """How many rows of a Parquet file are read at once, so that they fit in memory.
 
-    A text that many rows share is stored once. No cell is longer than what its column is stored in.
+    The file's own record of sizes decides: a text that many rows share is stored once, so a small
+    file may hold rows that are large. No cell is longer than all its column stores.
+
+    Raises:
+        UnreadableError: a column is larger than the limits allow, also once it is unpacked.
     """
     metadata = file.metadata
     largest = 1
@@ -153,7 +175,11 @@ def _batch_rows(file: Any, limits: ReadLimits) -> int:
 
 
 def _cells(value: object) -> Iterator[object]:
-    """Everything in a value that is neither an object nor a list, such as each of its texts."""
+    """Yields the texts, numbers and flags of a value, from all its objects and lists.
+
+    Each is measured, or searched for broken characters, on its own: a long text may be deep in a
+    row.
+    """
     if is_object(value):
         value = list(value.values())
     if is_list(value):
@@ -167,10 +193,11 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def arrow_schema(scores: Scores) -> Any:
-    """The table's Arrow schema: strings, doubles, booleans and lists of them, all nullable.
+    """The Arrow schema of a table of cases: strings, doubles, booleans and lists, all nullable.
 
-    A column of JSON texts is called ``<name>_json``, because its type is not what the name says:
-    a reader that expects a mapping there would refuse the table.
+    A column of JSON texts is called ``<name>_json``, because its type is not the one that the name
+    promises: a reader that expects a mapping there would refuse the table. Other people's scripts
+    read these names and types, so they do not change.
     """
     pa: Any = require("pyarrow", extra="hf")
     type_of_kind = {
@@ -192,10 +219,14 @@ def arrow_schema(scores: Scores) -> Any:
 def arrow_batches(
     traces: Iterable[Trace], *, scores: Scores, schema: Any, tally: Exported
 ) -> Iterator[Any]:
-    """The table of a run, a thousand cases at a time.
+    """Yields a run's table as Arrow record batches of a thousand cases, so that memory stays flat.
 
     Args:
-        tally: counts what is written.
+        schema: as `arrow_schema` gives it for the same scores: its columns are in the same order.
+        tally: counts the cases that are written.
+
+    Raises:
+        InputError: a text holds half a character, which Arrow cannot store.
     """
     pa: Any = require("pyarrow", extra="hf")
     names = [*columns(scores)]
@@ -214,9 +245,10 @@ def arrow_batches(
 
 
 def _surrogate_problem(rows: list[dict[str, Any]]) -> str:
-    """What is said of rows of which a text is no valid Unicode: pyarrow names neither row nor text.
+    """The error's text for rows with a lone surrogate: pyarrow names neither the row nor the text.
 
-    A lone surrogate is half a character: Python holds it, UTF-8 has no bytes for it.
+    A lone surrogate is half a character: Python holds it, UTF-8 has no bytes for it. The message
+    names the case and its column, so that the user can mend the text or export to JSON Lines.
     """
     place = next(_places_of_surrogates(rows), "a text")
     return (
@@ -225,7 +257,10 @@ def _surrogate_problem(rows: list[dict[str, Any]]) -> str:
 
 
 def _places_of_surrogates(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """The case and the column of each text with a lone surrogate, in the words of the message."""
+    """Yields the case and the column of each text with a lone surrogate, for the error's text.
+
+    The rows are searched only after pyarrow has refused them: it does not say which text it was.
+    """
     for row in rows:
         for name, value in row.items():
             for text in _cells(value):
@@ -234,9 +269,10 @@ def _places_of_surrogates(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def write_hugging_face(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
-    """A case per row, as a folder that ``datasets.load_from_disk`` loads.
+    """Writes a run, one case a row, as a folder that ``datasets.load_from_disk`` loads.
 
-    The rows go to an Arrow file first and are mapped from there, so that memory stays flat.
+    The rows go to an Arrow file first and are mapped from there, so that memory stays flat. Only a
+    folder that this package saved before is overwritten.
     """
     datasets: Any = require("datasets", extra="hf")
     tally = Exported(paths=(path,))
@@ -260,9 +296,10 @@ def write_hugging_face(traces: Iterable[Trace], path: Path, *, scores: Scores) -
         dataset = datasets.Dataset(mapped.data, fingerprint=fingerprint)
         had_progress_bars = not datasets.are_progress_bars_disabled()
         datasets.disable_progress_bars()
+        # Left to itself, datasets 5 saves no rows as no files, and cannot load that again.
+        number_of_files = None if tally.written else 1
         try:
-            # Left to itself, datasets 5 saves no rows as no files, and cannot load that again.
-            dataset.save_to_disk(str(folder), num_shards=None if tally.written else 1)
+            dataset.save_to_disk(str(folder), num_shards=number_of_files)
         finally:
             if had_progress_bars:
                 datasets.enable_progress_bars()
@@ -271,10 +308,10 @@ def write_hugging_face(traces: Iterable[Trace], path: Path, *, scores: Scores) -
 
 
 def write_parquet(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
-    """A case per row, as Parquet with typed list columns, in row groups of a fixed size.
+    """Writes a run, one case a row, as Parquet with typed list columns.
 
-    The same run gives the same bytes with the same release of pyarrow, whose name and version
-    stand in the file.
+    The same run gives the same bytes with the same release of pyarrow, whose name and version are
+    in the file.
     """
     pq: Any = require("pyarrow.parquet", extra="hf")
     schema = arrow_schema(scores)

@@ -30,17 +30,31 @@ class _Masked(io.BufferedIOBase):
     """
 
     def __init__(self, file: BinaryIO, hide: Callable[[bytes], bytes]) -> None:
-        """Takes the file, and the function that masks the credentials of a piece of it."""
+        """Takes the output file, and the function that masks the credentials in its bytes.
+
+        A text file that is written whole passes through this layer: no credential may be in it.
+        """
         self._file = file
         self._hide = hide
         self._rest = b""
 
     def writable(self) -> bool:
-        """True, where the base class says False: a text layer on top of a file asks."""
+        """True, where the base class says False: a text layer on top of the file asks for it.
+
+        The layer masks credentials in each line that is written to the output file.
+        """
         return True
 
     def write(self, data: bytes) -> int:  # type: ignore[override]  # no other buffers are written
-        """Passes on all whole lines, and keeps what follows the last of them for the next call."""
+        """Passes all whole lines on to the file, masked, and keeps the rest for the next call.
+
+        A writer may hand over a credential in two pieces: half of one is not recognised. A line
+        that grows beyond `_LONGEST_LINE` is passed on without its end, because memory must not hold
+        it all.
+
+        Returns:
+            How many bytes were taken, which are all, as `io` wants to know.
+        """
         block = bytes(data)
         after_last_line = block.rfind(b"\n") + 1
         if after_last_line or len(self._rest) > _LONGEST_LINE:
@@ -50,7 +64,10 @@ class _Masked(io.BufferedIOBase):
         return len(block)
 
     def finish(self) -> None:
-        """Writes the last line, which may have no end. The file stays open: it is synced later."""
+        """Writes the masked last line, which may have no line feed at its end.
+
+        The file stays open: `written_whole` still has to sync it to the disk.
+        """
         self._file.write(self._hide(self._rest))
         self._rest = b""
 
@@ -64,26 +81,30 @@ def written_whole(
     is_table: bool = False,
     is_private: bool = True,
 ) -> Generator[BinaryIO]:
-    """A file beside ``path`` that takes its name when the block ends well.
+    """A draft file beside ``path`` that takes the name of ``path`` when the block ends well.
 
-    When the block raises, the file is removed and ``path`` stays as it was. What is written to a
-    name that ends in ``.gz`` is compressed, without a time stamp, so that the same content gives
-    the same bytes.
+    When the block raises, the draft is removed and ``path`` stays as it was: no reader ever sees
+    half a file. What is written to a name that ends in ``.gz`` is compressed, without a time stamp,
+    so that the same content gives the same bytes.
 
     Args:
-        make_folders: make the folders above it that are not there.
-        is_text: text in UTF-8, in which credentials are masked.
-        is_table: a text without fields' names, in which its writer masks all but the ids.
-        is_private: only its owner can read it. A configuration that is shared is not.
+        make_folders: make the folders above ``path`` that are missing.
+        is_text: the content is text in UTF-8, in which credentials are masked.
+        is_table: the content is a text without fields' names, in which its writer masks all but the
+            ids.
+        is_private: only its owner can read the file. A configuration that is shared is not private.
+
+    Raises:
+        InputError: ``path`` is a folder or cannot be written; the message names ``path``.
     """
-    with _saying(path):
+    with _naming_output(path):
         if path.is_dir():
             raise InputError(f"{path}: cannot be written: it is a folder; name a file in it")
         target = path.resolve()
-        draft = _beside(target, make_folders=make_folders)
+        draft = _draft_beside(target, make_folders=make_folders)
         handle = open_private(draft, "xb+") if is_private else draft.open("xb+")
     try:
-        with _saying(path, only_full=True), handle:  # closing it writes what is left
+        with _naming_output(path, only_full=True), handle:  # closing it writes what is left
             packed = None
             if target.suffix.lower() == ".gz":
                 packed = gzip.GzipFile(filename="", fileobj=handle, mode="wb", mtime=0)
@@ -93,53 +114,65 @@ def written_whole(
                 yield cast("BinaryIO", masked) if is_text else out
                 masked.finish()
             # Before the rename: after a loss of power the name must not lead to an empty file.
-            with _saying(path):
+            with _naming_output(path):
                 handle.flush()
                 os.fsync(handle.fileno())
-        with _saying(path):
+        with _naming_output(path):
             draft.replace(target)
     finally:
         draft.unlink(missing_ok=True)
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Writes a file of text whole or not at all; the form of `written_whole` for a single block."""
+    """Writes a file of text whole or not at all, with credentials masked and for its owner alone.
+
+    The form of `written_whole` for content that is at hand as a single block.
+    """
     with written_whole(path) as file:
         file.write(data)
 
 
 @contextmanager
 def folder_written_whole(path: Path, *, replaceable: Callable[[Path], bool]) -> Generator[Path]:
-    """A folder beside ``path`` that takes its name when the block ends well, and is gone else.
+    """A draft folder beside ``path`` that takes the name of ``path`` when the block ends well.
+
+    When the block raises, the draft is removed: no reader ever sees half an export.
 
     Args:
-        replaceable: whether a folder that is there already is of the same kind: only such a one is
-            overwritten, and never what the user has there besides.
+        replaceable: whether a folder that is already at ``path`` is of the same kind: only such a
+            folder is overwritten, and never anything else that the user keeps there.
+
+    Raises:
+        InputError: ``path`` is a file, a folder with other content, or cannot be written.
     """
-    with _saying(path):
+    with _naming_output(path):
         if path.is_dir() and any(path.iterdir()) and not replaceable(path):
             raise InputError(
                 f"{path}: cannot be written: the folder holds something else; name a new folder"
             )
         if path.exists() and not path.is_dir():
             raise InputError(f"{path}: cannot be written: it is a file; name a folder")
-        draft = _beside(path, make_folders=True)
+        draft = _draft_beside(path, make_folders=True)
         make_private_folder(draft)
     try:
-        with _saying(path, only_full=True):
+        with _naming_output(path, only_full=True):
             yield draft
-        with _saying(path):
-            _swap(draft, path)
+        with _naming_output(path):
+            _replace_folder(draft, path)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _swap(new: Path, path: Path) -> None:
-    """Puts a folder in another's place; only the time between two renames has neither."""
+def _replace_folder(new: Path, path: Path) -> None:
+    """Puts a finished folder in the place of an old one, and removes the old one.
+
+    A system cannot replace a full folder in one step: between the two renames neither is at
+    ``path``. When the second rename fails, the old folder goes back to its place.
+    """
     if not path.exists():
         new.replace(path)
         return
-    old = _beside(path, make_folders=False)
+    old = _draft_beside(path, make_folders=False)
     path.replace(old)
     try:
         new.replace(path)
@@ -149,20 +182,24 @@ def _swap(new: Path, path: Path) -> None:
     shutil.rmtree(old)
 
 
-def _beside(path: Path, *, make_folders: bool) -> Path:
-    """An unused name in the same folder, so that the rename stays on one file system."""
+def _draft_beside(path: Path, *, make_folders: bool) -> Path:
+    """An unused name for a draft in the folder of its target.
+
+    In the same folder, so that the last rename stays on one file system, where it happens at once.
+    The name is hidden, and random, so that two processes never share a draft.
+    """
     if make_folders:
         path.parent.mkdir(parents=True, exist_ok=True)
     return path.parent / f".ragbench-{secrets.token_hex(8)}.tmp"
 
 
 @contextmanager
-def _saying(path: Path, *, only_full: bool = False) -> Generator[None]:
-    """Raises errors of the system as one that names the output.
+def _naming_output(path: Path, *, only_full: bool = False) -> Generator[None]:
+    """Turns errors of the system in the block into an `InputError` that names the output.
 
     Args:
-        only_full: only those that say that the disk is full. The caller's code is in the block: an
-            input that it does not find is not the output's fault.
+        only_full: turns only errors of a full disk. The caller's code is in the block: an input
+            that it cannot open is not the output's fault.
     """
     try:
         yield

@@ -24,7 +24,11 @@ _ALTERNATIVES = (
 
 
 def read_autorag(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row per question, with the ids of all groups as what is relevant."""
+    """Yields one row per question of AutoRAG, with the ids of all its groups as the relevant ones.
+
+    AutoRAG's groups say which ids are needed together and which replace each other; a case here has
+    one list of ids. Where that loses something, a note goes to ``source.notes``.
+    """
     for row in container_rows(source, problems, field_names("array")["cases"]):
         case: dict[str, object] = {}
         for name, value in row.values.items():
@@ -34,9 +38,9 @@ def read_autorag(source: Source, *, kind: Kind, problems: Problems) -> Iterator[
                 case[target] = value
         answers = case.get("answers")
         try:
-            groups = _groups(row.values.get("retrieval_gt"))
+            groups = _groups_of_ids(row.values.get("retrieval_gt"))
             if row.cells and isinstance(answers, str):
-                case["answers"] = _spelled(answers)
+                case["answers"] = _list_in_cell(answers)
         except ValueProblem as problem:
             problems.add(str(problem), path=row.path, line=row.line, field="retrieval_gt")
             continue
@@ -51,10 +55,17 @@ def read_autorag(source: Source, *, kind: Kind, problems: Problems) -> Iterator[
         yield row._replace(values=case, cells=False)
 
 
-def _groups(value: object) -> list[list[str]] | None:
-    """The groups of ids of a question; None where they are unknown."""
+def _groups_of_ids(value: object) -> list[list[str]] | None:
+    """The groups of chunk ids in a question's ``retrieval_gt``; None where they are unknown.
+
+    AutoRAG writes a list of groups, a plain list of ids, a single id, or in a CSV cell the spelling
+    of any of them: callers get one form. Empty ids and empty groups are dropped.
+
+    Raises:
+        ValueProblem: a cell begins like a list and is none.
+    """
     if isinstance(value, str):
-        value = _spelled(value)
+        value = _list_in_cell(value)
     if value is None or (not is_list(value) and is_missing(value)):
         return None
     if not is_list(value):
@@ -71,8 +82,15 @@ def _groups(value: object) -> list[list[str]] | None:
     return groups
 
 
-def _spelled(text: str) -> object:
-    """The list that a cell spells, as JSON or as Python prints it; else the text."""
+def _list_in_cell(text: str) -> object:
+    """The list that a CSV cell spells, as JSON or as Python prints it; other texts as they are.
+
+    AutoRAG's tables hold lists, and pandas writes those into CSV as Python prints them. Only
+    literals are evaluated, never code.
+
+    Raises:
+        ValueProblem: the text begins like a list and is none.
+    """
     if not text.strip().startswith("["):
         return text
     try:

@@ -40,12 +40,16 @@ _SOURCE = re.compile(r"^(?P<id>[^\s:]+\.\w{1,5}(?:#[^\s:]+)?): ?", re.MULTILINE)
 
 
 def read_results(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row per question, with what was asked, answered and retrieved as outcomes."""
+    """Yields one row per question of Azure's results, with its answer and context as outcomes.
+
+    So a system that was evaluated there is scored here without asking it again. Azure's own scores
+    stay under their names and become metadata.
+    """
     for row in container_rows(source, problems, field_names("array")["azure"]):
         case: dict[str, object] = {}
         for name, value in row.values.items():
             if name in _CONTEXT:
-                retrieved = _retrieved(value)
+                retrieved = _retrieved_chunks(value)
                 source.roles.update(dict.fromkeys(retrieved, name))
                 case |= retrieved
                 continue
@@ -55,8 +59,16 @@ def read_results(source: Source, *, kind: Kind, problems: Problems) -> Iterator[
         yield row._replace(values=case, cells=False)
 
 
-def _retrieved(context: object) -> dict[str, object]:
-    """The chunks of a context, with their ids where it names them."""
+def _retrieved_chunks(context: object) -> dict[str, object]:
+    """The retrieved chunks in a context cell of Azure's results, as fields of a case.
+
+    Azure's samples write the cell in three forms: JSON keyed by id, a JSON list, or lines that each
+    begin with a file's name. A text that only looks like JSON is read by its lines.
+
+    Returns:
+        ``retrieved_contexts``, and ``retrieved_context_ids`` where the cell has ids; empty where
+            nothing was retrieved.
+    """
     if context is None or context == "":
         return {}
     value = context
@@ -66,14 +78,18 @@ def _retrieved(context: object) -> dict[str, object]:
         except orjson.JSONDecodeError:
             value = context
     if is_object(value):
-        return _of_mapping(value)
+        return _chunks_by_id(value)
     if is_list(value):
         return {"retrieved_contexts": list(value)}
-    return _of_lines(str(value))
+    return _chunks_by_lines(str(value))
 
 
-def _of_mapping(chunks: Mapping[str, object]) -> dict[str, object]:
-    """Chunks under their ids: texts, or objects with a text; any other object is one text."""
+def _chunks_by_id(chunks: Mapping[str, object]) -> dict[str, object]:
+    """The retrieved chunks of a JSON object that is keyed by chunk id, as fields of a case.
+
+    A chunk is a text, or an object with a text under a known name. Where one is neither, the object
+    is not such a list of chunks, and its whole JSON is taken as one retrieved text.
+    """
     texts: list[object] = []
     for chunk in chunks.values():
         text = chunk
@@ -86,8 +102,12 @@ def _of_mapping(chunks: Mapping[str, object]) -> dict[str, object]:
     return {"retrieved_contexts": texts, "retrieved_context_ids": list(chunks)}
 
 
-def _of_lines(text: str) -> dict[str, object]:
-    """Chunks that each begin with the name of their file; a text without names is one chunk."""
+def _chunks_by_lines(text: str) -> dict[str, object]:
+    """The retrieved chunks of a text in which each begins with the name of its file.
+
+    A text without such names is one chunk. The names are ids only where each is there once: two
+    chunks of a file share its name.
+    """
     names = list(_SOURCE.finditer(text))
     if not names or names[0].start() != 0:
         return {"retrieved_contexts": [text]}

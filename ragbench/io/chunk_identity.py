@@ -27,7 +27,10 @@ class DistinctChunks:
     """
 
     def __init__(self) -> None:
-        """Begins without a chunk; a chunk's place is the number of those before it."""
+        """Begins without a chunk; a chunk's place is the number of distinct chunks before it.
+
+        A chunk keeps its place for good: callers store places while more lists are added.
+        """
         self._chunks: list[dict[str, Any]] = []
         self._names: set[str] = set()
         """The ids that chunks go by, each in use once."""
@@ -37,9 +40,11 @@ class DistinctChunks:
         """Places of the chunks with a text."""
 
     def add(self, documents: Iterable[Document]) -> list[dict[str, Any]]:
-        """Adds a list, and returns its chunks, each once, under the names that they go by.
+        """Adds the chunks of one list, and returns each chunk once, under the name that it goes by.
 
-        A score is the list's own: a reranker's differs from that of the search.
+        The searches and rerankers of a trace are added one after the other: metrics can follow a
+        chunk through them because its name is the same in all. The score of a returned chunk is
+        that of this list: a reranker's differs from that of the search.
         """
         first_mentions: dict[int, Document] = {}
         for document in documents:
@@ -48,29 +53,40 @@ class DistinctChunks:
         # Only now, as a later mention may know more of a chunk.
         chunks: list[dict[str, Any]] = []
         for place, document in first_mentions.items():
-            chunks.append(self._with_chunk(place, document))
+            chunks.append(self._mention_with_chunk(place, document))
         return chunks
 
     def place_of(self, document: Document) -> int:
-        """The place, from 0, of the chunk that a document mentions; a new one is added."""
-        place = self._find(document)
+        """The place, from 0, of the chunk that a document mentions; a chunk seen first is added.
+
+        A document is a mention of a chunk in some list: two mentions of a chunk have one place.
+        """
+        place = self._place_of_known_chunk(document)
         if place is None:
-            return self._append(document)
-        self._complete(place, document)
+            return self._add_chunk(document)
+        self._complete_chunk(place, document)
         return place
 
     def at(self, place: int) -> Document:
-        """The chunk at a place, with all that its mentions say of it so far."""
+        """The chunk at a place, with its id, text and metadata as all mentions have it so far.
+
+        Callers that look for chunks without an id do so once all mentions have been added.
+        """
         return self._chunks[place]
 
     def call(self, place: int, id: str) -> None:
-        """Names a chunk that has no id of its own: metrics compare chunks by their names."""
+        """Gives the chunk at a place a name, where no mention had an id.
+
+        Metrics compare chunks by their names, so each needs one. A name that another chunk has gets
+        a number.
+        """
         self._chunks[place]["id"] = self._unused_name(id)
 
-    def _with_chunk(self, place: int, document: Document) -> dict[str, Any]:
-        """What a document says of a chunk, under the chunk's name and completed by it.
+    def _mention_with_chunk(self, place: int, document: Document) -> dict[str, Any]:
+        """A mention of a chunk, under the chunk's name and with what other mentions know.
 
-        What the document itself says counts: its score is that of its own list.
+        The values of the mention itself win: its score is that of its own list. Only the id is the
+        common one.
         """
         chunk = self._chunks[place]
         completed = {**chunk, **document}
@@ -78,8 +94,13 @@ class DistinctChunks:
             completed["id"] = chunk["id"]
         return completed
 
-    def _find(self, document: Document) -> int | None:
-        """The place of the chunk that a document mentions; None if it is a new one."""
+    def _place_of_known_chunk(self, document: Document) -> int | None:
+        """The place of the chunk that a document mentions; None if the document is a new chunk.
+
+        Id and text decide together: systems often log the id of a whole document for each of its
+        chunks. Where one of the two mentions lacks the id or the text, the other part alone
+        decides.
+        """
         text = document.get("text")
         if "id" in document:
             for place in self._by_id.get(str(document["id"]), ()):
@@ -94,24 +115,34 @@ class DistinctChunks:
                 return place
         return None
 
-    def _append(self, document: Document) -> int:
-        """Adds a new chunk, by whose id and text later mentions find it, and returns its place."""
+    def _add_chunk(self, document: Document) -> int:
+        """Adds a new chunk, and returns its place.
+
+        By its id and its text later mentions find it.
+        """
         place = len(self._chunks)
         chunk = dict(document)
         self._chunks.append(chunk)
         if "id" in chunk:
-            self._name(place, str(chunk["id"]))
+            self._name_chunk(place, str(chunk["id"]))
         if chunk.get("text"):
             self._by_text.setdefault(chunk["text"], []).append(place)
         return place
 
-    def _name(self, place: int, id: str) -> None:
-        """Gives a chunk its id, or ``id#2`` and so on where another chunk has that id."""
+    def _name_chunk(self, place: int, id: str) -> None:
+        """Gives a chunk its id as a name, or ``id#2`` and so on where another chunk has it.
+
+        The recorded id is kept beside the name, so that later mentions with that id find the chunk.
+        """
         self._by_id.setdefault(id, []).append(place)
         self._chunks[place]["id"] = self._unused_name(id)
 
     def _unused_name(self, id: str) -> str:
-        """The id, or else the first of ``id#2``, ``id#3`` that no chunk goes by; now in use."""
+        """The id, or else the first of ``id#2``, ``id#3`` that no chunk goes by; marked as in use.
+
+        Metrics compare chunks by name: two chunks under one name would count as one. Reports show
+        these names, and stored runs hold them.
+        """
         name = id
         number = 2
         while name in self._names:
@@ -120,11 +151,14 @@ class DistinctChunks:
         self._names.add(name)
         return name
 
-    def _complete(self, place: int, document: Document) -> None:
-        """Takes over what a further mention of a chunk knows of it; what is known already stays."""
+    def _complete_chunk(self, place: int, document: Document) -> None:
+        """Adds to a chunk what a further mention knows of it; values that are known already stay.
+
+        A search may log an id alone, and a reranker the text: together they are the whole chunk.
+        """
         chunk = self._chunks[place]
         if "id" in document and "id" not in chunk:
-            self._name(place, str(document["id"]))
+            self._name_chunk(place, str(document["id"]))
         if chunk.get("text") is None and document.get("text"):
             self._by_text.setdefault(document["text"], []).append(place)
         for name, value in document.items():
@@ -148,11 +182,14 @@ class NamedChunks(Record):
 
 
 def name_chunks(chunks: Sequence[Chunk], ranks: Sequence[int] = ()) -> NamedChunks:
-    """Names the chunks of a retrieval.
+    """Gives each chunk of one retrieval a name of its own, and drops repeated mentions.
+
+    Metrics compare chunks by id, and systems repeat ids or leave them out. The result says which
+    chunks were renamed or repeated, so that a report can warn of it.
 
     Args:
-        chunks: best first; the id of one that has none is empty.
-        ranks: the place of each in the retrieval, from 1, where some were left out.
+        chunks: best first; the id of a chunk that has none is empty.
+        ranks: the place of each chunk in the retrieval, from 1, where some were left out.
     """
     ids = [chunk.id.strip() for chunk in chunks]
     is_distinct = all(ids) and len(set(ids)) == len(ids)
@@ -170,7 +207,7 @@ def name_chunks(chunks: Sequence[Chunk], ranks: Sequence[int] = ()) -> NamedChun
     repeated_by_id: list[int] = []
     repeated_by_text: list[int] = []
     for number, (chunk, id) in enumerate(zip(chunks, ids, strict=True)):
-        place = distinct.place_of(_document(chunk, id))
+        place = distinct.place_of(_id_and_text(chunk, id))
         places.append(place)
         if id:
             id_by_place[place] = id
@@ -191,33 +228,41 @@ def name_chunks(chunks: Sequence[Chunk], ranks: Sequence[int] = ()) -> NamedChun
     # Places count up from 0 as they come, so that a chunk stands at its place in this list.
     named_chunks: list[Chunk] = []
     for place, number in first_number.items():
-        named_chunks.append(_completed(chunks[number], distinct.at(place)))
+        named_chunks.append(_completed_chunk(chunks[number], distinct.at(place)))
     renamed_places = [
         place for place, id in sorted(id_by_place.items()) if named_chunks[place].id != id
     ]
-
-    def chunks_at(places: Iterable[int]) -> tuple[Chunk, ...]:
-        return tuple(named_chunks[place] for place in places)
-
     return NamedChunks(
         chunks=tuple(named_chunks),
         places=tuple(places),
-        unnamed=chunks_at(unnamed_places),
-        renamed=chunks_at(renamed_places),
-        again=chunks_at(repeated_by_id),
-        same_text=chunks_at(repeated_by_text),
+        unnamed=_chunks_at(unnamed_places, named_chunks),
+        renamed=_chunks_at(renamed_places, named_chunks),
+        again=_chunks_at(repeated_by_id, named_chunks),
+        same_text=_chunks_at(repeated_by_text, named_chunks),
     )
 
 
+def _chunks_at(places: Iterable[int], named_chunks: Sequence[Chunk]) -> tuple[Chunk, ...]:
+    """The named chunks at some places, from 0, for a report of those renamed or repeated.
+
+    The places are those of the distinct chunks, in the order in which they were first mentioned.
+    """
+    return tuple(named_chunks[place] for place in places)
+
+
 def _with_id(chunk: Chunk, id: str) -> Chunk:
-    """The chunk under an id; itself where it has that id, which is most often so."""
+    """A chunk under an id; the same object where the chunk has that id, as it mostly does.
+
+    Of many thousand chunks nearly all keep their id, stripped of blanks: none is copied for
+    nothing.
+    """
     return chunk if chunk.id == id else replace(chunk, id=id)
 
 
-def _document(chunk: Chunk, id: str) -> dict[str, Any]:
-    """The id and the text of a chunk, by which `DistinctChunks` tells it from others.
+def _id_and_text(chunk: Chunk, id: str) -> dict[str, Any]:
+    """The id and the text of a chunk, by which `DistinctChunks` recognises a repeated mention.
 
-    As far as it has them: white space alone is no text, and chunks without one are not the same.
+    White space alone is no text, and is left out: two chunks without a text are not the same.
     """
     document: dict[str, Any] = {}
     if id:
@@ -227,8 +272,8 @@ def _document(chunk: Chunk, id: str) -> dict[str, Any]:
     return document
 
 
-def _completed(chunk: Chunk, document: Document) -> Chunk:
-    """A chunk under its name, with the text that a later mention of it has.
+def _completed_chunk(chunk: Chunk, document: Document) -> Chunk:
+    """A chunk under its final name, with the text that a later mention of it may have brought.
 
     Args:
         document: the same chunk as `DistinctChunks` has it, with all that its mentions say.

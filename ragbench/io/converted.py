@@ -13,6 +13,7 @@ import os
 import zipfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -35,10 +36,17 @@ TextAndTitle: TypeAlias = tuple[str, str | None]
 """The text of a document, and its title if it says one."""
 
 
-def _pdf(data: bytes, limits: ReadLimits) -> TextAndTitle:
-    """The text of a PDF, page by page, without a title."""
+def _text_of_pdf(data: bytes, limits: ReadLimits) -> TextAndTitle:
+    """The text of a PDF, page by page; no title, because the title inside a PDF is rarely one.
+
+    The order of the text is that of the file. The size is checked page by page, as a small file may
+    hold very much text.
+
+    Raises:
+        UnreadableError: the PDF is damaged, locked by a password, or holds more text than allowed.
+    """
     package = require("pypdf", extra="documents")
-    with _reported("PDF"):
+    with _reporting_damage("PDF"):
         reader = package.PdfReader(io.BytesIO(data))
         # Many are locked against changes alone: those open with an empty password.
         if reader.is_encrypted and not reader.decrypt(""):
@@ -55,10 +63,14 @@ def _pdf(data: bytes, limits: ReadLimits) -> TextAndTitle:
         return "\n\n".join(texts), None
 
 
-def _html(data: bytes, limits: ReadLimits) -> TextAndTitle:
-    """The main text of a web page as Markdown, and its title."""
+def _text_of_html(data: bytes, limits: ReadLimits) -> TextAndTitle:
+    """The main text of a web page as Markdown, and its title.
+
+    Navigation, banners and footers are left out: repeated on every page, they would be found for
+    any question. Headings and tables stay, because chunkers cut at them.
+    """
     package = require("trafilatura", extra="documents")
-    with _reported("HTML"):
+    with _reporting_damage("HTML"):
         # Links say where, not what; recall: a short page is main text, too.
         text = package.extract(
             data, output_format="markdown", include_tables=True, favor_recall=True, fast=False
@@ -70,10 +82,16 @@ def _html(data: bytes, limits: ReadLimits) -> TextAndTitle:
         return text or "", title or None
 
 
-def _docx(data: bytes, limits: ReadLimits) -> TextAndTitle:
-    """The paragraphs and tables of a Word document as Markdown, in their order, and its title."""
+def _text_of_word(data: bytes, limits: ReadLimits) -> TextAndTitle:
+    """The text of a Word document as Markdown, and its title.
+
+    Paragraphs and tables keep their order, and headings their level, because chunkers cut at them.
+
+    Raises:
+        UnreadableError: the file is no Word document, or unpacks to more than the limits allow.
+    """
     package = require("docx", extra="documents")
-    with _reported("Word"):
+    with _reporting_damage("Word"):
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             limits.check_archive(archive)
         document = package.Document(io.BytesIO(data))
@@ -90,7 +108,11 @@ def _docx(data: bytes, limits: ReadLimits) -> TextAndTitle:
 
 
 def _markdown_paragraph(paragraph: Any) -> str:
-    """A paragraph of Word as Markdown: a heading or an item of a list where its style says so."""
+    """A paragraph of Word as Markdown: a heading or a list item where its style's name says so.
+
+    Chunkers cut at headings and keep them with their text. Word has nine levels of headings,
+    Markdown six: deeper ones become the sixth.
+    """
     text = str(paragraph.text).strip()
     if not text:
         return ""
@@ -107,7 +129,10 @@ def _markdown_paragraph(paragraph: Any) -> str:
 
 
 def _markdown_table(table: Any) -> str:
-    """A table of Word as Markdown, whose first row is the header."""
+    """A table of Word as Markdown, the first row as header, so that cells keep their columns.
+
+    A bar in a cell is escaped, as it would end the cell.
+    """
     lines: list[str] = []
     for row in table.rows:
         # Markdown has one line a row, and a bar ends a cell.
@@ -122,23 +147,38 @@ def _markdown_table(table: Any) -> str:
 
 
 @contextmanager
-def _reported(kind: str) -> Generator[None]:
-    """What a package raises over a damaged file, in one line; what it prints is held back."""
+def _reporting_damage(kind: str) -> Generator[None]:
+    """Turns an error of a package that converts documents into one line for the document's owner.
 
-    def damaged(error: Exception) -> UnreadableError:
-        """The error of a file that a package gave up on, in words for its owner."""
-        return UnreadableError(f"it is no {kind} document that can be read: {words_of(error)}")
+    Packages for PDF, HTML and Word raise anything over a damaged file, and print warnings of their
+    own, which are held back: only the one line is of use.
 
-    with Reading(damaged), silenced("pypdf", "trafilatura", "htmldate"):
+    Args:
+        kind: the kind of document as the line names it, such as ``PDF``.
+    """
+    with (
+        Reading(partial(_unreadable_document, kind)),
+        silenced("pypdf", "trafilatura", "htmldate"),
+    ):
         yield
 
 
+def _unreadable_document(kind: str, error: Exception) -> UnreadableError:
+    """The error of a document that its package gave up on, in words for the document's owner.
+
+    Args:
+        kind: the kind of document, such as ``PDF``.
+        error: whatever the package raised.
+    """
+    return UnreadableError(f"it is no {kind} document that can be read: {words_of(error)}")
+
+
 CONVERTED: Mapping[str, tuple[str, Callable[[bytes, ReadLimits], TextAndTitle]]] = {
-    ".pdf": ("pypdf", _pdf),
-    ".html": ("trafilatura", _html),
-    ".htm": ("trafilatura", _html),
-    ".xhtml": ("trafilatura", _html),
-    ".docx": ("docx", _docx),
+    ".pdf": ("pypdf", _text_of_pdf),
+    ".html": ("trafilatura", _text_of_html),
+    ".htm": ("trafilatura", _text_of_html),
+    ".xhtml": ("trafilatura", _text_of_html),
+    ".docx": ("docx", _text_of_word),
 }
 """Suffix of a file, to the package that is needed and the function that reads the file's bytes."""
 
@@ -147,7 +187,7 @@ SUFFIXES = frozenset({".txt", ".md", ".markdown", *CONVERTED})
 
 
 def read(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row a file, in the order of their paths; the id is the path in the folder.
+    """Yields one row per file of text, in the order of their paths, which are the rows' ids.
 
     A Markdown file's first heading of the first level is its title. PDF, HTML and Word files are
     converted; in a folder those are left out whose package is not installed. Memory holds one file.
@@ -166,7 +206,7 @@ def read(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
         if file is None:
             continue
         if file.suffix in CONVERTED:
-            document = _converted(file, problems)
+            document = _converted_document(file, problems)
         else:
             document = _plain_text(file, problems)
         if document is not None:
@@ -177,10 +217,13 @@ def read(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
 
 
 def text_files(folder: Path, *, others: bool = False) -> Iterator[str]:
-    """Paths of the files below a folder that `read` reads, but for hidden ones, in their order.
+    """Yields the paths of a folder's documents, also in folders below it, in a fixed order.
+
+    Hidden files and folders are left out. The order is the order of the corpus, so the same folder
+    gives the same documents on every machine.
 
     Args:
-        others: gives the paths of the files that `read` does not read instead.
+        others: yields the files that are no documents instead, so that a user learns of them.
     """
     for parent, folders, names in os.walk(folder):
         # In place: the walk goes into the folders that stay in the list, in this order.
@@ -188,21 +231,28 @@ def text_files(folder: Path, *, others: bool = False) -> Iterator[str]:
         for name in sorted(names):
             if name.startswith("."):
                 continue
-            if _is_read(Path(name).suffix.lower()) is not others:
+            if _can_be_read(Path(name).suffix.lower()) is not others:
                 path = Path(parent) / name
                 yield path.relative_to(folder).as_posix()
 
 
-def _is_read(suffix: str) -> bool:
-    """Whether files of a suffix are documents that can be read with what is installed."""
+def _can_be_read(suffix: str) -> bool:
+    """Whether files of a suffix can be read as documents, with the packages that are installed.
+
+    PDF, HTML and Word need packages of an extra: without them such a file is left out of a folder.
+    """
     if suffix in CONVERTED:
         package, _ = CONVERTED[suffix]
         return importlib.util.find_spec(package) is not None
     return suffix in SUFFIXES
 
 
-def _converted(file: Source, problems: Problems) -> TextAndTitle | None:
-    """The text and title of a document; None, and a problem, when it cannot be read."""
+def _converted_document(file: Source, problems: Problems) -> TextAndTitle | None:
+    """The text and title of a PDF, HTML or Word file; None, and a problem, if it cannot be opened.
+
+    Raises:
+        UnreadableError: the document is damaged, or its text is longer than a record may be.
+    """
     with file.opened(problems) as stream:
         if stream is not None:
             _, convert = CONVERTED[file.suffix]
@@ -214,9 +264,10 @@ def _converted(file: Source, problems: Problems) -> TextAndTitle | None:
 
 
 def _plain_text(file: Source, problems: Problems) -> TextAndTitle | None:
-    """The text and title of a file of text; None, and a problem, when it cannot be read.
+    """The text and title of a file of plain text or Markdown; None, and a problem, if unreadable.
 
-    The title of a Markdown file is its first heading of the first level.
+    The title of a Markdown file is its first heading of the first level. A ``.txt`` file has no
+    title, since a ``#`` there may be anything.
     """
     raw = read_bytes(file, problems)
     if raw is None:

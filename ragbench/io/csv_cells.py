@@ -19,7 +19,10 @@ some spreadsheets cut off (OWASP, "CSV Injection")."""
 
 
 def guarded(text: str) -> str:
-    """A text that no spreadsheet runs.
+    """A text that no spreadsheet runs: one that would be a formula gets an apostrophe before it.
+
+    A cell such as ``=HYPERLINK(...)`` in a corpus would run on the machine of any reader of a
+    report. `unguarded` undoes it exactly: change the two together.
 
     Example:
         >>> [guarded(text) for text in ("=1+1", "'=1+1", "one = 1")]
@@ -32,7 +35,7 @@ def guarded(text: str) -> str:
 
 
 def unguarded(text: str) -> str:
-    """The text that `guarded` wrote so.
+    """The text as it was before `guarded` put an apostrophe before it.
 
     Example:
         >>> [unguarded(cell) for cell in ("'=1+1", "''=1+1", "'tis")]
@@ -45,13 +48,20 @@ def unguarded(text: str) -> str:
 
 
 def csv_line(values: Iterable[object]) -> str:
-    """A record as a line, with a plain line feed at its end; a list is a JSON text."""
-    cells = [_cell(value) for value in values]
+    """A record as one line of CSV, with a plain line feed at its end; a list is a JSON text.
+
+    The same values give the same bytes on each system, so that files can be compared.
+    """
+    cells = [_csv_cell(value) for value in values]
     return ",".join(cells) + "\n"
 
 
-def _cell(value: object) -> str:
-    """A value as a cell that a spreadsheet shows and never runs; None is an empty cell."""
+def _csv_cell(value: object) -> str:
+    """A value as a CSV cell that a spreadsheet shows and never runs; None is an empty cell.
+
+    Text is always in quotation marks, and nothing else is: so an empty text is not the same as no
+    value when the file is read back.
+    """
     if value is None:
         return ""
     if isinstance(value, list):

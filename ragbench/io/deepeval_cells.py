@@ -28,16 +28,19 @@ _SHOWN = 20
 
 
 def split_texts(cell: str) -> tuple[list[str], bool]:
-    """The texts of a cell, and whether any of them holds a ``|`` of its own.
+    """The texts that DeepEval joined by ``|`` in a cell, and whether any has a ``|`` of its own.
+
+    DeepEval does not escape a ``|`` inside a text. A text that is cut in the wrong place is one
+    that no retrieval can find, so an unclear cell is refused rather than guessed.
 
     Raises:
         ValueProblem: it is unclear whether a ``|`` joins two texts.
     """
     # Positions of each ``|`` that is a part of a text; any other one joins two texts.
     pipes_of_texts: set[int] = set()
-    pipes_of_texts.update(_in_code(cell))
-    pipes_of_texts.update(_in_tables(cell))
-    pipes_of_texts.update(_at_edges(cell))
+    pipes_of_texts.update(_pipes_in_code(cell))
+    pipes_of_texts.update(_pipes_in_tables(cell))
+    pipes_of_texts.update(_pipes_at_edges(cell))
     for match in _BETWEEN_BLANKS.finditer(cell):
         pipes_of_texts.add(match.start())
 
@@ -46,7 +49,7 @@ def split_texts(cell: str) -> tuple[list[str], bool]:
     for position in _positions_of_pipes(cell, 0, len(cell)):
         if position in pipes_of_texts:
             continue
-        if not _joins(cell, position, pipes_of_texts):
+        if not _joins_two_texts(cell, position, pipes_of_texts):
             shown = cell[max(position - _SHOWN, 0) : position + _SHOWN + 1].replace("\n", "\\n")
             raise ValueProblem(
                 f"it is unclear whether '|' joins two texts in '{shown}'. Save the dataset as JSON "
@@ -60,19 +63,23 @@ def split_texts(cell: str) -> tuple[list[str], bool]:
     return texts, bool(pipes_of_texts)
 
 
-def _joins(cell: str, position: int, pipes_of_texts: set[int]) -> bool:
-    """Whether a ``|`` joins two texts: no blank is beside it, and no other that could join, too."""
-    # There is a character on both sides: `_at_edges` has each ``|`` at an end of the cell.
+def _joins_two_texts(cell: str, position: int, pipes_of_texts: set[int]) -> bool:
+    """Whether the ``|`` at a position of a DeepEval cell joins two texts, as DeepEval writes it.
+
+    It does where neither a blank nor another ``|`` that could join is beside it. False means
+    unclear, not that it belongs to a text: those are in ``pipes_of_texts``.
+    """
+    # There is a character on both sides: `_pipes_at_edges` has each ``|`` at an end of the cell.
     ends_before = _may_end_text(cell, position - 1, pipes_of_texts)
     begins_behind = _may_end_text(cell, position + 1, pipes_of_texts)
     return ends_before and begins_behind
 
 
 def _may_end_text(cell: str, position: int, pipes_of_texts: set[int]) -> bool:
-    """Whether a text may end, or begin, with the character at a place.
+    """Whether a text of a DeepEval cell may end, or begin, with the character at a position.
 
-    DeepEval puts no blank beside the ``|`` that joins two texts; another ``|`` only stands there if
-    it is a part of a text itself.
+    DeepEval puts no blank beside the ``|`` that joins two texts. Another ``|`` can be beside it
+    only as a part of a text itself (``pipes_of_texts``).
     """
     character = cell[position]
     if character == "|":
@@ -80,8 +87,11 @@ def _may_end_text(cell: str, position: int, pipes_of_texts: set[int]) -> bool:
     return character not in " \t"
 
 
-def _at_edges(cell: str) -> Iterator[int]:
-    """A ``|`` with nothing before or behind it joins nothing."""
+def _pipes_at_edges(cell: str) -> Iterator[int]:
+    """Yields the positions of a ``|`` at the very beginning and end of a cell, blanks aside.
+
+    Such a ``|`` has no text on one side: it joins nothing, and is a part of a text.
+    """
     first_position = len(cell) - len(cell.lstrip())
     last_position = len(cell.rstrip()) - 1
     for position in (first_position, last_position):
@@ -89,19 +99,29 @@ def _at_edges(cell: str) -> Iterator[int]:
             yield position
 
 
-def _in_code(cell: str) -> Iterator[int]:
-    """The ``|`` of code in a text, where it is an operator."""
+def _pipes_in_code(cell: str) -> Iterator[int]:
+    """Yields the positions of each ``|`` in Markdown code of a cell, where it is an operator.
+
+    Such a ``|`` is a part of a text, and does not join two texts.
+    """
     for code in _CODE.finditer(cell):
         yield from _positions_of_pipes(cell, code.start(), code.end())
 
 
 def _positions_of_pipes(cell: str, start: int, end: int) -> list[int]:
-    """Where a part of a cell has a ``|``, as positions in the whole cell."""
+    """The positions, in the whole cell, of each ``|`` from ``start`` to before ``end``.
+
+    DeepEval joins texts by ``|``, so each of them is a possible border between two texts.
+    """
     return [position for position in range(start, end) if cell[position] == "|"]
 
 
-def _in_tables(cell: str) -> Iterator[int]:
-    """The ``|`` of Markdown tables; a text may end behind a row, and begin before the header."""
+def _pipes_in_tables(cell: str) -> Iterator[int]:
+    """Yields the positions of each ``|`` that draws a Markdown table in a cell of DeepEval's.
+
+    Such a ``|`` is a part of a text. A text may end behind a row of the table, and begin before its
+    header in the same line: those ``|`` join two texts and are not yielded.
+    """
     # Each line as the positions of its start and its end.
     lines: list[tuple[int, int]] = []
     start = 0
@@ -138,9 +158,9 @@ def _in_tables(cell: str) -> Iterator[int]:
 
 
 def _has_blanks_inside(cell: str, start: int, end: int) -> bool:
-    """Whether each ``|`` of a row, but the outer ones, has a blank on both sides.
+    """Whether each ``|`` of a line, but the outer two, has a blank on both sides, as in a table.
 
-    One without a blank may join two texts: such a line is no row for sure.
+    A ``|`` without a blank may join two texts of DeepEval's: such a line is no table row for sure.
     """
     inner_positions = _positions_of_pipes(cell, start, end)[1:-1]
     for position in inner_positions:

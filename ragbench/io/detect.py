@@ -84,7 +84,10 @@ class FormatInfo(Record):
 
 @cache
 def formats() -> Mapping[str, FormatInfo]:
-    """Every format that ragbench brings, by name, in the order of ``ragbench show formats``."""
+    """The formats that ragbench reads, by name, in the order of ``ragbench show formats``.
+
+    Read from ``formats.toml`` once: a new format is a row there.
+    """
     infos: dict[str, FormatInfo] = {}
     for name, row in read_table("formats.toml").items():
         infos[name] = msgspec.convert({**row, "name": name}, FormatInfo)
@@ -93,7 +96,10 @@ def formats() -> Mapping[str, FormatInfo]:
 
 @cache
 def readers() -> Registry:
-    """Name of a format to its ``RowReader``; packages add theirs as ``ragbench.formats``."""
+    """The registry of ``RowReader``: each reads the files of one format, by the format's name.
+
+    Other packages add readers of their own by the entry-point group ``ragbench.formats``.
+    """
     own = {name: f"ragbench.io.{info.reader}" for name, info in formats().items()}
     return Registry(kind="formats", own=own)
 
@@ -110,7 +116,10 @@ _TRACE_SUFFIXES = frozenset({".json", ".jsonl", ".ndjson", ".csv", ".parquet", "
 
 @cache
 def _format_by_suffix() -> Mapping[str, str]:
-    """The format that a suffix stands for; a file's content may still show another."""
+    """The format that each suffix of a file stands for, such as ``.csv``.
+
+    A suffix is only a first guess: a file's content may still show another format.
+    """
     format_by_suffix: dict[str, str] = {}
     for info in formats().values():
         if info.name == "text":  # such a file may also hold a ranking, or a table
@@ -121,7 +130,12 @@ def _format_by_suffix() -> Mapping[str, str]:
 
 
 def detect_format(source: Source, kind: Kind, problems: Problems) -> str | None:
-    """The name of a source's format; None where nothing can be read, which is among the problems.
+    """The name of a source's format, by which its reader is chosen, unless the user names one.
+
+    The source's place decides, then its suffix, then its first records.
+
+    Returns:
+        The format; None where nothing can be read, which is then among ``problems``.
 
     Raises:
         UnreadableError: the format is not recognised, or the file is empty.
@@ -150,14 +164,14 @@ def detect_format(source: Source, kind: Kind, problems: Problems) -> str | None:
             raise DataError([Problem(message=f"it holds {sign.what}", path=source.name)])
     # The lines of a file that calls itself JSONL are records; else one line may be a whole result.
     is_whole = container in ("json", "yaml") or _format_by_suffix().get(source.suffix) != "jsonl"
-    form = _envelope(whole) if is_whole else None
+    form = _form_of_envelope(whole) if is_whole else None
     if form is not None:
         return form
     return signs[0].form if signs else container
 
 
 def _shown_records(source: Source, container: str, text: str) -> tuple[object, list[object]]:
-    """What can be seen of the first records in the beginning of a file.
+    """The first records of a file as far as its beginning shows them: their fields tell the tool.
 
     Args:
         source: the file.
@@ -181,7 +195,10 @@ def _shown_records(source: Source, container: str, text: str) -> tuple[object, l
 
 
 def _yaml_value(source: Source) -> object:
-    """The value of a YAML file; None of a stream, and where its reader will say what is wrong."""
+    """The value of a YAML file, whose records show the tool that wrote it.
+
+    None of a stream or a packed file, and of a broken file: its reader says later what is wrong.
+    """
     if source.path is None or source.is_packed:
         return None
     with suppress(OSError, DataError):
@@ -191,7 +208,11 @@ def _yaml_value(source: Source) -> object:
 
 
 def _records_in_value(whole: object) -> Sequence[object]:
-    """The records of a JSON value, as far as its beginning shows them."""
+    """The records of a JSON value, as far as the beginning of its file shows them.
+
+    The value is a list of records, a table that is split by rows and columns, or an object around
+    the records. Without a readable list there are none.
+    """
     if is_list(whole):
         return whole
     if not is_object(whole):
@@ -205,8 +226,9 @@ def _records_in_value(whole: object) -> Sequence[object]:
 
 
 def detect_container(source: Source, kind: Kind, problems: Problems) -> tuple[str | None, str]:
-    """What the records of a source stand in, such as JSONL, whichever tool wrote their fields.
+    """The plain form that a source's records are in, such as JSONL, whichever tool wrote them.
 
+    Readers of a tool's files call it, too: the same fields come in JSON, JSONL or a table.
     `detect_format` goes on from here and looks at the fields.
 
     Returns:
@@ -237,21 +259,29 @@ def detect_container(source: Source, kind: Kind, problems: Problems) -> tuple[st
     container = _format_by_suffix().get(source.suffix)
     # Under the suffix of JSON there is often a record per line.
     if container is None or container == "json":
-        container = _shape(text, container)
+        container = _form_of_text(text, container)
     if container is None:
         raise UnreadableError(_unrecognised(source))
     return container, text
 
 
 def _unrecognised(source: Source) -> str:
-    """What is said of a file in no known format, with what to do."""
+    """The error's text for a file in no known format, with a next step for the user.
+
+    Its usual cause is a file of Python code in the place of the dataset, so that has a text of its
+    own.
+    """
     if source.suffix == ".py":
         return "this is Python code. Did you mean: ragbench eval DATASET --rag FILE.py:NAME?"
     return f"the format is not recognised; name one of: {', '.join(formats())}"
 
 
 def _binary_format(head: bytes) -> str | None:
-    """The format of a file that is no text; None of a text."""
+    """The format of a file that is no text, by its first bytes; None of a text file.
+
+    Workbooks and Parquet files often have another suffix, or none, and cannot be recognised as
+    text.
+    """
     for name, magic, part in _BINARY:
         if head.startswith(magic) and part in head:
             return name
@@ -260,6 +290,9 @@ def _binary_format(head: bytes) -> str | None:
 
 def _folder_format(source: Source, folder: Path, kind: Kind) -> str:
     """The format of a folder, by the files in it.
+
+    The order of the tests counts, since a folder may hold files of several formats: the most
+    telling ones come first.
 
     Raises:
         UnreadableError: no format is known by such files.
@@ -293,7 +326,7 @@ def _folder_format(source: Source, folder: Path, kind: Kind) -> str:
 
 
 def _is_trec(source: Source, folder: Path, kind: Kind) -> bool:
-    """Whether a folder has TREC's topics; or, where cases are read, its judgements alone.
+    """Whether a folder is TREC's: it has topics; or, where cases are read, judgements alone.
 
     A query that is judged can be a case by its id alone, see `ragbench.io.trec.NO_TOPICS`.
     """
@@ -304,14 +337,21 @@ def _is_trec(source: Source, folder: Path, kind: Kind) -> bool:
 
 
 def _holds_traces(file: Source) -> bool:
-    """Whether one file of a folder has traces; one that cannot be recognised has none."""
+    """Whether one file of a folder holds traces; a file that is not recognised does not.
+
+    A folder counts as one of traces only if each of its files does, so that no other data is mixed
+    in.
+    """
     with closing(file), suppress(UnreadableError):
         return detect_format(file, "cases", Problems()) == "traces"
     return False
 
 
 def trace_files(source: Source) -> list[Source]:
-    """The files of a folder that may hold traces, by name; the file itself if it is one."""
+    """The files of a folder that may hold traces, in the order of their names.
+
+    A source that is itself a file is returned alone, so that callers read both alike.
+    """
     if source.path is None or not source.is_folder:
         return [source]
     paths = source.path.iterdir()
@@ -324,8 +364,10 @@ def trace_files(source: Source) -> list[Source]:
     return files
 
 
-def _shape(text: str, by_suffix: str | None) -> str | None:
-    """The format of a text by its first characters; what its suffix says where they do not tell.
+def _form_of_text(text: str, by_suffix: str | None) -> str | None:
+    """The format of a text by its first characters; else the format of the file's suffix.
+
+    Many files have no suffix or a wrong one, such as one JSON object a line under ``.json``.
 
     Args:
         text: the beginning of a file, without blanks before it.
@@ -338,7 +380,7 @@ def _shape(text: str, by_suffix: str | None) -> str | None:
         _, articles = array_of(shown_value(text), ("data",))
         if articles and is_object(articles[0]) and not _SQUAD.isdisjoint(articles[0]):
             return "squad"
-        return _object_shape(first_line, bool(newline), further_lines, by_suffix)
+        return _form_of_object(first_line, bool(newline), further_lines, by_suffix)
     if by_suffix is None:
         # Any text may hold commas: a table is believed only when a column has a known name.
         for separator in ("\t", ",", ";", "|"):
@@ -349,10 +391,12 @@ def _shape(text: str, by_suffix: str | None) -> str | None:
     return by_suffix
 
 
-def _object_shape(
+def _form_of_object(
     first_line: str, is_ended: bool, further_lines: str, by_suffix: str | None
 ) -> str:
-    """Whether a text that begins with an object has one object a line (JSONL), or is one (JSON).
+    """Whether a text that begins with ``{`` is one JSON object, or has one a line (JSONL).
+
+    The reader needs to know: a file of JSON is held whole, one of JSONL is read line by line.
 
     Args:
         first_line: the first line, which is cut where the head of the file ends before it does.
@@ -366,7 +410,7 @@ def _object_shape(
         # A pretty-printed file begins with a short line; a long one may merely be cut by the head.
         is_cut = not is_ended and len(first_line) >= HEAD_BYTES // 4
         if is_cut:
-            return _cut_object_shape(first_line, by_suffix)
+            return _form_of_cut_object(first_line, by_suffix)
         return by_suffix or "json"
     if further_lines.lstrip().startswith("{"):
         return "jsonl"
@@ -381,8 +425,11 @@ def _object_shape(
     return by_suffix or "jsonl"
 
 
-def _cut_object_shape(line: str, by_suffix: str | None) -> str:
-    """As `_object_shape`, of a line so long that its end is not seen."""
+def _form_of_cut_object(line: str, by_suffix: str | None) -> str:
+    """``json`` or ``jsonl``, for a file whose first line is longer than the head that is read.
+
+    As `_form_of_object`, but without the line's end: only the fields at its beginning can decide.
+    """
     shown = shown_value(line)
     if is_object(shown):
         if _holds_columns(shown):
@@ -393,9 +440,10 @@ def _cut_object_shape(line: str, by_suffix: str | None) -> str:
 
 
 def _holds_columns(value: Mapping[str, Any]) -> bool:
-    """Whether it has many questions: a list of them, or an object by row as pandas writes it.
+    """Whether a JSON object is a whole table by columns: its question field holds many questions.
 
-    Such an object is a whole table by columns, not a record.
+    pandas writes such a table as a list a column, or as an object keyed by row. Taken for a record,
+    all its questions would be one case.
     """
     for questions in questions_of(value):
         if is_object(questions):
@@ -430,7 +478,10 @@ class Sign(Record):
     """What they are, and what to do, where they are not read."""
 
     def fits(self, record: Mapping[str, object]) -> bool:
-        """Whether a record is of this form: all signs must be there, so that none is a guess."""
+        """Whether a record has the sign of its tool: the fields, types and beginnings of texts.
+
+        All of them must be there, so that no tool is guessed: a wrong one reads wrong fields.
+        """
         names = record.keys()
         if not self.all <= names or not self.none.isdisjoint(names):
             return False
@@ -454,9 +505,10 @@ _PLAIN_FIELDS = "query question user_input contexts retrieved_contexts response 
 
 @cache
 def _signs() -> list[Sign]:
-    """The signs of all forms, in the order in which they are tried.
+    """The signs of all tools' records, in the order in which they are tried.
 
-    Those of spans come first: what holds spans has their fields beside those of a plain record.
+    The first sign that fits counts. Signs of spans come first: what holds spans has their fields
+    beside those of a plain record.
     """
     spans = read_table("span_forms.toml")
     signs: list[Sign] = []
@@ -465,14 +517,20 @@ def _signs() -> list[Sign]:
         for key in ("none", "types"):
             if key in form:
                 row[key] = form[key]
-        signs += [_sign({**row, "all": fields}) for fields in form["signs"]]
-    signs += map(_sign, read_table("signs.toml")["sign"])
-    signs += [_sign({"form": "traces", "none": _PLAIN_FIELDS, **row}) for row in spans["refused"]]
+        signs += [_sign_of_row({**row, "all": fields}) for fields in form["signs"]]
+    signs += map(_sign_of_row, read_table("signs.toml")["sign"])
+    signs += [
+        _sign_of_row({"form": "traces", "none": _PLAIN_FIELDS, **row}) for row in spans["refused"]
+    ]
     return signs
 
 
-def _sign(row: Mapping[str, Any]) -> Sign:
-    """A sign of a row of ``signs.toml``, where the names of fields stand in one text."""
+def _sign_of_row(row: Mapping[str, Any]) -> Sign:
+    """The `Sign` of a row of ``signs.toml``, in which field names are one text with blanks.
+
+    A sign is what tells the records of one tool: here its rows become sets and types once, since
+    each record is compared with all of them.
+    """
     values = dict(row)
     for key in ("all", "some", "none"):
         if key in row:
@@ -490,7 +548,10 @@ _EXPERIMENT = re.compile(r"reference(?:_outputs?)?\..+|feedback\..+|example_id|e
 
 
 def langsmith_experiment(names: Iterable[str]) -> bool:
-    """Whether the columns of a table are those of a LangSmith experiment."""
+    """Whether the columns of a table are those of an experiment that LangSmith exported.
+
+    No fixed names can say it: all columns but a few are named after the user's own keys.
+    """
     columns = [str(name) for name in names]
     has_inputs = any(column.startswith("inputs.") for column in columns)
     has_outputs = any(column.startswith("outputs.") for column in columns)
@@ -503,13 +564,16 @@ _MLFLOW_SCORE = re.compile(r".+/(?:score|justification)")
 
 
 def mlflow_results(names: Iterable[str]) -> bool:
-    """Whether the columns of a table are those that ``mlflow.evaluate`` writes."""
+    """Whether the columns of a table are those that ``mlflow.evaluate`` writes.
+
+    The metric's own name is a part of the score's column, so a pattern decides, no fixed name.
+    """
     columns = [str(name) for name in names]
     return "outputs" in columns and any(map(_MLFLOW_SCORE.fullmatch, columns))
 
 
 def sign_of(record: Mapping[str, object]) -> Sign | None:
-    """By which a record is known to be of a tool; None when its fields say nothing of one.
+    """The sign of the tool that wrote a record; None when its fields are of no known tool.
 
     The first sign that fits counts: see `_signs` for their order.
     """
@@ -525,7 +589,10 @@ def sign_of(record: Mapping[str, object]) -> Sign | None:
 
 
 def _signs_of(records: Iterable[object]) -> Iterator[Sign]:
-    """The sign of each record that has one: by those of the first records a tool is known."""
+    """Yields the signs of the first records that have one: their tool is the tool of the file.
+
+    A record that is no object, or whose fields are of no known tool, has none.
+    """
     for record in records:
         if isinstance(record, Mapping):
             sign = sign_of(cast("Mapping[str, object]", record))
@@ -537,8 +604,11 @@ _PROMPTFOO_SETUP = frozenset({"prompts", "providers", "targets", "defaultTest"})
 _PROMPTFOO_SUMMARY = frozenset({"evalId", "config", "shareableUrl"})
 
 
-def _envelope(whole: object) -> str | None:
-    """The form of a JSON object that holds its records deeper; None when it is no such object.
+def _form_of_envelope(whole: object) -> str | None:
+    """The format of a JSON object that holds the records of a tool deeper in it; else None.
+
+    Tools wrap their records in an object with a run's settings or summary. Its outer names tell the
+    tool before any record is seen.
 
     Raises:
         UnreadableError: it is a file of a known tool that holds no cases.
@@ -569,10 +639,12 @@ def _envelope(whole: object) -> str | None:
 
 
 def _refuse_without_cases(whole: Mapping[str, object]) -> None:
-    """Says what a file is that is known to hold no cases, such as a summary of scores.
+    """Raises the error of a file that is known to hold no cases, such as a summary of scores.
+
+    So its user learns which file it is, in place of "no field for the query".
 
     Raises:
-        UnreadableError: it is one.
+        UnreadableError: it is such a file.
     """
     names = whole.keys()
     for sign in read_table("signs.toml")["other"]:
@@ -585,7 +657,11 @@ def _refuse_without_cases(whole: Mapping[str, object]) -> None:
 
 
 def _holds_predictions(whole: Mapping[str, object]) -> bool:
-    """Whether an object is LlamaIndex's: a list of predictions, and nothing else."""
+    """Whether a JSON object is LlamaIndex's file of predictions: their list, and nothing else.
+
+    Predictions have neither ids nor questions: such a file is joined with its dataset by order
+    alone, so it must be recognised for sure.
+    """
     predictions = as_list(whole.get("predictions"))
     if set(whole) != {"predictions"} or not predictions:
         return False
@@ -593,13 +669,20 @@ def _holds_predictions(whole: Mapping[str, object]) -> bool:
 
 
 def _is_prediction(value: object) -> bool:
-    """Whether a record is LlamaIndex's prediction: an answer and its contexts, nothing else."""
+    """Whether a record is a prediction of LlamaIndex's: it has an answer or contexts, nothing else.
+
+    With any other field it may be a record of another tool, or the user's own.
+    """
     fields = as_object(value).keys()
     return bool(fields) and fields <= {"response", "contexts"}
 
 
 def _first_rows(source: Source, container: str, text: str) -> list[object]:
-    """The header and the first row of a table, as far as the head shows them."""
+    """The header and the first row of a table as records: their names and types show the tool.
+
+    A file of Excel or Parquet is opened for it. Of CSV the text of the head is enough. The header
+    is a record without values, so that a table without rows is recognised, too.
+    """
     if container in ("xlsx", "parquet", "hf"):
         if source.path is None:
             return []  # a stream is read only once, and a name on the hub is worth a request
@@ -624,7 +707,7 @@ def _first_rows(source: Source, container: str, text: str) -> list[object]:
 
 @cache
 def reader_of(name: str) -> RowReader:
-    """The reader of a format.
+    """The reader of the format with this name, which says of a damaged file how far it is sound.
 
     Raises:
         ConfigError: there is no such format.
@@ -635,14 +718,19 @@ def reader_of(name: str) -> RowReader:
 def _rows_before_damage(
     read: RowReader, source: Source, *, kind: Kind, problems: Problems
 ) -> Iterator[Row]:
-    """The rows of a reader; what it raises over a damaged file names the last of them.
+    """Yields the rows of a reader; the error of a damaged file names the last of them.
 
-    So the user sees how far the file is sound.
+    Each reader of a format is called through it, so that the user sees how far a file is sound,
+    whichever format it has.
     """
     row: Row | None = None
 
     def damaged(error: Exception) -> UnreadableError:
-        """The error with the last record that could be read, if there is one."""
+        """The error of a file that breaks off, with the line of the last row that could be read.
+
+        `Reading` calls it with whatever the reader raises; ``row`` is the last one that the
+        enclosing generator has yielded.
+        """
         last_line = None if row is None else row.line
         return UnreadableError(reading_problem(error, after=last_line))
 
@@ -654,7 +742,9 @@ def _rows_before_damage(
 def container_rows(
     source: Source, problems: Problems, arrays: tuple[str, ...] = ()
 ) -> Iterator[Row]:
-    """The rows of a source in whatever container they stand.
+    """Yields the rows of a tool's file, whichever plain form they are in: JSON, JSONL or a table.
+
+    Tools export the same fields in several forms: with this, a tool's reader knows fields alone.
 
     Args:
         source: the file.

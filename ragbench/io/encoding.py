@@ -11,9 +11,9 @@ from ragbench.io.source import Problems, Source
 
 
 def encoding_of(where: str | Path) -> tuple[str | None, str]:
-    """The encoding to read a file with, where it has to be guessed, and what to say of that.
+    """The encoding to read a file with, where it has to be guessed, and a note that says so.
 
-    The encoding is None, and the text empty, where the file says itself how it is encoded.
+    The encoding is None, and the note empty, where the file itself shows its encoding.
     """
     source = decoded(Source.of(where))
     return source.encoding, " ".join(source.notes)
@@ -48,9 +48,11 @@ _DAMAGED_UTF8_RATIO = 3
 
 
 def decoded(place: Source) -> Source:
-    """The source with its encoding, where that has to be guessed; the guess is among its notes.
+    """The source with its encoding, where that has to be guessed; a note on it tells the user.
 
-    What can be opened again is not left open; a stream keeps what was looked at of it.
+    Old exports and spreadsheets are often not in UTF-8, and a wrong letter would make an answer a
+    wrong one. A file or an address is closed afterwards, as it can be opened again; a stream keeps
+    the bytes that were looked at.
     """
     if place.encoding is not None or place.hub is not None or place.is_folder:
         return place
@@ -69,10 +71,10 @@ def decoded(place: Source) -> Source:
 
 
 def guess_encoding(head: bytes) -> str | None:
-    """Guesses the encoding of a text that is not UTF-8.
+    """The likely encoding of a text that is not UTF-8, from its first bytes; None without a guess.
 
-    None where the text is UTF-8, also cut off or damaged, or JSON, which has no other encoding, or
-    where nothing fits.
+    None where the text is UTF-8, also cut off or damaged; where it is JSON, which has no other
+    encoding; and where nothing fits, or too few letters are there to tell.
     """
     if head.startswith(_BYTE_ORDER_MARKS) or b"\x00" in head:
         return None

@@ -61,15 +61,19 @@ class SourceInfo(Record):
 
     @property
     def all_hints(self) -> tuple[str, ...]:
-        """Its hints, and those of the answers that were joined."""
+        """Hints how more of the cases could be used, then those for the joined answers.
+
+        A hint is an option to try. It is shown to the user, and is of no concern to a reader of
+        scores.
+        """
         if self.answers is None:
             return self.hints
         return self.hints + self.answers.hints
 
     def lines(self) -> Iterator[str]:
-        """Yields what a user is told of how the source is read, a line each.
+        """Yields the lines that show a user how the source is read.
 
-        A wrong guess shows here before its scores are believed.
+        A wrong guess of a field shows here before its scores are believed.
         """
         infos: list[SourceInfo] = [self]
         if self.answers is not None:
@@ -84,10 +88,11 @@ class SourceInfo(Record):
         yield from self.notes
 
     def _fields_line(self) -> str:
-        """The format, and which fields are read.
+        """The line that names the source's format and the fields that are read.
 
-        All are listed that a user may not expect: fields with another name in the source, and what
-        a system did. Of the others the first few show that the names are understood.
+        All fields are listed that a user may not expect: those with another name in the source, and
+        those of a system's outcomes. Of the others the first few show that the names are
+        understood.
         """
         shown: list[str] = []
         own_names = 0
@@ -104,9 +109,9 @@ class SourceInfo(Record):
         return f"read {self.path} as {self.form}: {fields}".rstrip(": ")
 
     def _recorded_line(self) -> str:
-        """How many of the cases looked at have an outcome recorded, by stage.
+        """The line that counts the cases with a recorded outcome, by stage of the RAG.
 
-        It says which metrics can be had without asking the RAG again.
+        It shows which metrics can be had without asking the RAG again.
         """
         where = counted(self.looked, "case")
         if self.cases is None:
@@ -126,17 +131,22 @@ class SourceInfo(Record):
 
 
 def _and_more(count: int) -> str:
-    """The end of a list that leaves out so many of its items; empty where it leaves out none."""
+    """The end of a list that leaves out ``count`` of its items; empty where it leaves out none.
+
+    A list of a hundred fields would hide the other lines that a user should read.
+    """
     if count <= 0:
         return ""
     return f" and {count} more"
 
 
 def looked_at(info: SourceInfo, entries: Sequence[Entry], *, is_whole: bool) -> SourceInfo:
-    """The info of a source with what its first entries show.
+    """The info of a source, with counts of what its first entries hold.
+
+    From these the user sees, before a long run, what is recorded and what is missing.
 
     Args:
-        is_whole: whether these are all entries of the source.
+        is_whole: whether these are all entries of the source, so that their number is known.
     """
     counts: Counter[str] = Counter()
     failed = 0
@@ -165,7 +175,10 @@ def looked_at(info: SourceInfo, entries: Sequence[Entry], *, is_whole: bool) -> 
 
 
 def in_stage_order(counts: Mapping[str, int]) -> dict[str, int]:
-    """Counts by stage in the order in which a RAG runs, as users read them, without zeros."""
+    """Counts by stage, in the order in which a RAG runs, as users read them; zeros are left out.
+
+    The stages' names are those of `Entry.recorded`.
+    """
     order = ("retrieve", "post_retrieve", "validate", "generate")
     return {stage: counts[stage] for stage in order if counts.get(stage)}
 
@@ -190,11 +203,17 @@ class EntrySource(AbstractContextManager["EntrySource"]):
     them shows that."""
 
     def __iter__(self) -> Iterator[Entry]:
-        """Reads the source from its start; the problems are raised after the last entry."""
+        """Yields the entries of the source from its start; its problems are raised after the last.
+
+        Each iteration reads anew, so that memory holds one entry, however many there are.
+        """
         return self.read()
 
     def __exit__(self, *_: object) -> None:
-        """Removes what was put on disk for the source; it cannot be read any more."""
+        """Removes what was put on disk for the source; its entries cannot be read any more.
+
+        Sources that are joined or looked up keep a temporary database until then.
+        """
         self.held.close()
 
     close = __exit__
@@ -206,7 +225,9 @@ class EntrySource(AbstractContextManager["EntrySource"]):
 def notes_of(
     no_values: Mapping[str, int], null_ids: Mapping[str, int], chunks: Retrieved
 ) -> Iterator[str]:
-    """Yields notes on values that are missing among those looked at.
+    """Yields notes on values that are missing among the entries that were looked at.
+
+    A reader of scores must know of them: a missing text or id changes what a metric can count.
 
     Args:
         no_values: field, to how many of its cells spell that they hold no value.
@@ -251,7 +272,10 @@ _ROWS_LOOKED_AT = 50
 
 
 def repeat_notes(entries: Sequence[Entry]) -> Iterator[str]:
-    """Asks whether records are retrieved texts, where most of their questions come again."""
+    """Yields a note where most questions come again: each record may be one retrieved text.
+
+    Read as cases, such records would score every text as a retrieval of its own.
+    """
     questions = {entry.case.query for entry in entries}
     if 2 * len(questions) <= len(entries):
         count = counted(len(questions), "question")
@@ -264,7 +288,10 @@ def repeat_notes(entries: Sequence[Entry]) -> Iterator[str]:
 def gold_notes(
     rows: Sequence[Mapping[str, object]], unused: Collection[str], bound: Collection[str]
 ) -> Iterator[str]:
-    """Yields hints how unused fields could be read whose names and values look like the gold.
+    """Yields hints for unused fields that look as if they held the gold: what is right for a case.
+
+    Names alone mislead, so the values of the first rows must look like ids or texts, too. A field
+    is never read because of a hint: a wrong gold gives wrong scores.
 
     Args:
         unused: names of fields in the source that are kept as metadata.

@@ -37,7 +37,11 @@ Values = Mapping[str, object]
 
 
 def read_ragas(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row a sample, of several turns one an answer; ``eval_sample`` is unpacked."""
+    """Yields one row per sample of RAGAS; of a sample with several turns, one per answer.
+
+    Test sets of old versions call the gold contexts as results call the retrieved ones: where both
+    are possible, the user is asked to choose.
+    """
     container, _ = detect_container(source, "cases", problems)
     for row in container_rows(source, problems, field_names("array")["ragas"]):
         sample = {**as_object(row.values.get("eval_sample")), **row.values}
@@ -73,10 +77,10 @@ _WHOSE_CONTEXTS = (
 
 
 def _has_unclear_contexts(values: Values) -> bool:
-    """Whether an answer is beside contexts that may be its own, or those of the test set.
+    """Whether a row has an answer beside ``contexts`` that may be its own, or the gold ones.
 
-    A test set has gold contexts under the name by which results have the retrieved ones. Beside
-    another field with the retrieved ones they can only be the gold.
+    A RAGAS test set has gold contexts under the name by which results have the retrieved ones.
+    Beside another field with the retrieved ones, ``contexts`` can only be the gold.
     """
     names = outcome_fields()
     if "contexts" not in values:
@@ -88,9 +92,10 @@ def _has_unclear_contexts(values: Values) -> bool:
 
 
 def _ragas_test_set(values: Values) -> dict[str, object]:
-    """A row of a test set of ragas 0.1: its ``contexts`` are the texts it was generated from.
+    """The fields of a row of a RAGAS 0.1 test set, with its ``contexts`` as the gold ones.
 
-    ``metadata`` is a list there, with the metadata of each context.
+    The texts that a question was generated from are its gold. ``metadata`` is a list there, with
+    the metadata of each context, and moves to ``source_metadata``: a case's own is an object.
     """
     case = dict(values)
     if "contexts" in case:
@@ -111,12 +116,19 @@ _WORD_BORDER = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def _snake_case(name: str) -> str:
-    """A field's name as saved datasets spell it: ``actualOutput`` is ``actual_output``."""
+    """A DeepEval field's name as its saved datasets spell it: ``actualOutput``, ``actual_output``.
+
+    DeepEval's results are in camel case, its datasets in snake case: one table serves both.
+    """
     return _WORD_BORDER.sub("_", name).lower()
 
 
 def read_deepeval(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row per test case, of a conversation one per answer."""
+    """Yields one row per test case of DeepEval; of a conversation, one per answer.
+
+    DeepEval's own names of fields are translated; names that ragbench recognises anyway stay.
+    Scores of DeepEval are left out.
+    """
     # A name that ragbench recognises anyway stays as it is; DeepEval's own names are translated.
     targets: dict[str, str] = {}
     for table in (case_fields(), field_names("expectation")):
@@ -139,10 +151,13 @@ def read_deepeval(source: Source, *, kind: Kind, problems: Problems) -> Iterator
 def _deepeval_case(
     row: Row, targets: Mapping[str, str], source: Source, problems: Problems
 ) -> dict[str, object] | None:
-    """The fields of a test case; None, and a problem, where a list of texts is unclear.
+    """The fields of a DeepEval test case; None, and a problem, where a list of texts is unclear.
 
-    A field that `targets` does not name, such as a metric's result, is left out: it would make the
-    same case in another run a new one.
+    A field that ``targets`` does not name, such as a metric's result, is left out: it would make
+    the same case in another run a new one.
+
+    Args:
+        targets: DeepEval's names of fields, in snake case, to the fields of a case.
     """
     case: dict[str, object] = {}
     for name, value in row.values.items():
@@ -170,7 +185,9 @@ _OWN_BARS = (
 
 
 def _deepeval_texts(value: object, source: Source) -> object:
-    """The texts of a list: objects with a source if one of them has a source, else plain texts.
+    """The texts of a DeepEval context field: plain, or all as objects if one has a source.
+
+    A list of a case is of one form only, so that each text is read alike.
 
     Raises:
         ValueProblem: the texts are joined by ``|``, and where one ends is unclear.
@@ -195,7 +212,10 @@ def _deepeval_texts(value: object, source: Source) -> object:
 
 
 def _deepeval_text(item: object) -> object:
-    """A retrieved text with its source, where the item has one; else the item as it is."""
+    """A retrieved text of DeepEval's with its source, where the item has one; else the item.
+
+    DeepEval writes the source into the text itself, or into an object with ``context``.
+    """
     if isinstance(item, str):
         match = _TEXT_WITH_SOURCE.fullmatch(item)
         if match is None:
@@ -207,7 +227,10 @@ def _deepeval_text(item: object) -> object:
 
 
 def read_ragchecker(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields a row per result; claims and their checks are left out."""
+    """Yields one row per result of RAGChecker; its claims and their checks are left out.
+
+    Those are scores of another tool: they would make the same case in another run a new one.
+    """
     targets = read_table("fields.toml")["ragchecker"]
     for row in container_rows(source, problems, field_names("array")["ragchecker"]):
         case: dict[str, object] = {}
@@ -227,7 +250,10 @@ _TOKENS = {"prompt": "prompt_tokens", "completion": "completion_tokens", "total"
 
 
 def read_promptfoo(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields a row per test. With several providers or prompts, `source.split` names one."""
+    """Yields one row per test of promptfoo, with the system's answer and the test's assertions.
+
+    With several providers or prompts, `source.split` names one of them.
+    """
     fields = FieldMap("cases", {})
     rows = list(container_rows(source, problems, field_names("array")["promptfoo"]))
     for row in one_part(rows, _promptfoo_parts(rows), source):
@@ -259,7 +285,11 @@ def read_promptfoo(source: Source, *, kind: Kind, problems: Problems) -> Iterato
 
 
 def _promptfoo_parts(rows: Iterable[Row]) -> list[str]:
-    """For each row the name of the system that answers: provider and prompt, where they differ."""
+    """For each row of promptfoo's results the name of the system that answered.
+
+    A system is a provider with a prompt. Only the part that differs from row to row is in the name,
+    because the user types it after ``--split``.
+    """
     pairs: list[tuple[str, str]] = []
     for row in rows:
         provider_name = row.values.get("provider")
@@ -281,7 +311,11 @@ def _promptfoo_parts(rows: Iterable[Row]) -> list[str]:
 
 
 def _promptfoo_answer(values: Values) -> dict[str, object]:
-    """What the system did in a test: its answer or error, what it retrieved, time and tokens."""
+    """The outcome of a promptfoo test as fields of a case: answer or error, contexts, time, tokens.
+
+    A failed assertion is also an ``error`` there, which is none of the system's: only an error
+    without an output, or one marked as such, counts.
+    """
     response = as_object(values.get("response"))
     output = response.get("output")
     output_object = as_object(output)
@@ -314,7 +348,11 @@ def _promptfoo_answer(values: Values) -> dict[str, object]:
 
 
 def _promptfoo_text(output: Values) -> str | None:
-    """The text of an answer in an output that is an object; None where no known field has one."""
+    """The text of an answer that promptfoo stored as an object; None where no field holds it.
+
+    Providers return an answer as an object in forms of their own; without its text, the whole
+    object would be compared with the right answer.
+    """
     for name in field_names("promptfoo")["answer"]:
         text = output.get(name)
         if isinstance(text, str):
@@ -323,7 +361,10 @@ def _promptfoo_text(output: Values) -> str | None:
 
 
 def _promptfoo_contexts(output: Values, metadata: Values) -> object:
-    """What was retrieved, in an answer's object or its metadata; None where neither has it."""
+    """The retrieved texts of a promptfoo test, in its answer's object or its metadata; else None.
+
+    promptfoo has no field for them: users return them beside the answer, or as metadata.
+    """
     for values in (output, metadata):
         for name in ("context", *outcome_fields()["retrieved_contexts"]):
             if values.get(name):
@@ -339,7 +380,10 @@ _API_ERROR = "API_ERROR"
 
 
 def read_open_rag_eval(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields a row per query; its passages follow one another. `source.split` names a run."""
+    """Yields one row per query of open-rag-eval, which writes a line for each passage of an answer.
+
+    The lines of an answer follow one another. `source.split` names a run where there are several.
+    """
     groups: list[list[Row]] = []
     passage_rows = container_rows(source, problems)
     for _, rows_of_query in groupby(passage_rows, _query_and_run):
@@ -373,7 +417,7 @@ def read_open_rag_eval(source: Source, *, kind: Kind, problems: Problems) -> Ite
 
 
 def _query_and_run(row: Row) -> list[object]:
-    """The columns of an open-rag-eval row that say of which answer it is: the query, and its run.
+    """The columns that say to which answer a row of open-rag-eval belongs: the query and its run.
 
     That tool writes a row for each passage of an answer. Neighbouring rows with the same values
     here become one case.
@@ -385,9 +429,10 @@ _ItemT = TypeVar("_ItemT")
 
 
 def one_part(items: Sequence[_ItemT], parts: Sequence[str], source: Source) -> Iterator[_ItemT]:
-    """The items of the part that `source.split` names, which it has to where there are several.
+    """Yields the items of the part that `source.split` names, such as one provider's or one run's.
 
-    Several systems' answers to a question are not several answers of one system.
+    Several systems' answers to a question are not several answers of one system, so the user must
+    name one where there are several.
 
     Args:
         items: rows, or groups of them.

@@ -40,7 +40,15 @@ _SIGNIFICANT = 15
 
 
 def cell_text(value: object, number_format: str) -> str:
-    """What a cell shows; empty for an empty one. Dates are ISO 8601."""
+    """The text that Excel shows in a cell; empty for an empty cell. Dates are ISO 8601.
+
+    A reference or an answer is the text that people saw, not the number behind it: a cell that
+    shows ``25%`` holds .25.
+
+    Args:
+        value: the cell's value, of the type that a workbook's reader gives.
+        number_format: Excel's format of the cell, such as ``0.0%`` or ``[h]:mm``.
+    """
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -74,7 +82,10 @@ class _NumberFormat(NamedTuple):
 
 
 def _number_text(value: float, number_format: str) -> str:
-    """A number as its format shows it; the plain number where the format is not known."""
+    """A number as its Excel format shows it; the plain number where the format is not known.
+
+    Where the two differ, the text carries the plain number, too: a field for a number needs that.
+    """
     plain = _plain_number(value)
     section, is_signed = _section_of(value, number_format)
     parts = _parsed_section(section)
@@ -94,7 +105,11 @@ def _number_text(value: float, number_format: str) -> str:
 
 
 def _plain_number(value: float) -> str:
-    """A number without a format, as it was typed."""
+    """A number without a format, with the 15 digits that Excel keeps: .1 + .2 is 0.3.
+
+    A whole number has no decimals, as people typed it: workbooks store each number as a binary
+    fraction.
+    """
     if value == int(value):
         return str(int(value))
     # Binary fractions show as the decimal that was typed: .1 + .2 is 0.3.
@@ -102,10 +117,10 @@ def _plain_number(value: float) -> str:
 
 
 def _section_of(value: float, number_format: str) -> tuple[str, bool]:
-    """The section for a number, and whether a negative one shows its sign there.
+    """The section of an Excel format for a number, and whether it shows a minus sign by itself.
 
-    A format has up to four: for numbers above zero, below zero, zero, and text. A section for
-    numbers below zero writes the sign itself, or brackets in its place.
+    A format has up to four sections: for numbers above zero, below zero, zero, and text. A section
+    for numbers below zero writes the sign itself, or brackets in its place.
     """
     sections = _SECTION.findall(number_format)
     if value < 0 and len(sections) > 1:
@@ -119,9 +134,10 @@ def _section_of(value: float, number_format: str) -> tuple[str, bool]:
 
 @lru_cache(maxsize=256)
 def _parsed_section(section: str) -> _NumberFormat | None:
-    """The parts of a section; None where it is a format that is not known here.
+    """The parts of a section of an Excel number format; None if it has a part not known here.
 
-    A column of a workbook has one format for all its cells, so few are taken apart.
+    Then the cell shows the plain number. Cached: a column of a workbook has one format for all its
+    cells.
     """
     before = ""
     digits = ""
@@ -148,7 +164,13 @@ def _parsed_section(section: str) -> _NumberFormat | None:
 
 
 def _literal(token: re.Match[str]) -> str | None:
-    """The text that a token shows; None where it means something that is not known here."""
+    """The text that a token of an Excel format shows; None where its meaning is not known here.
+
+    A token that is not known here makes the whole format unknown: then the plain number is shown.
+
+    Args:
+        token: a match of `_TOKEN` that is no place for digits.
+    """
     bracket = token["bracket"]
     if bracket is not None:
         is_colour = bracket.lower() in _COLOURS or bracket.lower().startswith("color")
@@ -163,7 +185,10 @@ def _literal(token: re.Match[str]) -> str | None:
 
 
 def _digits_text(number: float, parts: _NumberFormat) -> str:
-    """A number of zero or more by the digits of a format: ``#,##0.0#`` shows 1234.5 as 1,234.5."""
+    """A number of zero or more with the digits of an Excel format: ``#,##0.0#`` shows 1,234.5.
+
+    Zeros, groups of three, percent and powers of ten are as Excel shows them.
+    """
     digits, _, exponent = parts.digits.upper().partition("E")
     whole_format, _, fraction_format = digits.partition(".")
     # Each trailing comma shows a thousand as one: "0," shows 12000 as 12.
@@ -199,7 +224,11 @@ def _digits_text(number: float, parts: _NumberFormat) -> str:
 
 
 def _moment_text(moment: datetime, number_format: str) -> str:
-    """A date with a time. Excel stores a date alone as midnight, and a time alone with a date."""
+    """A cell's date with a time as its format shows it: in ISO 8601, or the time of day alone.
+
+    Excel stores a date alone as midnight, and a time alone with a date: only the format shows which
+    is meant.
+    """
     has_date, has_time = _shows(number_format)
     if has_time and not has_date:
         return _time_text(moment.time(), number_format)
@@ -209,7 +238,10 @@ def _moment_text(moment: datetime, number_format: str) -> str:
 
 
 def _shows(number_format: str) -> tuple[bool, bool]:
-    """Whether a format shows a date, and whether it shows a time."""
+    """Whether an Excel format shows a date, and whether it shows a time.
+
+    An ``m`` alone is either a month or a minute, so it counts for neither.
+    """
     letters = _NOT_OF_A_DATE.sub("", number_format.lower())
     # An m is either a month or a minute: it shows neither alone.
     has_date = re.search("[yd]", letters) is not None
@@ -218,7 +250,10 @@ def _shows(number_format: str) -> tuple[bool, bool]:
 
 
 def _time_text(moment: time, number_format: str) -> str:
-    """A time of day by its format; ISO 8601 where that shows a date, too."""
+    """A time of day as its Excel format shows it; ISO 8601 where the format shows a date, too.
+
+    Excel stores a time of day as a part of a day, so its format alone shows how people read it.
+    """
     elapsed = timedelta(
         hours=moment.hour,
         minutes=moment.minute,
@@ -232,7 +267,10 @@ def _time_text(moment: time, number_format: str) -> str:
 
 
 def _duration_text(elapsed: timedelta, number_format: str) -> str:
-    """A duration by its format, else in hours, minutes and seconds."""
+    """A duration by its Excel format, such as ``[h]:mm``; else in hours, minutes and seconds.
+
+    Excel stores 36 hours as a day and a half: only the format shows which unit people see.
+    """
     _, has_time = _shows(number_format)
     if not has_time:
         number_format = "[h]:mm:ss"
@@ -261,11 +299,13 @@ def _clock_text(elapsed: timedelta, number_format: str) -> str:
 
 
 def _clock_part(part: str, seconds: int, total: float, *, is_twelve_hours: bool) -> str:
-    """What a part of a format shows, such as ``hh``, ``[h]``, ``ss.00``, ``AM/PM`` or a text.
+    """The text of one part of an Excel time format: ``hh``, ``[h]``, ``ss.00``, ``AM/PM``, a text.
 
     Args:
+        part: the part as the format spells it.
         seconds: the time in whole seconds.
         total: the same with the decimals.
+        is_twelve_hours: whether the format has ``AM/PM``, so that hours go up to twelve.
     """
     kind = part.lower().strip("[]")
     letter = kind[:1]
@@ -280,7 +320,8 @@ def _clock_part(part: str, seconds: int, total: float, *, is_twelve_hours: bool)
     count = seconds // seconds_of_unit
     # In brackets a unit counts on: [h] shows 36 hours, h shows 12.
     if not part.startswith("["):
-        count %= 24 if letter == "h" else 60
+        units_of_next = 24 if letter == "h" else 60
+        count %= units_of_next
     if letter == "h" and is_twelve_hours:
         count = count % 12 or 12  # midnight and noon are twelve
     text = f"{count:0{len(letters)}d}"

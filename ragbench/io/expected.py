@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from ragbench.core.case import Expectation, ExpectationKind
@@ -17,7 +18,10 @@ Fields = dict[str, Any]
 
 
 def take_expectations(fields: Fields) -> tuple[Expectation, ...]:
-    """Takes the expectations out of the fields of a record, each once: a case has all in one field.
+    """Takes the expectations out of a record's fields: the demands that an answer must meet.
+
+    Many fields demand something, such as ``must_contain``; a case has all demands in one field,
+    each once.
 
     Args:
         fields: by their names, with their values converted; those that are taken are gone.
@@ -26,27 +30,30 @@ def take_expectations(fields: Fields) -> tuple[Expectation, ...]:
     for name, rule in field_names("expectation_kinds").items():
         value = fields.pop(name, None)
         if value is not None:
-            expectations += _of_field(value, rule)
+            expectations += _expectations_of_field(value, rule)
     return tuple(dict.fromkeys(expectations))
 
 
 def is_expectation(field: str) -> bool:
-    """Whether a field says what an answer must hold: two such fields add up, others must agree."""
+    """Whether a field of a record demands something of the answer, such as ``must_contain``.
+
+    Two such fields add up; two fields of any other kind must agree.
+    """
     return field in field_names("expectation_kinds")
 
 
 def merged(first: Any, second: Any) -> Any:
-    """The values of two fields of one meaning, such as `expected_keywords` and `must_contain`.
+    """The demands of two fields of one meaning, such as `expected_keywords` and `must_contain`.
 
-    Both are demanded: a flag of either counts, and the texts add up.
+    An answer must meet both: a flag of either field counts, and the texts add up.
     """
     if isinstance(first, bool):
         return first or second
     return (*first, *second)
 
 
-def _of_field(value: Any, rule: tuple[str, ...]) -> Iterator[Expectation]:
-    """The expectations that a field asks for: one per text, so that each is scored on its own.
+def _expectations_of_field(value: Any, rule: tuple[str, ...]) -> Iterator[Expectation]:
+    """Yields the expectations of one field of a record: one per text, so that each is scored alone.
 
     Args:
         value: the field's value, converted: a flag, or texts.
@@ -87,7 +94,10 @@ _OF_JSON = (ExpectationKind.JSON, ExpectationKind.HOLDS_JSON)
 
 
 def expectation_kinds() -> frozenset[str]:
-    """The kinds of promptfoo's assertions on the text of an answer, each also with ``not-``."""
+    """The readable kinds of promptfoo's assertions on an answer's text, each also with ``not-``.
+
+    They are compared with the beginnings of cells in tables of tests.
+    """
     kinds: set[str] = set()
     for name in _KINDS:
         kinds.update((name, f"not-{name}"))
@@ -95,10 +105,10 @@ def expectation_kinds() -> frozenset[str]:
 
 
 def becomes_expectation(kind: str) -> bool:
-    """Whether promptfoo's assertions of a kind become expectations.
+    """Whether promptfoo's assertions of a kind become expectations: none needs program or model.
 
-    ``not-contains-all`` allows each text as long as one is missing: no list of texts that each
-    must be in the answer, or must not be, says the same.
+    ``not-contains-all`` does not: it allows each text as long as one is missing, and no list of
+    texts that each must be in the answer, or must not be, says the same.
     """
     name = kind.removeprefix("not-")
     is_negated = name != kind
@@ -110,7 +120,7 @@ def becomes_expectation(kind: str) -> bool:
 def promptfoo_expectations(
     assertions: object, variables: Mapping[str, object]
 ) -> list[dict[str, object]]:
-    """What promptfoo's assertions expect, as a value of the field `expectations`.
+    """The demands of a test's assertions in promptfoo, as a value of the field `expectations`.
 
     Left out is what a script, a model or a schema decides, a set of assertions of which some are
     enough (`threshold`), and `not-contains-all`.
@@ -121,14 +131,18 @@ def promptfoo_expectations(
             if assertion.get("threshold") is None:
                 expectations += promptfoo_expectations(assertion.get("assert"), variables)
         else:
-            expectations += _of_assertion(assertion, variables)
+            expectations += _expectations_of_assertion(assertion, variables)
     return expectations
 
 
-def _of_assertion(
+def _expectations_of_assertion(
     assertion: Mapping[str, object], variables: Mapping[str, object]
 ) -> Iterator[dict[str, object]]:
-    """The expectations of one assertion; none of an assertion that cannot be said by texts."""
+    """Yields the expectations of one assertion of promptfoo; none where texts cannot express it.
+
+    Args:
+        variables: the test's variables, which a text of the assertion may hold.
+    """
     written_kind = str(assertion.get("type"))
     if not becomes_expectation(written_kind):
         return
@@ -151,23 +165,38 @@ def _of_assertion(
 
 
 def _assertion_texts(value: object, variables: Mapping[str, object], *, is_list: bool) -> list[str]:
-    """The texts of an assertion; none where one of them is a file, or holds an unknown variable."""
+    """The texts of an assertion of promptfoo, with the test's variables filled in.
+
+    None of them where one is a file, or holds an unknown variable: the others alone would demand
+    less, or more.
+
+    Args:
+        is_list: whether the assertion's kind takes several texts, which may be joined by commas.
+    """
     items = as_list(value) or [value]
     if is_list and isinstance(value, str):  # promptfoo takes a list as text with commas, too
         items = [item.strip() for item in value.split(",")]
-
-    def value_of(variable: re.Match[str]) -> str:
-        """The variable's value; a name that is not known stays as it is written."""
-        return str(variables.get(variable[1], variable[0]))
-
     texts: list[str] = []
     for item in items:
         if isinstance(item, bool) or not isinstance(item, (str, int, float)):
             continue
         if item == "":
             continue
-        text = _VARIABLE.sub(value_of, str(item))
+        text = _VARIABLE.sub(partial(_value_of_variable, variables), str(item))
         if _VARIABLE.search(text) or text.startswith("file://"):
             return []  # without one of its texts, the assertion would ask for less, or for more
         texts.append(text)
     return texts
+
+
+def _value_of_variable(variables: Mapping[str, object], variable: re.Match[str]) -> str:
+    """The value of a variable of a promptfoo test, to be put into the text of an assertion.
+
+    A variable that is not known stays as it is written: the caller sees by it that the text is not
+    complete.
+
+    Args:
+        variables: the test's variables by name.
+        variable: a match of `_VARIABLE`.
+    """
+    return str(variables.get(variable[1], variable[0]))

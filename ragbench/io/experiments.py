@@ -43,7 +43,10 @@ _SOLE_KEY = "value"
 
 
 def part_of(value: object) -> Values:
-    """Inputs or outputs as an object, so that all are read alike; a text alone is all in them."""
+    """Inputs or outputs of an experiment as an object; a text alone becomes its only value.
+
+    Tools store either: with this, one reader handles both.
+    """
     if is_object(value):
         return value
     if value is None or is_missing(value):
@@ -52,7 +55,11 @@ def part_of(value: object) -> Values:
 
 
 def spelled(cell: object) -> object:
-    """What a cell holds: an object or a list is spelled as JSON; an empty one holds nothing."""
+    """The value of a table's cell: an object or a list that its text spells; None if it is empty.
+
+    Tables have text only, so tools write objects into them as JSON, and pandas as Python prints
+    them.
+    """
     if not isinstance(cell, str):
         return cell
     text = cell.strip()
@@ -67,7 +74,10 @@ def spelled(cell: object) -> object:
 
 
 def _python_literal(text: str) -> object:
-    """An object or a list as Python prints it, which pandas writes into a cell; else the text."""
+    """The object or list that a cell spells as Python prints it; else the cell's text.
+
+    pandas writes such cells. Only literals are evaluated, never code.
+    """
     try:
         if text.startswith("["):
             return spelled_list("retrieved_contexts", text)
@@ -78,7 +88,10 @@ def _python_literal(text: str) -> object:
 
 
 def experiment_case(experiment: Experiment, roles: dict[str, str]) -> dict[str, object]:
-    """The answer of an experiment as the fields of a case.
+    """One question of an experiment with its answer, as the fields of a case.
+
+    The keys in the parts are the user's own: those that are recognised become fields, the others
+    metadata.
 
     Args:
         experiment: the parts.
@@ -117,7 +130,10 @@ def experiment_case(experiment: Experiment, roles: dict[str, str]) -> dict[str, 
 
 
 def _input_fields(inputs: Values) -> dict[str, str]:
-    """Which of the inputs is the question: its key, with the field of a case that it is."""
+    """The key of the question among an experiment's inputs, to the field of a case; else empty.
+
+    A tool's inputs have the user's own keys: a recognised name counts, or the only key with a text.
+    """
     query = _key_by_name_or_text(inputs, case_fields()["query"])
     if query is None:
         return {}
@@ -125,9 +141,10 @@ def _input_fields(inputs: Values) -> dict[str, str]:
 
 
 def _output_fields(outputs: Values) -> dict[str, str]:
-    """Keys of the system's answer and of what it retrieved, with the fields that they are.
+    """The keys of the answer and the retrieved texts in an experiment's outputs.
 
-    Names that ragbench has for outcomes count before those that frameworks use.
+    Each with the field of a case that it is. Names that ragbench has for outcomes count before
+    those that frameworks use.
     """
     usual = outcome_fields()
     returned = field_names("returned")
@@ -143,9 +160,9 @@ def _output_fields(outputs: Values) -> dict[str, str]:
 
 
 def _reference_fields(reference: Values) -> dict[str, str]:
-    """Keys of what was expected, with the fields of a case that they are.
+    """The keys of an experiment's reference side, to the fields of a case that they are.
 
-    Here ``answer`` and ``contexts`` are the right ones: it is the example's side of the experiment.
+    Here ``answer`` and ``contexts`` are the right ones, not a system's: this side is the example's.
     """
     answer = _key_by_name_or_text(
         reference, (*case_fields()["reference"], *field_names("returned")["answer"])
@@ -164,7 +181,13 @@ def _reference_fields(reference: Values) -> dict[str, str]:
 
 
 def _key_by_name(values: Values, names: Iterable[str]) -> str | None:
-    """The key with the first of some names."""
+    """The key of an object that has the first of some names, in any spelling; None without one.
+
+    A user's own spelling of a known name, such as ``Chunk_IDs``, is found as well.
+
+    Args:
+        names: the names, the most telling first: an earlier one counts, wherever its key is.
+    """
     # Reversed, so that of two keys that differ in their spelling alone the first one counts.
     key_by_name = {squash(key): key for key in reversed([*values])}
     for name in names:
@@ -174,7 +197,7 @@ def _key_by_name(values: Values, names: Iterable[str]) -> str | None:
 
 
 def _key_by_name_or_text(values: Values, names: Iterable[str]) -> str | None:
-    """The key with the first of some names, else the only one that holds a text.
+    """The key with the first of some names; else the only key that holds a text; else None.
 
     Keys are the user's own: of a single text there is no doubt which it is.
     """

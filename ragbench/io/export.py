@@ -35,7 +35,10 @@ class Scores(Record):
     """Case id to metric name to cell. Asked for one case at a time, so it may read from disk."""
 
     def of(self, case: str) -> Iterator[tuple[str, Cell | None]]:
-        """Each metric with its cell for a case; None where the case was not scored by it."""
+        """Yields each metric with its cell for a case; None where the metric has no score of it.
+
+        Writers get the metrics of every case in one order, so that each row has the same columns.
+        """
         cells = self.cells.get(case, {})
         for metric in self.metrics:
             yield metric, cells.get(metric)
@@ -53,7 +56,11 @@ class Exported:
     """How many cases an interrupted run has not asked or not scored yet."""
 
     def leave_out(self, reason: str) -> None:
-        """Counts a case that is not written, by the reason that the user reads."""
+        """Counts a case that an export leaves out, under the reason that the user reads.
+
+        The reasons are printed with their counts, so that no case is missing from a file in
+        silence.
+        """
         self.left_out.setdefault(reason, 0)
         self.left_out[reason] += 1
 
@@ -65,11 +72,19 @@ class Export(Protocol):
     or nothing behind. The same traces and scores give the same bytes.
     """
 
-    def __call__(self, traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported: ...
+    def __call__(self, traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
+        """Writes a run's traces to a file or folder in one format, and counts them.
+
+        The traces come one at a time and may be read once: none is kept.
+        """
+        ...
 
 
 def failed_stage(trace: Trace) -> str | None:
-    """The first stage that failed, in the words of a user; None where none did."""
+    """The first stage of a trace that failed, as users spell it; None where none did.
+
+    Exports that need the whole answer leave such a case out, and name the stage as the reason.
+    """
     for name in ("retrieval", "post_retrieval", "generation"):
         outcome: Outcome[Any] | None = getattr(trace, name)
         if outcome is not None and outcome.status is Status.FAILED:
@@ -86,6 +101,9 @@ def export(
     name: str, traces: Iterable[Trace], path: Path | str, *, scores: Scores | None = None
 ) -> Exported:
     """Writes a run in a format.
+
+    Formats are functions of the shape `Export`, looked up by name, so that packages can add their
+    own.
 
     Example:
         ``export("ragas", traces, "samples.jsonl").written`` is the number of samples in the file.
@@ -119,13 +137,19 @@ RETRIEVAL_COLUMNS = {
 
 @cache
 def table_columns() -> Mapping[str, ColumnKind]:
-    """The columns of a table of cases: the samples, how the stages ended, what else they gave."""
+    """The fixed columns of a table of cases, with the kind of value that each holds.
+
+    They are listed in ``fields.toml``. Other people's scripts read the columns: do not rename any.
+    """
     table: Mapping[str, str] = read_table("fields.toml")["export"]
     return {name: ColumnKind(kind) for name, kind in table.items()}
 
 
 def columns(scores: Scores) -> dict[str, ColumnKind]:
-    """The table's columns: the fixed ones, then ``score:M`` and ``status:M`` for each metric M."""
+    """The columns of a run's table: the fixed ones, then ``score:M`` and ``status:M`` per metric M.
+
+    Their order is that of every table of the run, in each format.
+    """
     kinds = dict(table_columns())
     for metric in scores.metrics:
         kinds[f"score:{metric}"] = ColumnKind.NUMBER
@@ -134,10 +158,10 @@ def columns(scores: Scores) -> dict[str, ColumnKind]:
 
 
 def table_row(trace: Trace, scores: Scores) -> dict[str, Any]:
-    """One case's values by column name: the row that CSV, Parquet and Hugging Face folders share.
+    """The values of one case by column name: a row of CSV, Parquet and Hugging Face folders.
 
     Texts and JSON are strings, numbers floats, flags booleans, lists are lists of these; None is
-    not known.
+    not known. All formats share it, so that a run has the same columns in each.
     """
     values: dict[str, Any] = {}
     for name in Case.__struct_fields__:
@@ -160,7 +184,7 @@ def table_row(trace: Trace, scores: Scores) -> dict[str, Any]:
         values["rubrics_json"] = None if sample.rubrics is None else json_text(sample.rubrics)
         row: dict[str, Any] = {}
         for name, kind in columns(scores).items():
-            row[name] = _cell(name, kind, values[name])
+            row[name] = _cell_of_column(name, kind, values[name])
         return row
 
 
@@ -170,11 +194,16 @@ _ID_COLUMNS = frozenset(
 """Columns that are joined on: a key's form alone masks nothing in them."""
 
 
-def _cell(name: str, kind: ColumnKind, value: Any) -> Any:
-    """A value as its column holds it, without embeddings, and with credentials hidden.
+def _cell_of_column(name: str, kind: ColumnKind, value: Any) -> Any:
+    """A case's value as its column holds it, without embeddings, and with credentials hidden.
 
     `written_whole` does not hide them here: it knows neither the columns of a table nor the texts
     in a Parquet file.
+
+    Args:
+        name: the column's name: in columns of ids a key's form alone masks nothing.
+        kind: the kind of value that the column holds.
+        value: the value; None is not known.
     """
     if value is None or kind is ColumnKind.FLAG:
         return value
@@ -191,7 +220,12 @@ def _cell(name: str, kind: ColumnKind, value: Any) -> Any:
 
 
 def _outcome_columns(stage: str, outcome: Outcome[Any] | None) -> dict[str, Any]:
-    """How a stage ended, by column name."""
+    """How a stage of a trace ended, as three columns: its status, the reason, and its seconds.
+
+    Args:
+        stage: the stage's name, with which the columns' names begin.
+        outcome: None where the stage was not run.
+    """
     status = reason = seconds = None
     if outcome is not None:
         status = outcome.status.value
@@ -211,7 +245,11 @@ _FIELDS_THAT_MAY_BE_EMPTY = frozenset(
 
 
 def encode_case(case: Case) -> dict[str, Any]:
-    """A case as a JSON object: fields in a fixed order, those that say nothing left out."""
+    """A case as a JSON object of a case file: fields in a fixed order, without empty ones.
+
+    Readers take a missing field for "not known"; the order keeps two files comparable line by line.
+    Case files of users hold these names: a field under a new name could not be read from them.
+    """
     values = _telling_fields(case)
     if case.history:
         values["history"] = [_telling_fields(turn) for turn in case.history]
@@ -223,7 +261,11 @@ def encode_case(case: Case) -> dict[str, Any]:
 
 
 def _telling_fields(record: Case | Evidence | Turn | Expectation) -> dict[str, Any]:
-    """A record's fields without those that say nothing: files stay short, and people read them."""
+    """The fields of a record that say something: None and most empty values are left out.
+
+    Files stay short so, and people read them. An empty list of relevant texts stays: it says that
+    there are none.
+    """
     values: dict[str, Any] = {}
     for name in record.__struct_fields__:
         value = getattr(record, name)
@@ -260,35 +302,39 @@ def write_cases(cases: Iterable[Case], path: str | Path) -> int:
             values = encode_case(case)
             for field in ("id", "query"):
                 if not values[field].strip():
-                    raise _unwritable(f"the {field} is empty", path, count, field)
+                    raise _unwritable_case(f"the {field} is empty", path, count, field)
             earlier = ids.add(case.id, count)
             if earlier is not None:
                 message = f"'{case.id}' is already the id of record {earlier}"
-                raise _unwritable(message, path, count, "id")
+                raise _unwritable_case(message, path, count, "id")
             try:
                 check_depth(values)
                 line = orjson.dumps(values, option=orjson.OPT_APPEND_NEWLINE)
             except (TypeError, ValueProblem) as error:
                 message = f"cannot be written as JSON: {error}"
-                raise _unwritable(message, path, count, None) from None
+                raise _unwritable_case(message, path, count, None) from None
             file.write(line)
     return count
 
 
-def _unwritable(message: str, path: Path, number: int, field: str | None) -> DataError:
-    """The error of a case, with the line that it would have: so far nothing is written."""
+def _unwritable_case(message: str, path: Path, number: int, field: str | None) -> DataError:
+    """The error of a case that cannot be written, with the line that it would have in the file.
+
+    The line is counted, as nothing has been written so far: a file is written whole or not at all.
+    """
     return DataError([Problem(message=message, path=str(path), line=number, field=field)])
 
 
 def write_lines(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
-    """Everything that is known, one case per line: inputs, results, statuses, failures, scores.
+    """Writes all that is known of a run, one case per line: inputs, results, failures, scores.
 
     One JSON object per line, in UTF-8.
 
-    The case's fields stand at the top level under their own names, so that the file is also a
-    case file. Beside them stand ``retrieval``, ``post_retrieval``, ``generation`` (each an
-    outcome: status, value, reason, failure, seconds) and ``scores`` (metric to cell). Null means
-    not known or not given, an empty list known to be none.
+    The case's fields are at the top level under their own names, so that the file is also a case
+    file. Beside them are ``retrieval``, ``post_retrieval``, ``generation`` (each an outcome:
+    status, value, reason, failure, seconds) and ``scores`` (metric to cell). Null means not known
+    or not given, an empty list known to be none. Scripts of users read these names, and ragbench
+    reads the file again as cases with answers.
     """
     tally = Exported(paths=(path,))
     with written_whole(path, make_folders=True) as file:

@@ -34,7 +34,10 @@ ANSWER_FIELDS = frozenset(
 
 @cache
 def read_table(name: str) -> dict[str, Any]:
-    """A file of data of this package, parsed once; the package may be in a ZIP file."""
+    """The content of one of this package's TOML files with data, such as ``fields.toml``.
+
+    Names of other tools' fields are data, not code. Parsed once; the package may be in a ZIP file.
+    """
     content = get_data("ragbench.io", name) or b""
     return tomllib.loads(content.decode())
 
@@ -42,6 +45,8 @@ def read_table(name: str) -> dict[str, Any]:
 @cache
 def field_names(kind: str, file: str = "fields.toml") -> Names:
     """The names that other people's files have for things of a kind, the more telling ones first.
+
+    Readers recognise the fields of files by these names; a new name is added to the table alone.
 
     Example:
         >>> field_names("hit")["score"][:2]
@@ -66,13 +71,16 @@ document_fields = partial(field_names, "document")
 
 @cache
 def entry_fields() -> Names:
-    """Everything that a record of a case may hold: the case, its expectations, the outcomes."""
+    """The recognised names of all fields that a record of a case may have.
+
+    These are the case, its expectations and the recorded outcomes of a system.
+    """
     return {**case_fields(), **field_names("expectation"), **outcome_fields()}
 
 
 @cache
 def targets(kind: Literal["cases", "documents"]) -> Mapping[str, str]:
-    """Field of a record by each name that is recognised for it, in the spelling of `squash`.
+    """The field of a record that each recognised name means, in the spelling of `squash`.
 
     Readers look up every name of every file here, so the table is turned round once.
     """
@@ -89,16 +97,22 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_]+")
 
 
 def name_words(name: str) -> list[str]:
-    """The words of a field's name, without case: a name is known by a word that is in it."""
+    """The words of a field's name in lower case: ``goldDocs`` and ``docs_gold`` both have ``gold``.
+
+    A field whose whole name is not known may still be recognised by a word in it.
+    """
     words = _WORD.findall(name)
     return [word.casefold() for word in words]
 
 
 @cache
 def says_gold(path: str) -> bool:
-    """Whether a field's name, or one that leads to it, says that it holds what is right or wrong.
+    """Whether a field's name says that it holds the gold: what is right or wrong for a question.
 
-    Such a field is the dataset's. What a system did never goes by such a name.
+    Such a field is the dataset's. The outputs of a system never go by such a name.
+
+    Args:
+        path: the field's name with those that lead to it, joined by dots.
     """
     gold = field_names("gold")
     if any(squash(name).startswith(gold["beginnings"]) for name in path.split(".")):
@@ -107,9 +121,10 @@ def says_gold(path: str) -> bool:
 
 
 def says_verdict(name: str) -> bool:
-    """Whether a field's name says that it holds verdicts on answers, such as ``OK?``.
+    """Whether a column's name says that it holds verdicts of people on answers, such as ``OK?``.
 
-    Both ends of the scale may be in the name: ``Correct (yes/no)``.
+    Both ends of the scale may be in the name: ``Correct (yes/no)``. A word of another kind in it
+    means that the column holds something else.
     """
     words = set(name_words(name))
     for scale in ({"yes", "no"}, {"oui", "non"}, {"si", "no"}):
@@ -122,9 +137,10 @@ def says_verdict(name: str) -> bool:
 
 
 def may_be_reference(name: str) -> bool:
-    """Whether a name that is not recognised speaks of a right answer, such as ``truth``.
+    """Whether an unknown field name speaks of a right answer, such as ``truth``.
 
-    No word may be in it that speaks of anything else: ``truth_source`` holds no answer.
+    Beside such a field, one called ``answer`` is probably the system's. No word may be in the name
+    that speaks of anything else: ``truth_source`` holds no answer.
     """
     words = set(name_words(name))
     word_lists = field_names("gold")
@@ -135,13 +151,20 @@ def may_be_reference(name: str) -> bool:
 
 
 def is_known_field(name: str) -> bool:
-    """Whether a name is one of those recognised, for cases or for documents."""
+    """Whether a field name is one of those recognised, for cases or for documents.
+
+    A text is taken for a table only if one of its columns has such a name.
+    """
     squashed_name = squash(name)
     return squashed_name in targets("cases") or squashed_name in targets("documents")
 
 
 def squash(name: str) -> str:
-    """A name without what does not tell it from another: ``Gold_Docs`` is ``golddocs``."""
+    """A field's name without case, blanks, dots and dashes: ``Gold_Docs`` is ``golddocs``.
+
+    Names are compared in this form, as people spell the same name in many ways. The known names are
+    compared in the same form: without another sign, two of them may become one.
+    """
     return IGNORED.sub("", name).casefold()
 
 
@@ -161,9 +184,15 @@ QUERY_FILES = ("queries.tsv", "topics.tsv", "queries.txt", "topics.txt")
 
 
 def disagreement(target: str, field: str, other_field: str) -> str:
-    """What is said of a record in which two fields hold different values for the same thing.
+    """The error's text for a record in which two fields hold different values for the same thing.
 
-    A field called ``answer`` may be the system's in place of the right one: then this is said, too.
+    It gives the options with which a user chooses one of the fields. A field called ``answer`` may
+    be the system's in place of the right one: then the text offers that, too.
+
+    Args:
+        target: the field of a case that both fields mean.
+        field: the first of the two, as the file names it.
+        other_field: the second.
     """
     message = (
         f"'{field}' and '{other_field}' both hold the {target} and disagree; "
@@ -177,9 +206,10 @@ def disagreement(target: str, field: str, other_field: str) -> str:
 
 
 def absence(target: str, values: Mapping[str, object]) -> str:
-    """What is said of records that have no field for a target; ``{more}`` counts the further ones.
+    """The error's text for records that have no field for a target, with the fields that they have.
 
-    What stands in objects and lists is shown line by line.
+    ``{more}`` in it takes the number of further such records. The text may have several lines to be
+    shown.
     """
     field_list = ", ".join(sorted(map(str, values))) or "none"
     documents = [name for name in document_fields()["text"] if name in values]

@@ -36,7 +36,9 @@ SIDES_OF: dict[str, tuple[str, str]] = {
 
 @cache
 def header_meaning(name: str) -> str:
-    """The field that a header suggests, a key of `SIDES_OF`, or nothing.
+    """The field that a column's header suggests, a key of `SIDES_OF`, or an empty text.
+
+    A suggestion is only shown to the user, as an option to copy: no column is read by it alone.
 
     Example:
         >>> [header_meaning(name) for name in ("Question asked", "Bot reply", "Antwort", "Topic")]
@@ -57,14 +59,18 @@ def header_meaning(name: str) -> str:
     if "other" in kinds:
         return ""
     if "answer" in kinds:
-        return _side(kinds, "answer")
+        return _field_of_noun(kinds, "answer")
     if "question" in kinds:
         return "" if kinds & {"hit", "source"} else "query"
-    return _side(kinds, _noun_without_question(kinds))
+    return _field_of_noun(kinds, _noun_without_question(kinds))
 
 
 def _noun_without_question(kinds: set[str]) -> str:
-    """The noun of a header that names neither a question nor an answer."""
+    """The noun of a header without question or answer: hit, source or answer; empty for none.
+
+    Args:
+        kinds: the kinds of the header's words.
+    """
     if kinds & {"hit", "source"}:
         return "hit" if "hit" in kinds else "source"
     if kinds & {"right", "system"}:
@@ -73,8 +79,15 @@ def _noun_without_question(kinds: set[str]) -> str:
     return "source" if "result" in kinds else ""
 
 
-def _side(kinds: set[str], noun: str) -> str:
-    """The field of a noun by whose it is; the noun itself where the header leaves it open."""
+def _field_of_noun(kinds: set[str], noun: str) -> str:
+    """The field that a noun in a header means, by its owner: a person (right) or a system.
+
+    The noun itself where the header leaves the owner open: only the user knows it then.
+
+    Args:
+        kinds: the kinds of the header's words.
+        noun: ``answer``, ``source``, ``hit``, or empty.
+    """
     if not noun:
         return ""
     right_field, system_field = SIDES_OF["source" if noun == "hit" else noun]
@@ -91,10 +104,11 @@ def _side(kinds: set[str], noun: str) -> str:
 
 
 def numbered_headers(names: Sequence[str]) -> list[list[str]]:
-    """Groups of headers that differ in a position alone, in its order.
+    """Groups of headers that differ in a position alone, such as ``Hit 1`` and ``Hit 2``.
 
-    A position is a number (``Hit 1``), a letter (``Source A``) or a word (``First source``). Only
-    names of sources are grouped: a numbered answer is one of several systems.
+    Their columns are one list, in the order of the positions. A position is a number (``Hit 1``), a
+    letter (``Source A``) or a word (``First source``). Only names of sources are grouped: a
+    numbered answer is one of several systems.
     """
     groups: dict[str, list[tuple[int, str]]] = {}
     for name in names:
@@ -104,11 +118,19 @@ def numbered_headers(names: Sequence[str]) -> list[list[str]]:
         stem, position = stem_and_position
         if header_meaning(stem) in ("source", "retrieved_contexts"):
             groups.setdefault(stem, []).append((position, name))
-    return [[name for _, name in sorted(group)] for group in groups.values() if len(group) > 1]
+    groups_in_order: list[list[str]] = []
+    for group in groups.values():
+        if len(group) > 1:  # a single number is a part of the name
+            groups_in_order.append([name for _, name in sorted(group)])
+    return groups_in_order
 
 
 def _without_position(name: str) -> tuple[str, int] | None:
-    """A header without its position, and the position; None unless it has exactly one."""
+    """A header without its position, and the position; None unless it has exactly one.
+
+    A position is a number, a letter at the end or a word such as ``first``: columns that differ in
+    it alone form one list of sources.
+    """
     numbers = _NUMBER.findall(name)
     if len(numbers) == 1:
         return " ".join(header_words(_NUMBER.sub(" ", name))), int(numbers[0])
@@ -127,7 +149,10 @@ _POSITION_LETTERS = "abcdefgh"
 
 @cache
 def _ordinals() -> dict[str, int]:
-    """The position that a word such as ``second`` stands for."""
+    """The position, from 1, that each word such as ``second`` stands for, in several languages.
+
+    The words come from ``headers.toml``, a row for each position.
+    """
     position_of: dict[str, int] = {}
     for position, words in enumerate(field_names("positions", _FILE).values(), start=1):
         position_of.update(dict.fromkeys(words, position))
@@ -135,7 +160,10 @@ def _ordinals() -> dict[str, int]:
 
 
 def header_words(name: str) -> list[str]:
-    """The words of a header without case and accents."""
+    """The words of a header without case and accents: people type ``Réponse`` and ``reponse``.
+
+    Words of tables such as ``headers.toml`` are in the same form: change the two together.
+    """
     letters = unicodedata.normalize("NFKD", name)
     plain = "".join(letter for letter in letters if not unicodedata.combining(letter))
     return name_words(plain)
@@ -143,7 +171,10 @@ def header_words(name: str) -> list[str]:
 
 @cache
 def _vocabulary() -> dict[str, frozenset[str]]:
-    """The kinds of each word that headers are made of."""
+    """The words that people's headers are made of, each with its kinds.
+
+    A kind is a noun such as ``question``, an owner such as ``system``, a unit, or ``other``.
+    """
     kinds_of: dict[str, set[str]] = {}
     for table in ("nouns", "sides", "units"):
         for kind, words in field_names(table, _FILE).items():
@@ -156,7 +187,10 @@ def _vocabulary() -> dict[str, frozenset[str]]:
 
 @cache
 def _kinds_of(word: str) -> frozenset[str]:
-    """The kinds of a word; of a compound those of its parts; of a misspelled one its likeness's."""
+    """The kinds of a header's word; of a compound those of its parts.
+
+    A misspelled word has the kinds of the known word that it resembles; any other word has none.
+    """
     vocabulary = _vocabulary()
     if word in vocabulary:
         return vocabulary[word]
@@ -172,7 +206,10 @@ def _kinds_of(word: str) -> frozenset[str]:
 
 
 def _kinds_of_part(part: str) -> frozenset[str]:
-    """The kinds of the rest of a compound, which may end with a linking ``s`` or ``n``."""
+    """The kinds of the rest of a compound word, which may end with a linking ``s`` or ``n``.
+
+    German joins nouns so: ``Antwortszeit`` has the parts ``antwort`` and ``zeit``.
+    """
     vocabulary = _vocabulary()
     for spelling in (part, part.removesuffix("s"), part.removesuffix("n")):
         if spelling in vocabulary:
@@ -182,9 +219,10 @@ def _kinds_of_part(part: str) -> frozenset[str]:
 
 @cache
 def _long_words() -> tuple[str, ...]:
-    """The words in which a typing error is recognised.
+    """The known words of headers that are long enough to be recognised with a typing error.
 
-    Words of other columns are not among them: they would hide a question behind a likeness.
+    Short words resemble too many others. Words of other columns are left out, because they would
+    hide a question behind a likeness.
     """
     words: list[str] = []
     for word, kinds in _vocabulary().items():

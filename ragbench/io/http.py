@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 
 def check_patience(timeout: object = 60.0, retries: object = 3) -> None:
-    """Refuses limits by which no request could be made.
+    """Refuses time limits and numbers of retries with which no request could be made.
+
+    A configuration is checked before a run begins, so that no run fails at its first request.
 
     Raises:
         SettingsError: a limit is no number, or out of its range; it has the limit's place.
@@ -74,13 +76,16 @@ class HTTPRagError(InterfaceError):
     """A server's response is no answer."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
-        """Takes what is wrong, and the response's status if there was a response."""
+        """Takes the text of the error, and the status of the response if there was a response.
+
+        Where there was one, its headers and the beginning of its body are added afterwards.
+        """
         super().__init__(message)
         self.status = status
         self.headers: Mapping[str, str] = {}
         """Of the response: those that ask to wait before the next attempt."""
         self.body = ""
-        """The beginning of the response's body, for whoever looks for a reason in it."""
+        """The beginning of the response's body, in which callers look for a reason."""
 
 
 class LostConnectionError(HTTPRagError, ConnectionError):
@@ -97,7 +102,11 @@ class _Failure(NamedTuple):
 
 @cache
 def _loop_of(process: int) -> LoopThread:
-    """The event loop for all requests of a process; a fork does not have its parent's threads."""
+    """The event loop for all HTTP requests of a process, made once and kept.
+
+    A fork does not have its parent's threads, so the loop is kept by the process's id: in another
+    process a new one is made.
+    """
     return LoopThread("ragbench-http")
 
 
@@ -105,7 +114,11 @@ class _Connections:
     """A client and the event loop that its connections belong to."""
 
     def __init__(self, client: httpx.AsyncClient) -> None:
-        """Takes a client that only this process uses: a fork cannot share its connections."""
+        """Takes an HTTP client that only this process uses: a fork cannot share its connections.
+
+        A client's connections belong to the event loop in which they were opened, so both are kept
+        together.
+        """
         self.process = os.getpid()
         self._loop = _loop_of(self.process)
         self._client = client
@@ -113,11 +126,18 @@ class _Connections:
     def run(
         self, request: Callable[[httpx.AsyncClient], Coroutine[Any, Any, httpx.Response]]
     ) -> httpx.Response:
-        """Makes a request in the loop, and waits for its end in the thread of the caller."""
+        """Makes a request in the event loop, and waits for its response in the caller's thread.
+
+        Callers are plain functions in many threads; only in a loop a request can be given up in
+        time.
+        """
         return self._loop.run(request(self._client))
 
     def close(self) -> None:
-        """Has the connections closed, without waiting: any thread may collect garbage."""
+        """Has the client's connections closed, without waiting: any thread may collect garbage.
+
+        A finalizer calls it: in another process than its own the connections are left alone.
+        """
         if self.process == os.getpid():
             self._loop.leave(self._client.aclose())
 
@@ -140,14 +160,15 @@ class JsonEndpoint:
         repeatable: bool = True,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Checks the address; nothing is sent.
+        """Takes the server's address and the limits of a request, and checks them; nothing is sent.
 
         Args:
             timeout: seconds for one request, from its beginning to the end of its answer.
             retries: how often a request is sent again; four times as often where a server that has
                 answered before breaks the connection.
-            repeatable: whether that may be after a connection broke, too: the server may have done
-                the work.
+            repeatable: whether a request is sent again after a connection broke, too: the server
+                may have done the work.
+            sleep: waits some seconds between two attempts.
         """
         self._construct = partial(
             type(self),
@@ -184,7 +205,10 @@ class JsonEndpoint:
         self._connections: _Connections | None = None
 
     def _opened(self) -> _Connections:
-        """The connections of this process, opened at the first request."""
+        """The connections of this process to the server, opened at the first request.
+
+        A fork has its parent's connections and must not use them: it gets new ones here.
+        """
         with self._opening:
             connections = self._connections
             # A fork has its parent's connections, and must not use them.
@@ -203,7 +227,10 @@ class JsonEndpoint:
             return connections
 
     def close(self) -> None:
-        """Closes the connections; a later request opens new ones."""
+        """Closes the connections to the server; a later request opens new ones.
+
+        Under the lock that opens them, since other threads may make requests at the same time.
+        """
         with self._opening:
             connections = self._connections
             self._connections = None
@@ -211,18 +238,23 @@ class JsonEndpoint:
             connections.close()
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """Travels to another process as its arguments; connections stay."""
+        """How an endpoint travels to another process: as its arguments, without its connections.
+
+        Workers get a RAG with its endpoint: each process opens connections of its own.
+        """
         return self._construct, ()
 
     def __repr__(self) -> str:
+        """The endpoint with its URL, in which credentials are masked, so that a log may hold it."""
         return f"JsonEndpoint({self.url!r})"
 
     @property
     def version(self) -> str | None:
-        """What the server calls its version; None when it names none, or cannot be reached.
+        """The server's name for its version; None when it names none, or cannot be reached.
 
-        Answers name it in the header ``X-Ragbench-Version``, and ``GET`` of the base URL in the
-        header or as ``{"version": "..."}``. Asked for once; what answers say then is compared.
+        A run records it: answers of two versions are not answers of one system. Answers name it in
+        the header ``X-Ragbench-Version``, and ``GET`` of the base URL in the header or as
+        ``{"version": "..."}``. Asked for once; the versions in later answers are compared with it.
         """
         if not self._has_asked_version:
             self._has_asked_version = True
@@ -245,21 +277,28 @@ class JsonEndpoint:
         return next(iter(self.versions), None)
 
     async def _get_version(self, client: httpx.AsyncClient) -> httpx.Response:
-        """Asks the server for its version, and gives up soon: a run can do without."""
+        """Asks the server for its version, and gives up soon: a run can do without it.
+
+        The limit is `_VERSION_SECONDS`, or that of the endpoint's requests if it is shorter.
+        """
         async with asyncio.timeout(min(self._timeout, _VERSION_SECONDS)):
             return await client.get(self._address())
 
     def _address(self, path: str = "") -> str:
-        """The URL of a path, with the query and the credentials that the base URL was given."""
+        """The URL of a path on the server, with the query and the credentials of the base URL.
+
+        Only requests use it: errors and logs show `url`, without credentials.
+        """
         address = f"{self._base}{path}"
         if self._query:
             address += f"?{self._query}"
         return address
 
     def _note_version(self, version: object) -> None:
-        """Remembers the version that a response names, if it names one.
+        """Remembers the version that a response of the server names, if it names one.
 
-        A server that is replaced during a run names another one, and both are among `versions`.
+        A server that is replaced during a run names another version, and both are among `versions`:
+        so a report can say that the answers are of two systems.
         """
         if isinstance(version, (str, int, float)) and not isinstance(version, bool):
             text = self._masked(str(version).strip())[:_LONGEST_VERSION]
@@ -267,7 +306,11 @@ class JsonEndpoint:
                 self.versions[text] = None
 
     def stage_identity(self, stage: str) -> object:
-        """The URL without credentials, and the server's version where it names one."""
+        """The server as a part of a run's identity: its URL without credentials, and its version.
+
+        A run is resumed only where its identity is the same, so this value and its keys are stored:
+        a change makes earlier runs look like those of another system.
+        """
         identity = {"url": self.url}
         version = self.version
         if version is not None:
@@ -275,7 +318,7 @@ class JsonEndpoint:
         return identity
 
     def post(self, path: str, payload: Mapping[str, Any]) -> Any:
-        """What the server answers.
+        """Sends an object to a path of the server as JSON, and returns the JSON that it answers.
 
         Raises:
             UnreachableError: there is no connection.
@@ -293,7 +336,15 @@ class JsonEndpoint:
             raise self._error(message, response) from None
 
     def _successful_response(self, address: str, shown: str, payload: Any) -> httpx.Response:
-        """Sends a question until it is answered; else raises what the last attempt came to."""
+        """The response to a question, after as many attempts as the limits allow.
+
+        Another attempt follows only where it may help: no connection, a broken one, a busy server.
+        A server that could not be reached gets one attempt for each further question, so that a run
+        against a dead server ends soon.
+
+        Raises:
+            InterfaceError: the last attempt failed; the error is of the kind that `post` names.
+        """
         # The loop's thread does not show whose request it is: the watch on connections hears here.
         sys.audit("ragbench.request", None, self._where)
         attempt = 0
@@ -329,7 +380,11 @@ class JsonEndpoint:
 
     @property
     def _retries_of_lost(self) -> int:
-        """How often a request is sent again whose connection broke."""
+        """How often a request is sent again after the server broke the connection.
+
+        Not at all where the server may have done the work already. More often where the server has
+        answered before: then it is up, and the next attempt will probably succeed.
+        """
         if not self._is_repeatable:
             return 0
         if not self._has_answered:  # perhaps it breaks every connection
@@ -337,7 +392,11 @@ class JsonEndpoint:
         return _MORE_OF_LOST * self._retries
 
     def _unreachable(self, message: str) -> UnreachableError:
-        """The error of a server without a connection; a first time says what to look at."""
+        """The error of a server that gives no connection.
+
+        If the server has never answered, its address may be wrong, and the text names that. The
+        error also carries whether it has answered: a server that went away is another failure.
+        """
         if not self._has_answered:
             message += ". Check its address and port, and that it is started"
         error = UnreachableError(message)
@@ -347,7 +406,16 @@ class JsonEndpoint:
     def _send(
         self, address: str, shown: str, payload: Any
     ) -> tuple[httpx.Response | None, _Failure | None]:
-        """One attempt: the response, or how it failed where another attempt may succeed."""
+        """Makes one attempt: the response, or how it failed where another attempt may succeed.
+
+        The caller decides about another attempt: it knows how many there have been.
+
+        Raises:
+            UnreachableError: a server that has never answered gives no connection in time.
+            StageTimeoutError: the answer is not complete in time; the server may still be at work
+                on it.
+            HTTPRagError: the request failed in a way that another attempt would only repeat.
+        """
         library = self._httpx
         try:
             response = self._opened().run(partial(self._exchange, address, shown, payload))
@@ -376,7 +444,10 @@ class JsonEndpoint:
     async def _exchange(
         self, address: str, shown: str, payload: Any, client: httpx.AsyncClient
     ) -> httpx.Response:
-        """Sends a question and reads the whole answer, where redirects on the same host lead."""
+        """Sends a question and reads the whole answer, following redirects on the same host.
+
+        The time limit is for all of it together: an answer that drips would otherwise have no end.
+        """
         async with asyncio.timeout(self._timeout):
             response = await client.request(**self._request_of(address, payload))
             for _ in range(_MAX_REDIRECTS):
@@ -387,14 +458,21 @@ class JsonEndpoint:
             return response
 
     def _request_of(self, address: str | httpx.URL, payload: Any) -> dict[str, Any]:
-        """What the client is given to send: JSON by POST, unless a kind of endpoint has another.
+        """The arguments of `httpx.AsyncClient.request` for a question: JSON by POST.
 
-        These are the arguments of `httpx.AsyncClient.request`.
+        A kind of endpoint that sends anything else, such as a form or a GET, overrides this method
+        alone.
         """
         return {"method": "POST", "url": address, "json": payload}
 
     def _location_on_same_host(self, response: httpx.Response, shown: str) -> httpx.URL:
-        """Where a redirect leads, with the credentials; refused on another host."""
+        """The URL to which a redirect leads, with the credentials; refused on another host.
+
+        Credentials that are meant for one server must not go to another one by themselves.
+
+        Raises:
+            HTTPRagError: the redirect leads to another scheme, host or port.
+        """
         origin = response.request.url
         location = origin.join(response.headers.get("location", ""))
         is_same_host = (
@@ -413,7 +491,11 @@ class JsonEndpoint:
         return location
 
     def _error(self, message: str, response: httpx.Response) -> HTTPRagError:
-        """The error of a response, with where it redirects to and how it begins."""
+        """The error of an unusable response, with how its body begins and where it redirects to.
+
+        Both are masked: a server may echo the credentials that it got. The headers that ask to wait
+        are kept for the next attempt.
+        """
         location = response.headers.get("location")
         if response.is_redirect and location:
             message += f" with a redirect to {self._masked(location)}, which would drop the body"
@@ -429,14 +511,21 @@ class JsonEndpoint:
         return error
 
     def _masked(self, text: str) -> str:
-        """A text of the server's without this endpoint's credentials, which an error may echo."""
+        """A text from the server without this endpoint's credentials, which a server may echo.
+
+        Every text from a server passes through it before it is in an error or a stored version.
+        """
         return mask_text(text, self._secrets)
 
 
 def _secrets(
     username: str | None, password: str | None, headers: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """What no message may show: the credentials of a URL and of headers, in each of their forms."""
+    """The credentials in a URL and in headers, in each form that a server may echo.
+
+    They are masked in all errors and logs. Those of three letters or less are left out: masking
+    them would blank out letters in any message.
+    """
     secrets = [value for name, value in headers.items() if is_secret(name)]
     # "Bearer abc": a server that echoes may echo the token alone.
     secrets += [value.rpartition(" ")[2] for value in secrets]
@@ -448,10 +537,14 @@ def _secrets(
 
 
 def _seconds_to_wait(attempt: int, response: httpx.Response | None) -> float:
-    """How long until the next attempt: what the server asks for, else 0.5, 1, 2, 4, ... up to 8.
+    """Seconds until the next attempt: as the server asks, else 0.5, 1, 2, 4, ... up to 8.
 
     A server that counts requests (429) gets twice that: it needs time, where others had a bad
     moment.
+
+    Args:
+        attempt: how many attempts have failed before this one, from 0.
+        response: the last response; None if there was no connection.
     """
     first_wait = 0.5
     if response is not None:

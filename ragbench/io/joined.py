@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -50,7 +51,10 @@ from ragbench.safe_text import counted, shortened_line
 
 
 def _sql(name: str) -> str:
-    """A statement of ``scratch.toml``, by which answers and cases are brought together on disk."""
+    """The text of an SQL statement of ``scratch.toml``, by its name.
+
+    With these statements answers and cases are brought together in a temporary database on disk.
+    """
     return cast("str", read_table("scratch.toml")["answers"][name])
 
 
@@ -62,6 +66,8 @@ def join_answers(
     min_joined: float = 0.0,
 ) -> EntrySource:
     """The cases of one source with the outcomes of another.
+
+    So a dataset is evaluated with answers that a system has already given, without asking it again.
 
     Args:
         cases: the dataset. What is recorded in it is not used.
@@ -88,14 +94,7 @@ def join_answers(
     is_beir = answers.info.form in RANKED and cases.info.form == "beir"
     notes: dict[str, None] = {}
 
-    def answer_rows() -> Iterator[tuple[object, ...]]:
-        """Rows of the table of answers, in the order of their source."""
-        for number, entry in enumerate(answers):
-            if is_beir and _holds_itself(entry):
-                notes[WITHOUT_ITSELF] = None
-            yield _answer_row(number, entry)
-
-    db.executemany(_sql("add"), answer_rows())
+    db.executemany(_sql("add"), _answer_rows(answers, notes, is_beir=is_beir))
     if db.execute(_sql("recorded")).fetchone() is None:
         message = (
             "no record holds an answer or a retrieval: name its field, as in --field "
@@ -103,39 +102,82 @@ def join_answers(
         )
         raise DataError([Problem(message=message, path=answers.info.path)])
     db.executescript(_sql("indexes"))
-    counts = _pair(db, cases, answers.info)
+    counts = _pair_cases(db, cases, answers.info)
     _check_joined(db, cases.info, answers.info, counts, min_joined)
-    info = _described(db, cases.info, answers.info, counts, keep_unanswered=keep_unanswered)
+    info = _joined_info(db, cases.info, answers.info, counts, keep_unanswered=keep_unanswered)
     info = replace(info, notes=(*info.notes, *notes))
-
-    def read() -> Iterator[Entry]:
-        """The cases in their order, each with the answer that it was paired with."""
-        for position, entry in enumerate(cases):
-            row = db.execute(_sql("of_case"), (position,)).fetchone()
-            if row is None:
-                recorded = _recorded_of_missing(entry.case, answers.info)
-                if recorded or keep_unanswered:
-                    yield Entry(case=entry.case, recorded=recorded)
-                continue
-            # Written above, into a file that no one else can open.
-            recorded = pickle.loads(row[0])
-            if is_beir:
-                recorded = _without_itself(entry.case, recorded)
-            yield Entry(case=entry.case, recorded=recorded)
-
+    read = partial(
+        _joined_entries,
+        db,
+        cases,
+        answers.info,
+        is_beir=is_beir,
+        keep_unanswered=keep_unanswered,
+    )
     return EntrySource(info=info, read=read, held=held)
 
 
+def _answer_rows(
+    answers: EntrySource, notes: dict[str, None], *, is_beir: bool
+) -> Iterator[tuple[object, ...]]:
+    """Yields the rows of the temporary table of answers, in the order of their source.
+
+    Args:
+        answers: the source with a system's answers.
+        notes: takes the note that a query was among its own retrieved documents.
+        is_beir: whether the answers are a ranking for a dataset of BEIR, where that happens.
+    """
+    for number, entry in enumerate(answers):
+        if is_beir and _holds_itself(entry):
+            notes[WITHOUT_ITSELF] = None
+        yield _answer_row(number, entry)
+
+
+def _joined_entries(
+    db: sqlite3.Connection,
+    cases: EntrySource,
+    answers: SourceInfo,
+    *,
+    is_beir: bool,
+    keep_unanswered: bool,
+) -> Iterator[Entry]:
+    """Yields the cases in their order, each with the answer that it was paired with.
+
+    Args:
+        db: the temporary database with the answers and the pairs.
+        cases: the dataset; its entries' positions are those of the pairs.
+        answers: how the source of the answers is read.
+        is_beir: whether a query is taken out of its own ranking, as BEIR does.
+        keep_unanswered: whether a case without an answer is yielded, for a RAG to answer.
+    """
+    for position, entry in enumerate(cases):
+        row = db.execute(_sql("of_case"), (position,)).fetchone()
+        if row is None:
+            recorded = _recorded_of_missing(entry.case, answers)
+            if recorded or keep_unanswered:
+                yield Entry(case=entry.case, recorded=recorded)
+            continue
+        # Written by `_answer_row`, into a file that no one else can open.
+        recorded = pickle.loads(row[0])
+        if is_beir:
+            recorded = _without_itself(entry.case, recorded)
+        yield Entry(case=entry.case, recorded=recorded)
+
+
 def _check_share(min_joined: float) -> None:
-    """Refuses a share that is none, such as 90 for 90 %, before both sources are read."""
+    """Refuses a share that is not between 0 and 1, such as 90 for 90 %, before files are read.
+
+    Both files may be large: a mistyped option is reported at once.
+    """
     if not 0.0 <= min_joined <= 1.0:
         raise ConfigError(f"the share of joined cases must be between 0 and 1, not {min_joined:g}")
 
 
 def _recorded_of_missing(case: Case, answers: SourceInfo) -> dict[str, Outcome[Any]]:
-    """What is recorded of a case that the outputs lack.
+    """The outcomes of a case that has no answer among the outputs; empty where nothing is known.
 
-    Of a ranking it is known: nothing was retrieved for a judged query, as in ``trec_eval -c``.
+    A ranking leaves out a judged query for which nothing was retrieved: an empty retrieval counts
+    as zero then, as in ``trec_eval -c``.
     """
     if answers.form not in RANKED or case.judgements is None:
         return {}
@@ -143,7 +185,10 @@ def _recorded_of_missing(case: Case, answers: SourceInfo) -> dict[str, Outcome[A
 
 
 def _holds_itself(entry: Entry) -> bool:
-    """Whether a query is among the documents that were retrieved for it, as in ArguAna."""
+    """Whether a query's own id is among the documents that were retrieved for it.
+
+    In some datasets, such as ArguAna, the query is itself a document of the corpus.
+    """
     outcome = entry.recorded.get("retrieve")
     if outcome is None or outcome.value is None:
         return False
@@ -152,7 +197,11 @@ def _holds_itself(entry: Entry) -> bool:
 
 
 def _without_itself(case: Case, recorded: dict[str, Outcome[Any]]) -> dict[str, Outcome[Any]]:
-    """The ranking of a BEIR query without the query itself; see `without_itself`."""
+    """The outcomes of a BEIR query with the query itself taken out of its ranking.
+
+    BEIR scores a ranking so, see `without_itself`: with it the scores would not be comparable with
+    published ones.
+    """
     outcome = recorded.get("retrieve")
     if outcome is None or outcome.value is None:
         return recorded
@@ -171,7 +220,11 @@ def _without_itself(case: Case, recorded: dict[str, Outcome[Any]]) -> dict[str, 
 
 
 def _answer_row(number: int, entry: Entry) -> tuple[object, ...]:
-    """An answer as a row of the table of answers, by its columns."""
+    """An answer as a row of the temporary table of answers, in the order of its columns.
+
+    The columns are those of ``scratch.toml``; change the two together. An id that the reader made
+    from the query is left out, so that such an answer is joined by its question.
+    """
     case = entry.case
     outcomes = entry.recorded.values()
     # An id that was made from the query, because the source has none, says no more than that.
@@ -200,7 +253,11 @@ class _Example(NamedTuple):
     query: str | None
 
     def __str__(self) -> str:
-        """It in the words of a message: next to one from the other source, the difference shows."""
+        """The id and the query of a case or an output, in the words of an error.
+
+        An example of each of the two sources is shown, one below the other, so that a user sees
+        what differs.
+        """
         parts: list[str] = []
         if self.id is not None:
             parts.append(f"id '{shortened_line(self.id)}'")
@@ -229,17 +286,26 @@ class _Counts:
 
     @property
     def joined(self) -> int:
-        """Cases that have an answer of the outputs, by whichever of the three ways."""
+        """How many cases have an answer of the outputs, joined by id, by question or by order.
+
+        With the number of cases it shows whether the two files belong together at all.
+        """
         return self.by_id + self.by_query + self.by_order
 
     @property
     def without(self) -> int:
-        """Cases of which nothing is recorded: a RAG has to be asked, or they are left out."""
+        """How many cases have no outcome at all: a RAG has to answer them, or they are left out.
+
+        An error or a note names this number: these cases have no scores.
+        """
         return self.cases - self.joined - self.empty
 
 
 def _pair_in_order(db: sqlite3.Connection, cases: EntrySource, answers: SourceInfo) -> _Counts:
-    """Gives each case the answer at its place.
+    """Gives each case the prediction at its place: LlamaIndex stores predictions without ids.
+
+    The order is the only link, so it is trusted only where the dataset is LlamaIndex's and the
+    numbers agree.
 
     Raises:
         DataError: the cases are none of LlamaIndex, or there are more or fewer of them.
@@ -266,14 +332,15 @@ def _pair_in_order(db: sqlite3.Connection, cases: EntrySource, answers: SourceIn
         raise DataError([Problem(message=message, path=answers.path)])
     for position in range(counts.cases):
         counts.by_order += 1
-        _give(db, position, position)
+        _give_answer(db, position, position)
     return counts
 
 
-def _pair(db: sqlite3.Connection, cases: EntrySource, answers: SourceInfo) -> _Counts:
-    """Decides which answer belongs to which case, and writes the pairs into the database.
+def _pair_cases(db: sqlite3.Connection, cases: EntrySource, answers: SourceInfo) -> _Counts:
+    """Decides which answer belongs to which case, writes the pairs to the database, counts them.
 
-    By id first, for all cases: what a case has by its id is not given to another one by question.
+    By id first, for all cases: an answer that a case has by its id is not given to another case by
+    question.
     """
     if answers.form == IN_ORDER:
         return _pair_in_order(db, cases, answers)
@@ -298,13 +365,13 @@ def _pair(db: sqlite3.Connection, cases: EntrySource, answers: SourceInfo) -> _C
             db.execute("INSERT INTO pending VALUES (?, ?, ?)", pending_row)
         else:
             counts.by_id += 1
-            _give(db, position, number)
+            _give_answer(db, position, number)
     _pair_by_question(db, counts, judged)
     return counts
 
 
 def _pair_by_question(db: sqlite3.Connection, counts: _Counts, judged: Collection[int]) -> None:
-    """Gives the pending cases an answer to their question.
+    """Gives the cases that are still without an answer one to exactly their question.
 
     This comes after all ids: an answer that a case has by its id is not given to another one too.
 
@@ -316,7 +383,7 @@ def _pair_by_question(db: sqlite3.Connection, counts: _Counts, judged: Collectio
         answer = db.execute(_sql("by_query"), (query,)).fetchone()
         if answer is not None:
             counts.by_query += 1
-            _give(db, position, answer[0])
+            _give_answer(db, position, answer[0])
             continue
         if position in judged:
             if counts.empty == 0:
@@ -326,8 +393,15 @@ def _pair_by_question(db: sqlite3.Connection, counts: _Counts, judged: Collectio
             counts.unanswered = _Example(case_id, query)
 
 
-def _give(db: sqlite3.Connection, position: int, number: int) -> None:
-    """Gives the case at a position the answer with a number; a note counts those not used."""
+def _give_answer(db: sqlite3.Connection, position: int, number: int) -> None:
+    """Writes that a case has an answer, and that the answer is used once more.
+
+    Afterwards a note counts the answers that no case has, and those that are repeated.
+
+    Args:
+        position: the case's place in its dataset, from 0.
+        number: the answer's place in its source, from 0.
+    """
     db.execute("INSERT INTO pairs VALUES (?, ?)", (position, number))
     db.execute("UPDATE answers SET used = used + 1 WHERE number = ?", (number,))
 
@@ -339,9 +413,9 @@ def _check_joined(
     counts: _Counts,
     min_joined: float,
 ) -> None:
-    """Refuses outputs that are those of other cases: nothing of them would be measured.
+    """Refuses outputs that belong to other cases: too few of the cases have one to be measured.
 
-    The message shows a case and an output without each other, by which a user sees what differs.
+    The message shows a case and an output without each other, so that a user sees what differs.
 
     Args:
         min_joined: the least share of the cases that have an output, 0 to 1.
@@ -377,7 +451,10 @@ def _check_joined(
 
 
 def _unjoined_lines(db: sqlite3.Connection, counts: _Counts) -> Iterator[str]:
-    """A case and an output without each other, as examples."""
+    """Yields a line with a case that no output was joined with, and one with such an output.
+
+    One below the other they show a user what differs, such as the form of the ids.
+    """
     if counts.unanswered is not None:
         yield f"a case without an output:  {counts.unanswered}"
     output = db.execute(_sql("first_unused")).fetchone()
@@ -385,7 +462,7 @@ def _unjoined_lines(db: sqlite3.Connection, counts: _Counts) -> Iterator[str]:
         yield f"an output without a case:  {_Example(*output)}"
 
 
-def _described(
+def _joined_info(
     db: sqlite3.Connection,
     cases: SourceInfo,
     answers: SourceInfo,
@@ -393,9 +470,9 @@ def _described(
     *,
     keep_unanswered: bool,
 ) -> SourceInfo:
-    """How the two sources are read together, with the counts over all of both.
+    """The info of the joined source: how both are read, and what is recorded in all of them.
 
-    Unlike a source alone, both were read whole to be joined: no count is that of a first look.
+    Unlike a source alone, both were read whole to be joined: the counts are of all cases.
     """
     stages: Counter[str] = Counter()
     failed = 0
@@ -408,7 +485,7 @@ def _described(
     case_count = counts.cases
     if not keep_unanswered:
         case_count -= counts.without
-    notes = _notes(db, answers.path, counts, keep_unanswered=keep_unanswered)
+    notes = _notes_on_joining(db, answers.path, counts, keep_unanswered=keep_unanswered)
     return replace(
         cases,
         looked=case_count,
@@ -422,10 +499,13 @@ def _described(
     )
 
 
-def _notes(
+def _notes_on_joining(
     db: sqlite3.Connection, path: str, counts: _Counts, *, keep_unanswered: bool
 ) -> Iterator[str]:
-    """What a reader of scores must know of how the answers were joined."""
+    """Yields notes on how the answers were joined: by what, how many, which were left over.
+
+    A reader of scores must know of cases without an answer, and of answers that were not used.
+    """
     count_by_way = {
         "id": counts.by_id,
         "question": counts.by_query,
@@ -551,7 +631,11 @@ def open_dump(
 
 
 def _detect_dump_form(path: str | Path, encoding: str | None, *, has_corpus: bool) -> str | None:
-    """The format of a dump; None where it is not recognised, or cannot be looked at."""
+    """The format of a dump of retrievals; None where it is not recognised, or cannot be looked at.
+
+    Dumps come in forms of their own and in all forms of recorded runs, so both are looked for.
+    Packed standard input is not looked at: it could not be read again.
+    """
     if path == STDIN:
         # What was unpacked to be looked at cannot be read again.
         peek = getattr(sys.stdin.buffer, "peek", None)
@@ -571,7 +655,10 @@ def _detect_dump_form(path: str | Path, encoding: str | None, *, has_corpus: boo
 
 
 def _open_labels(path: str | Path) -> OpenDump:
-    """A file of ``ragbench label`` as a dump: the chunks that people judged, and their verdicts."""
+    """A file of ``ragbench label`` as a dump: the chunks that people judged, with their verdicts.
+
+    So a validator can be measured against the people's verdicts.
+    """
     notes: list[str] = []
     retrievals = labelled_retrievals(path, notes)
     return OpenDump(
@@ -598,7 +685,11 @@ _NO_CHUNKS = (
 
 
 def _retrievals(source: EntrySource, problems: Problems) -> Iterator[RetrievalDump]:
-    """What its entries retrieved; what is wrong with them is noted in place of raised."""
+    """Yields the retrievals that a source of recorded runs holds, in the form of a dump.
+
+    An entry without a usable retrieval is noted as a problem, not raised: the other retrievals of a
+    dump can still be validated.
+    """
     # Of a ranking the texts are looked up; what the corpus lacks is a warning.
     is_ranked = source.info.form in RANKED
     try:
@@ -608,12 +699,13 @@ def _retrievals(source: EntrySource, problems: Problems) -> Iterator[RetrievalDu
                 continue  # it searches nothing, or is judged and not ranked
             retrieval = None if outcome is None else outcome.value
             if retrieval is not None and (is_ranked or not retrieval.is_ids_alone):
-                yield _dumped(entry.case, retrieval)
+                yield _retrieval_of_dump(entry.case, retrieval)
                 continue
             if retrieval is not None:  # an unknown text would be judged to hold no answer
                 reason = "only the ids of its chunks are recorded, not their texts"
             elif outcome is not None:
-                reason = str(outcome.reason if outcome.failure is None else outcome.failure)
+                cause = outcome.reason if outcome.failure is None else outcome.failure
+                reason = str(cause)
             else:
                 reason = "no retrieval is recorded"
             problems.add(f"case '{entry.case.id}': {reason}", path=source.info.path)
@@ -621,17 +713,20 @@ def _retrievals(source: EntrySource, problems: Problems) -> Iterator[RetrievalDu
         problems.note(*error.problems)
 
 
-def _dumped(case: Case, result: RetrievalResult[Any]) -> RetrievalDump:
-    """A recorded retrieval as that of a dump, with its faults found as in one.
+def _retrieval_of_dump(case: Case, result: RetrievalResult[Any]) -> RetrievalDump:
+    """A recorded retrieval in the form of a dump, with the faults of its chunks noted as there.
 
-    Chunks without ids are numbered by `to_chunks`; here they go without, so that it is reported.
+    Chunks without ids are numbered by `to_chunks`; here the numbers are taken off again, so that
+    the missing ids are reported.
     """
     chunks = dump_row(case.id, case.query, result.to_chunks())["chunks"]
     if result.context_ids is None:
         chunks = [{**chunk, "id": None} for chunk in chunks]
-    ids = case.reference_context_ids
+    relevant_ids = None
+    if case.reference_context_ids is not None:
+        relevant_ids = frozenset(case.reference_context_ids)
     return replace(
         from_own(chunks, case.id, case.query),
-        relevant_ids=None if ids is None else frozenset(ids),
+        relevant_ids=relevant_ids,
         answers=case.references,
     )

@@ -87,9 +87,9 @@ def read_lines(source: Source, problems: Problems, *, piece: int = 0) -> Iterato
 
 
 def read_bytes(source: Source, problems: Problems) -> bytes | None:
-    """The whole source in UTF-8 without byte order mark; None, and a problem, when it fails.
+    """The whole source in UTF-8 without a byte order mark; None, and a problem, when it fails.
 
-    The bytes of a UTF-8 file are not checked: the parser that gets them does it anyway.
+    The bytes are not checked to be UTF-8: the parser that gets them does that anyway.
     """
     count_before = problems.count
     content = bytearray()
@@ -101,7 +101,10 @@ def read_bytes(source: Source, problems: Problems) -> bytes | None:
 
 
 def decode_line(line: Line, path: str, problems: Problems) -> str | None:
-    """The line as text; None, and a problem with the byte offset, when it is not UTF-8."""
+    """A line of a file as text; None, and a problem with the byte offset, when it is not UTF-8.
+
+    The offset lets a user find the byte in an editor; the text of the problem names ``--encoding``.
+    """
     try:
         return line.raw.decode()
     except UnicodeDecodeError as error:
@@ -113,7 +116,11 @@ def decode_line(line: Line, path: str, problems: Problems) -> str | None:
 
 
 def decode_head(head: bytes, encoding: str | None = None) -> str:
-    """The beginning of a file as text, good enough to recognise a format by."""
+    """The beginning of a file as text, good enough to recognise its format by.
+
+    Broken letters are replaced, not reported: the head may end within one, and the file's reader
+    reports damage later.
+    """
     if encoding is not None:
         return head.decode(encoding, "replace").removeprefix("\ufeff")
     for mark, codec in _UTF16_CODECS.items():
@@ -125,10 +132,18 @@ def decode_head(head: bytes, encoding: str | None = None) -> str:
 def _decoded_lines(
     beginning: bytes, stream: BinaryIO, codec: str, longest: int, path: str, problems: Problems
 ) -> Iterator[bytes]:
-    """The lines of a text that is not UTF-8, in UTF-8; one that is longer comes in pieces.
+    """Yields the lines of a text that is not UTF-8, as UTF-8; a line that is too long in pieces.
+
+    All readers of text work on UTF-8, so other encodings are turned into it here, a block at a
+    time.
 
     Args:
         beginning: what was read from the stream already, with the mark of UTF-16 (two bytes).
+        stream: the rest of the file.
+        codec: Python's name of the encoding.
+        longest: bytes of a line that is still yielded whole.
+        path: what problems call the file.
+        problems: takes a byte that the encoding does not have; reading ends there.
     """
     decoder = codecs.getincrementaldecoder(codec)()
     block = beginning[2:]
@@ -166,7 +181,11 @@ def _decoded_lines(
 
 
 def parse_json(raw: bytes) -> object:
-    """Parses one JSON text. NaN, which Python writes for a missing value, is read as null."""
+    """The value of one JSON text. NaN, which Python writes for a missing value, is read as null.
+
+    Raises:
+        ValueProblem: the text is no JSON; it has the place.
+    """
     try:
         return orjson.loads(raw)
     except orjson.JSONDecodeError as error:
@@ -184,7 +203,10 @@ def parse_json(raw: bytes) -> object:
 
 
 def _parse_constant(name: str) -> None:
-    """Python's NaN becomes null, a missing value; an infinity, which JSON lacks, is refused."""
+    """Reads NaN as null, and refuses an infinity; the parser calls it for these names.
+
+    Python writes NaN into JSON for a missing value. An infinity is no value that is missing.
+    """
     if name != "NaN":
         raise ValueError(f"{name} is not a JSON number")
 
@@ -194,9 +216,10 @@ _QUESTION_NAMES = frozenset({"query", "question", "userinput"})
 
 
 def questions_of(value: Mapping[str, Any]) -> list[Any]:
-    """What an object is asked, where it is a record; nothing of an envelope around records.
+    """The values of an object's fields that are named like a question; none of an envelope.
 
-    So one tells a record, whose lists are its fields, from an object that holds a list of records.
+    An object with a question is a record, whose lists are its fields. One without may be an
+    envelope, whose list is the records.
     """
     questions: list[Any] = []
     for name, item in value.items():
@@ -206,7 +229,11 @@ def questions_of(value: Mapping[str, Any]) -> list[Any]:
 
 
 def load(source: Source, problems: Problems) -> object | None:
-    """The file's JSON value; None, and a problem, when it is not JSON."""
+    """The JSON value of a whole file; None, and a problem, when it is no JSON.
+
+    Bytes that are no text, and keys that an object has twice, are problems, too: the caller gets
+    only a value that is sure.
+    """
     raw = read_bytes(source, problems)
     if raw is None or not raw.strip():
         return None
@@ -223,9 +250,17 @@ def load(source: Source, problems: Problems) -> object | None:
 
 
 def is_unambiguous(raw: bytes, value: object, path: str, line: int, problems: Problems) -> bool:
-    """Whether no key stands twice in an object; else a problem names the second one.
+    """Whether no object of a JSON text has a key twice; else a problem names the second one.
 
-    Parsers keep the last value: where the text has more keys than its value, it is read again.
+    A parser keeps the last of the two values, so that one answer would be lost without a word. It
+    is cheap: only where the text seems to have more keys than its value, the text is read again.
+
+    Args:
+        raw: the text.
+        value: the text as it was parsed.
+        path: what the problem calls the file.
+        line: the line in the file on which the text begins.
+        problems: takes the problem.
     """
     keys_in_text = sum(1 for _ in _END_OF_KEY.finditer(raw))
     if keys_in_text <= _count_keys(value):
@@ -240,10 +275,13 @@ def is_unambiguous(raw: bytes, value: object, path: str, line: int, problems: Pr
 
 
 def parse_unambiguous(raw: bytes, path: str) -> object:
-    """Parses one JSON text, in no object of which a key stands twice.
+    """The value of one JSON text that comes whole, such as a server's answer.
 
     Args:
         path: what errors call the text.
+
+    Raises:
+        ValueProblem: the text is no JSON, or an object in it has a key twice.
     """
     raw = raw.removeprefix(codecs.BOM_UTF8)
     value = parse_json(raw)
@@ -254,8 +292,9 @@ def parse_unambiguous(raw: bytes, path: str) -> object:
 
 
 def _count_keys(value: object) -> int:
-    """How many keys the objects in a value have, at all depths.
+    """How many keys the objects in a JSON value have, at all depths.
 
+    `is_unambiguous` compares it with the keys in the text: fewer means that a parser dropped one.
     Without recursion, which a value that is nested deep would exhaust.
     """
     count = 0
@@ -282,36 +321,52 @@ _TEXT = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*)"(\s*:)?', re.DOTALL)
 
 
 def _repeated_key(raw: bytes) -> tuple[int, str] | None:
-    """Where the first key stands that its object has already, and the key.
+    """The first key of a JSON text that its object has already, with its offset; else None.
 
-    A parser of JSON gives the keys of an object in order, but not where they stand. So each key is
-    first written anew with its offset in it.
+    A parser of JSON gives the keys of an object in order, but not their places. So each key is
+    first written anew with its offset in it. A text that is nested too deep gives None: no reader
+    takes it anyway.
     """
     repeated: list[tuple[int, str]] = []
-
-    def with_place(text: re.Match[bytes]) -> bytes:
-        """A key with its offset behind a NUL; a value as it is."""
-        if text[2] is None:  # a value
-            return text[0]
-        return b'"%b\\u0000%d":' % (text[1], text.start())
-
-    def look(pairs: list[tuple[str, object]]) -> None:
-        """Notes the keys that an object has twice; the parser calls it for each object."""
-        seen: set[str] = set()
-        for name, _ in pairs:
-            key, _, place = name.rpartition("\0")
-            if key in seen:
-                repeated.append((int(place), key))
-            seen.add(key)
-
+    look = partial(_note_repeated_keys, repeated)
     try:
         # Each key carries its place, behind the last NUL in it.
         # Values do not count here: a number of any length may stay a text.
-        text = _TEXT.sub(with_place, raw)
+        text = _TEXT.sub(_key_with_place, raw)
         json.loads(text, object_pairs_hook=look, parse_int=str, parse_float=str)
     except RecursionError:  # nested deeper than anything that is read
         return None
     return min(repeated, default=None)
+
+
+def _key_with_place(text: re.Match[bytes]) -> bytes:
+    """A key of JSON with its offset behind a NUL in it; a text that is a value as it is.
+
+    A parser passes keys on without their places: so each key carries its own through the parser.
+
+    Args:
+        text: a match of `_TEXT`.
+    """
+    if text[2] is None:  # a value
+        return text[0]
+    return b'"%b\\u0000%d":' % (text[1], text.start())
+
+
+def _note_repeated_keys(
+    repeated: list[tuple[int, str]], pairs: Sequence[tuple[str, object]]
+) -> None:
+    """Notes the keys that one JSON object has twice; the parser calls this for each object.
+
+    Args:
+        repeated: takes the offset and the name of each such key.
+        pairs: the object's keys with their values; each key as `_key_with_place` wrote it.
+    """
+    seen: set[str] = set()
+    for name, _ in pairs:
+        key, _, place = name.rpartition("\0")
+        if key in seen:
+            repeated.append((int(place), key))
+        seen.add(key)
 
 
 _BLOCK_BYTES = 1 << 18
@@ -320,10 +375,12 @@ _SIGN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|["\[\]{}]', re.DOTALL)
 """A text of JSON, a quote that begins one without an end, or a bracket."""
 
 
-def _signs(buffer: bytes, start: int = 0) -> Iterator[tuple[bytes, int, int]]:
-    """Brackets, and texts as a quote, each with where it begins and ends; none that is cut off.
+def _brackets_and_texts(buffer: bytes, start: int = 0) -> Iterator[tuple[bytes, int, int]]:
+    """Yields each bracket and each whole text of some JSON: its first byte, its start and its end.
 
-    A bracket within a text is a part of it, so whole texts are skipped.
+    By the brackets alone a huge array is cut into its elements. A bracket within a text is a part
+    of the text, so texts are skipped as a whole. A text that is cut off ends the search: call it
+    again with more of the file.
     """
     for match in _SIGN.finditer(buffer, start):
         begin, end = match.span()
@@ -337,10 +394,11 @@ _SHOWN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|["\[\]{},:]', re.DOTALL)
 
 
 def shown_value(text: str) -> object:
-    """The JSON value that a text begins with, as far as it shows it: what is cut off is left out.
+    """The JSON value that a text begins with, as far as the text shows it.
 
-    A key whose value is cut off is there with null; null, too, where there is no such value. By
-    this look at the beginning of a file its form is recognised.
+    What is cut off is left out; a key whose value is cut off is there with null. Null, too, where
+    there is no such value. By this look at the beginning of a file its form is recognised, however
+    large the file is.
     """
     try:
         return cast("object", json.loads(text))
@@ -374,7 +432,7 @@ def shown_value(text: str) -> object:
 
 
 def array_of(value: object, keys: Sequence[str]) -> tuple[str | None, Sequence[object]]:
-    """The first of an object's own keys that holds an array of objects or arrays, and the array.
+    """The first key of an object's own that holds an array of objects or arrays, and the array.
 
     No key, and no array, where there is none: a tool's file is known by such a key.
     """
@@ -396,14 +454,16 @@ class Element(NamedTuple):
 
 
 def _array_start(head: bytes, key: str | None) -> int:
-    """Where the first element of a file's array is, or of that behind one of its own keys.
+    """The offset of the first element of a file's array, behind its opening bracket; else 0.
 
-    The offset behind the array's opening bracket; 0 where the head shows no such array.
+    Args:
+        head: the beginning of the file.
+        key: the outermost object's key with the array; None where the file itself is the array.
     """
     written_key = None if key is None else orjson.dumps(key)
     depth = 0
     is_next = key is None  # whether the next bracket opens the array
-    for sign, start, end in _signs(head):
+    for sign, start, end in _brackets_and_texts(head):
         if sign == b"[" and is_next:
             return end
         if sign in b"{[":
@@ -416,7 +476,7 @@ def _array_start(head: bytes, key: str | None) -> int:
 
 
 def array_elements(source: Source, key: str | None, problems: Problems) -> Iterator[Element]:
-    """Cuts the elements out of a file's array, or of that behind a key near its beginning.
+    """Yields the elements of a large file's array as bytes, without parsing the file as a whole.
 
     Brackets alone say where an element ends, and its bytes go through the usual parser: memory
     holds one element, one that is no JSON does not hide the others, and each has its line.
@@ -442,7 +502,7 @@ def array_elements(source: Source, key: str | None, problems: Problems) -> Itera
                 problems.add(message, path=source.name, line=line + buffer.count(b"\n"))
                 return
             buffer += block
-            for sign, sign_start, sign_end in _signs(buffer, scanned):
+            for sign, sign_start, sign_end in _brackets_and_texts(buffer, scanned):
                 scanned = sign_end
                 opens = sign in b"{["
                 closes = sign in b"}]"
@@ -470,9 +530,13 @@ def array_elements(source: Source, key: str | None, problems: Problems) -> Itera
 def json_elements(
     source: Source, key: str | None, problems: Problems, *, is_one: bool
 ) -> Iterator[tuple[int, bytes, object]]:
-    """The parsed elements of an array, as `array_elements` finds them, or the file as one.
+    """Yields the parsed elements of a file's array, each with its line and its bytes.
 
-    With each its line and its bytes; what is no JSON is noted.
+    An element that is no JSON is noted, and the others are read.
+
+    Args:
+        key: the key with the array; None where the file itself is the array.
+        is_one: whether the whole file is the one element.
     """
     if is_one:
         content = read_bytes(source, problems) or b""
@@ -518,10 +582,10 @@ def read_json(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row
 
 
 def read_json_arrays(source: Source, paths: Sequence[str], problems: Problems) -> Iterator[Row]:
-    """Yields one row per record of a JSON file in the form of a tool.
+    """Yields one row per record of a JSON file whose tool keeps the records at known paths.
 
-    It takes what `read_json` takes; but an object's records are the first array with content at one
-    of the paths where the tool keeps them, if there is one.
+    Else as `read_json`: a list, a table, an envelope or a single record. Of several arrays the
+    first one with content counts.
     """
     value = load(source, problems)
     if value is None:
@@ -529,30 +593,50 @@ def read_json_arrays(source: Source, paths: Sequence[str], problems: Problems) -
     if not is_object(value):
         yield from _item_rows(value, source, problems)
         return
-    lists: list[Sequence[object]] = []
+    if is_split_table(value):
+        yield from _item_rows(rows_of_split(value), source, problems)
+        return
+    items: Sequence[object] | None = _array_at(value, paths)
+    if items is None:
+        records = records_of(value, kind="cases")
+        if records is not None:
+            items = records.items
+        elif questions_of(value):  # it is a record itself
+            items = rows_of_columns(value, f"{source.name}: ") or [value]
+    if items is None:
+        _note_no_array(value, paths, source, problems)
+    else:
+        yield from _item_rows(items, source, problems)
+
+
+def _array_at(value: Mapping[str, Any], paths: Sequence[str]) -> Sequence[object] | None:
+    """The array of a tool's JSON object at the first of some paths; None where none has one.
+
+    An empty array counts only if all are empty: a tool may write lists that it did not fill.
+
+    Args:
+        value: the object.
+        paths: keys joined by dots, such as ``results.results``.
+    """
+    first_empty: Sequence[object] | None = None
     for path in paths:
         items = getter(path)(value)
-        if is_list(items):
-            lists.append(items)
-    if is_split_table(value):
-        items = rows_of_split(value)
-    elif lists:
-        # An empty one counts only if all are: a tool may write lists that it did not fill.
-        items = next(filter(None, lists), lists[0])
-    elif (records := records_of(value, kind="cases")) is not None:
-        items = records.items
-    elif questions_of(value):
-        items = rows_of_columns(value, f"{source.name}: ") or [value]
-    else:
-        _note_no_array(value, paths, source, problems)
-        return
-    yield from _item_rows(items, source, problems)
+        if not is_list(items):
+            continue
+        if items:
+            return items
+        if first_empty is None:
+            first_empty = items
+    return first_empty
 
 
 def _note_no_array(
     value: Mapping[str, Any], paths: Sequence[str], source: Source, problems: Problems
 ) -> None:
-    """Notes that there is no array, with the object's fields: one of them may hold the records."""
+    """Notes that a JSON object holds no list of records, and which fields it has instead.
+
+    One of the fields may hold the records under a name that the user can give.
+    """
     keys = ", ".join(f"'{key}'" for key in paths)
     message = f"expected a JSON array, or an object with one under {keys}"
     lines = [message, *fields_shown(value)]
@@ -560,9 +644,10 @@ def _note_no_array(
 
 
 def _item_rows(items: object, source: Source, problems: Problems) -> Iterator[Row]:
-    """Yields the objects of an array as rows, each with its place from 1.
+    """Yields the objects of a JSON array as rows, each with its place from 1 as its line.
 
-    Anything else in it is noted, and the items behind are read: all problems are reported at once.
+    Anything else in the array is noted, and the items behind are read: all problems are reported at
+    once.
     """
     if not is_list(items):
         problems.add(f"expected a JSON array, found {describe(items)}", path=source.name)
@@ -638,7 +723,8 @@ def _choose_key(
     """The key of the list to read where the user named none: the surest one, or an error.
 
     Lists whose records have a question (of documents: a text) come first, then the first that a
-    documented name leads to, then all. Of several that remain the documented one is taken.
+    documented name leads to, then all. Of several that remain the documented one is taken, and a
+    note names the others.
 
     Raises:
         UnreadableError: several lists are equally likely: a guess could read the wrong data.
@@ -664,9 +750,10 @@ def _choose_key(
 
 
 def lists_of_objects(value: Mapping[str, Any]) -> dict[str, Records]:
-    """The lists of objects under an object's keys, else those one level deeper, by their path.
+    """The lists of objects in a JSON object, by their path: any of them may be the records.
 
-    Tools put the records of an export into an envelope, such as ``{"result": {"rows": [...]}}``.
+    Only where none is directly under a key, those one level deeper: tools put the records of an
+    export into an envelope, such as ``{"result": {"rows": [...]}}``.
     """
     lists: dict[str, Records] = {}
     for key, items in value.items():
@@ -682,15 +769,18 @@ def lists_of_objects(value: Mapping[str, Any]) -> dict[str, Records]:
 
 
 def _is_list_of_objects(items: object) -> TypeGuard[Sequence[object]]:
-    """Whether a value may be the records: one of its first items is an object.
+    """Whether a JSON value may be a list of records: one of its first items is an object.
 
-    One is enough: whatever else stands in the list is reported with its place.
+    One is enough: anything else in the list is reported later with its place.
     """
     return is_list(items) and any(map(is_object, items[:_LOOKED_AT]))
 
 
 def _has_main_field(items: Sequence[object], kind: Kind) -> bool:
-    """Whether one of the first items has a question (of documents: a text) under a known name."""
+    """Whether one of the first items has a question (of documents: a text) under a known name.
+
+    The list of such objects in a file is surely its list of records; see `_choose_key`.
+    """
     meaning = targets(kind)
     for item in items[:_LOOKED_AT]:
         names = map(str, as_object(item))
@@ -700,10 +790,10 @@ def _has_main_field(items: Sequence[object], kind: Kind) -> bool:
 
 
 def rows_of_columns(value: Mapping[str, Any], place: str = "") -> list[Mapping[str, Any]]:
-    """The records of an object that holds a list a field; none of any other object.
+    """The records of a table by columns: an object that holds a list a field; else none.
 
     pandas writes an object with the rows' numbers instead of a list (`to_json`, `to_dict`). Turns
-    of a conversation are one record's, though they stand in a list, too.
+    of a conversation are one record's, though they are in a list, too.
 
     Raises:
         InputError: the lists differ in length.
@@ -726,7 +816,10 @@ def rows_of_columns(value: Mapping[str, Any], place: str = "") -> list[Mapping[s
 
 
 def _is_numbered(column: object) -> bool:
-    """Whether a column is an object whose keys are the numbers of rows: pandas writes it so."""
+    """Whether a column is an object keyed by the numbers of rows, as pandas writes a table.
+
+    Such a column is turned into a list, as `to_json` and `to_dict` of pandas write no lists.
+    """
     return is_object(column) and all(str(key).isdigit() for key in column)
 
 
@@ -735,9 +828,9 @@ _SPLIT = frozenset({"columns", "index", "data"})
 
 
 def is_split_table(value: Mapping[str, Any]) -> bool:
-    """Whether an object is a table with its names apart: pandas' ``orient="split"``.
+    """Whether a JSON object is a table with its column names apart: pandas' ``orient="split"``.
 
-    MLflow stores its tables so.
+    MLflow stores its tables so. Without this test the names would be lost.
     """
     names = value.get("columns")
     rows = value.get("data")
@@ -750,7 +843,10 @@ def is_split_table(value: Mapping[str, Any]) -> bool:
 
 
 def shown_rows_of_split(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The records that the beginning of a split table shows, by which its form is recognised."""
+    """The records that the beginning of a split table shows, by which its tool is recognised.
+
+    A split table has its column names apart. Its last row may be cut off, and is then shorter.
+    """
     rows: list[Mapping[str, Any]] = []
     for row in value["data"]:
         rows.append(dict(zip(value["columns"], row, strict=False)))  # the last may be cut off
@@ -758,7 +854,7 @@ def shown_rows_of_split(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def rows_of_split(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The records of a table with its names apart.
+    """The records of a split table: a JSON object with column names and rows apart.
 
     Raises:
         UnreadableError: a row has more or fewer values than there are names.
@@ -777,9 +873,10 @@ def rows_of_split(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def line_value(
     line: Line, path: str, problems: Problems, *, is_unchecked: bool = False
 ) -> Sequence[object]:
-    """The value of a line; of a blank one none, of one that cannot be used none and a problem.
+    """The JSON value of a line, in a list of one; an empty list where the line has no usable value.
 
-    A list of one, not the value itself: the value of a line may be null, too.
+    A list, because the value itself may be null. A line that is no JSON is noted as a problem; a
+    blank line is not.
 
     Args:
         is_unchecked: whether a key may stand twice.
@@ -802,7 +899,11 @@ def line_value(
 
 
 def _note_bad_line(line: Line, message: str, path: str, problems: Problems) -> None:
-    """Notes why a line is no JSON: its bytes are no text, it is damaged, cut off, or else wrong."""
+    """Notes why a line is no JSON, as exactly as its bytes show.
+
+    The reason is one of: bytes that are no text, a damaged file, a last line that is cut off, or
+    the parser's own message.
+    """
     if decode_line(line, path, problems) is None:
         return  # that is noted already
     if b"\x00" in line.raw:
@@ -813,7 +914,10 @@ def _note_bad_line(line: Line, message: str, path: str, problems: Problems) -> N
 
 
 def read_json_lines(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row a line; blank lines are skipped. Memory holds one line."""
+    """Yields one row per line of JSON; blank lines are skipped. Memory holds one line.
+
+    A line that is no object is a problem, and the lines behind it are read.
+    """
     path = source.name
     for line in read_lines(source, problems):
         for value in line_value(line, path, problems):

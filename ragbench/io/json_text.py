@@ -26,7 +26,7 @@ _JSON_TYPES = frozenset({str, int, bool, type(None)})
 
 
 def json_bytes(value: object) -> bytes:
-    r"""Compact JSON in UTF-8, keys in the order given.
+    r"""Compact JSON of a value in UTF-8, with keys in the order of their mappings.
 
     A text with lone surrogates, which UTF-8 cannot hold, comes out with ``\u`` escapes.
 
@@ -42,13 +42,19 @@ def json_bytes(value: object) -> bytes:
 
 
 def json_text(value: object) -> str:
-    """Compact JSON, as `json_bytes` writes it, as a text."""
+    """Compact JSON of a value, as `json_bytes` writes it, as text: for a cell of a table.
+
+    Tables and spreadsheets hold text only, so a list in a cell must be spelled.
+    """
     return json_bytes(value).decode()
 
 
 @contextmanager
 def in_case(case: str) -> Generator[None, None, None]:
-    """Errors of writing name the case: the writer of a value does not know whose it is."""
+    """Puts the case's id before errors of writing in the block: a value does not know its case.
+
+    A user finds by it which answer of the RAG holds the value that cannot be written.
+    """
     try:
         yield
     except InputError as error:
@@ -56,12 +62,12 @@ def in_case(case: str) -> Generator[None, None, None]:
 
 
 def plain(value: object, place: str = "") -> Any:
-    """A value in JSON's own types.
+    """A value in JSON's own types, so that any parser can read what a RAG returned.
 
     Args:
-        value: mappings, sequences, sets (sorted), dataclasses, pydantic models, enums, dates,
-            numpy values ...
-        place: where it stands, for errors, such as ``.metadata.scores[2]``.
+        value: mappings, sequences, sets (sorted), dataclasses, pydantic models, enums, dates, numpy
+            values ...
+        place: the value's path in its record, for errors, such as ``.metadata.scores[2]``.
 
     Raises:
         InputError: something in it has no JSON form; says where.
@@ -76,8 +82,10 @@ def plain(value: object, place: str = "") -> Any:
         for key, item in cast("Mapping[object, object]", value).items():
             if type(key) is str:
                 name = key
+            elif isinstance(key, Enum):
+                name = str(key.value)
             else:
-                name = str(key.value if isinstance(key, Enum) else key)
+                name = str(key)
             members[name] = plain(item, f"{place}.{key}")
         return members
     if isinstance(value, (list, tuple)):
@@ -89,7 +97,10 @@ def plain(value: object, place: str = "") -> Any:
 
 
 def _plain_number(number: float) -> float | str:
-    """A float; the word for one that JSON lacks."""
+    """A float as JSON has it; ``"NaN"``, ``"Infinity"`` or ``"-Infinity"`` for one that JSON lacks.
+
+    Exports and reports hold these words: as null, a broken score would look like a missing one.
+    """
     if math.isfinite(number):
         return number
     if math.isnan(number):
@@ -98,9 +109,12 @@ def _plain_number(number: float) -> float | str:
 
 
 def _plain_of_rare_type(value: object, place: str) -> Any:
-    """The rarer types, in an order in which a subtype comes before its base.
+    """A value of a rarer type in JSON's own types: an enum, a date, a decimal, a set, a record.
 
-    An enum of texts is also a text, and a datetime a date.
+    A subtype comes before its base: an enum of texts is also a text, and a datetime a date.
+
+    Args:
+        place: the value's path in its record, for errors.
     """
     if isinstance(value, Enum):
         return plain(value.value, place)
@@ -123,7 +137,13 @@ def _plain_of_rare_type(value: object, place: str) -> Any:
 
 
 def _plain_of_record(value: object, place: str) -> Any:
-    """A dataclass, a model of pydantic, or an array or a scalar of numpy."""
+    """A dataclass, a pydantic model or a numpy value in JSON's own types.
+
+    The packages are not imported for it: a value is known by its methods.
+
+    Args:
+        place: the value's path in its record, for errors.
+    """
     if isinstance(value, type):  # a class itself has the methods of its values
         raise _refusal(f"a {type(value).__name__}", place)
     if is_dataclass(value):
@@ -140,7 +160,10 @@ def _plain_of_record(value: object, place: str) -> Any:
 
 
 def _refusal(kind: str, place: str) -> InputError:
-    """The error of a value that has no JSON form, which a RAG returned in its metadata."""
+    """The error of a value that has no JSON form, with its place in what the RAG returned.
+
+    An image, for example: the user learns which part of the metadata to return in another form.
+    """
     return InputError(
         f"'{place.lstrip('.') or 'value'}' holds {kind}, which has no JSON form; "
         "have the RAG return it as text, numbers, lists or mappings"

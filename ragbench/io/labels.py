@@ -49,7 +49,10 @@ class LabelledClaim(Record):
 
     @property
     def graded(self) -> float:
-        """The grade; the level where there is none: judges' scores are ranked against it."""
+        """The people's grade of the claim; its level where they gave none.
+
+        Judges' scores are ranked against it, so a finer scale says more than three levels.
+        """
         if self.grade is None:
             return float(self.level)
         return self.grade
@@ -64,7 +67,10 @@ class _FieldError(ValueProblem):
     """What is wrong with a field, which it names."""
 
     def __init__(self, field: str, problem: object) -> None:
-        """Takes the field, which the report of a problem shows, and what is wrong with it."""
+        """Takes the name of the wrong field, which a report shows beside the problem.
+
+        The reader of a row catches it, and reports the problem with the row's line.
+        """
         super().__init__(problem)
         self.field = field
 
@@ -72,11 +78,12 @@ class _FieldError(ValueProblem):
 def read_labels(path: Path, metric: str = "") -> tuple[LabelledClaim, ...]:
     """Reads labels, of answers too (`ragbench.io.people`).
 
-    Args:
-        metric: labels of answers by another metric are left out.
+    They are people's labels of claims, against which a judge is measured. Rows without evidence,
+    and those that their makers call not applicable, are left out: there is nothing that a judge
+    could be right about.
 
-    Rows without evidence, and those that their makers call not applicable, are left out: there is
-    nothing that a judge could be right about.
+    Args:
+        metric: labels of answers by another metric are left out; empty keeps those of all.
 
     Raises:
         DataError: the file cannot be read, holds no labels or has problems; holds all of them.
@@ -101,7 +108,11 @@ def read_labels(path: Path, metric: str = "") -> tuple[LabelledClaim, ...]:
 
 
 def _holds_answers(source: Source) -> bool:
-    """Whether people labelled answers, not claims: the file is a table or the export of a tool."""
+    """Whether a file has people's labels of answers, not of claims.
+
+    Tables and exports of labelling tools do; in JSON the names of fields decide. The two are read
+    by different readers, see `ragbench.io.people`.
+    """
     if source.suffix in (".csv", ".tsv", ".xlsx"):
         return True
     head = source.head(Problems()) or b""
@@ -110,8 +121,12 @@ def _holds_answers(source: Source) -> bool:
     return any(field in head for field in (b'"value"', b'"annotations"', b'"responses"'))
 
 
-def _level(value: float, *, lowest: float, highest: float) -> int:
-    """The place in `LEVELS` of a value on a scale: what lies between its ends is the middle."""
+def _level_on_scale(value: float, *, lowest: float, highest: float) -> int:
+    """The place in `LEVELS` of a value on a scale: anything between its ends is the middle one.
+
+    Datasets label on scales of their own: a judge's verdict has three levels, so each label gets
+    one.
+    """
     if value >= highest:
         return LEVELS.index("supported")
     if value <= lowest:
@@ -120,7 +135,10 @@ def _level(value: float, *, lowest: float, highest: float) -> int:
 
 
 def _answers_as_claims(path: Path, metric: str) -> Iterator[LabelledClaim]:
-    """Labelled answers as claims with their contexts as evidence; of several people the mean."""
+    """Yields labelled answers as claims, their contexts as evidence; of several people the mean.
+
+    A judge of claims can so be measured with labels of whole answers, too.
+    """
     labels_of: dict[Key, list[HumanLabel]] = {}
     for label in read_people(path):
         is_of_metric = not metric or label.metric in (metric, "")
@@ -135,38 +153,42 @@ def _answers_as_claims(path: Path, metric: str) -> Iterator[LabelledClaim]:
                 id=answer.case or str(number),
                 claim=answer.answer,
                 evidence=answer.contexts,
-                level=_level(value, lowest=0, highest=1),
+                level=_level_on_scale(value, lowest=0, highest=1),
                 question=answer.question,
                 grade=value,
             )
 
 
 def _own_claims(source: Source, problems: Problems) -> Iterator[LabelledClaim]:
-    """The claims of ragbench's own form, WiCE and ExpertQA, which all have a record a claim."""
+    """Yields the claims of ragbench's own form, WiCE and ExpertQA, which have a record a claim.
+
+    A record with a wrong field is noted as a problem, and the others are read.
+    """
     with noting_read_errors(source.name, problems):
         for row in container_rows(source, problems):
             values = row.values
             if "label" not in values and values.get("support", "Missing") not in _EXPERTQA:
                 continue  # what ExpertQA calls not applicable has no level
             try:
-                yield _claim(values, str(row.line))
+                yield _claim_of_record(values, str(row.line))
             except _FieldError as error:
                 problems.add(str(error), path=row.path, line=row.line, field=error.field)
 
 
-def _claim(row: Row, number: str) -> LabelledClaim:
-    """The claim of a record.
+def _claim_of_record(row: Row, number: str) -> LabelledClaim:
+    """The labelled claim of a record in ragbench's own form, of WiCE or of ExpertQA.
 
     Args:
-        number: its id, where it has none of its own.
+        row: the record's fields.
+        number: the claim's id, where the record has none.
 
     Raises:
-        _FieldError: a field of it cannot be used.
+        _FieldError: a field of the record cannot be used.
     """
     is_expertqa = "support" in row and "label" not in row
     question = row.get("question")
-    evidence = _texts(row, "evidence", "contexts", "references", "reference")
-    claim_texts = _texts(row, "claim", "response")
+    evidence = _texts_of_fields(row, "evidence", "contexts", "references", "reference")
+    claim_texts = _texts_of_fields(row, "claim", "response")
     if len(claim_texts) != 1:
         raise _FieldError("claim", "must be a text")
     if "supporting_sentences" in row:  # WiCE: the sentences of one page
@@ -181,6 +203,8 @@ def _claim(row: Row, number: str) -> LabelledClaim:
     # ExpertQA has no field for it: claims about one question are from one answer.
     cluster = question if is_expertqa else row.get("cluster")
     claim_id = row.get("id") or as_object(row.get("meta")).get("id")  # WiCE has it in "meta"
+    if cluster is not None:
+        cluster = str(cluster)
     if not isinstance(question, str):
         question = ""
     return LabelledClaim(
@@ -189,13 +213,20 @@ def _claim(row: Row, number: str) -> LabelledClaim:
         evidence=evidence,
         level=int(2 * value),  # 0, 0.5 and 1 are places 0, 1 and 2
         question=question,
-        cluster=None if cluster is None else str(cluster),
+        cluster=cluster,
         grade=grade,
     )
 
 
 def _label_value(row: Row, *, is_expertqa: bool) -> float:
-    """What a record's label says: 0, 0.5 or 1."""
+    """The value of a record's label: 0 (not supported), 0.5 (partially) or 1 (supported).
+
+    Datasets spell a label in words, as a truth value or as a number; ExpertQA says it in
+    ``support``.
+
+    Raises:
+        _FieldError: the label is none of these.
+    """
     if is_expertqa:
         return _EXPERTQA[row["support"]]
     label = row.get("label")
@@ -209,11 +240,11 @@ def _label_value(row: Row, *, is_expertqa: bool) -> float:
     return value
 
 
-def _texts(row: Row, *names: str) -> tuple[str, ...]:
-    """The texts in the first of several fields that a row has, without the empty ones.
+def _texts_of_fields(row: Row, *names: str) -> tuple[str, ...]:
+    """The non-empty texts in the first of several fields that a record of a claim has.
 
     Args:
-        names: of the fields: ragbench's own, and then those of others.
+        names: of the fields: ragbench's own, and then those of other datasets.
 
     Raises:
         _FieldError: the value is neither a text nor a list of texts.
@@ -232,9 +263,10 @@ def _texts(row: Row, *names: str) -> tuple[str, ...]:
 
 
 def _mtrag_claims(document: Row) -> Iterator[LabelledClaim]:
-    """Whole answers, of which three people said how faithful each is, from 1 to 4.
+    """Yields the answers of an MTRAG evaluation as claims, labelled by the median of three people.
 
-    Their median counts: 4 is supported, 1 is not, what lies between is partially supported.
+    They graded how faithful an answer is, from 1 to 4: 4 is supported, 1 is not, and anything
+    between is partially supported.
     """
     text_of = {entry["document_id"]: entry["text"] for entry in document["documents"]}
     task_of = {entry["task_id"]: entry for entry in document["tasks"]}
@@ -250,7 +282,7 @@ def _mtrag_claims(document: Row) -> Iterator[LabelledClaim]:
                 id=f"{evaluation['task_id']} {evaluation['model_id']}",
                 claim=evaluation["model_response"],
                 evidence=tuple(evidence),
-                level=_level(median, lowest=1, highest=4),
+                level=_level_on_scale(median, lowest=1, highest=4),
                 question=task["input"][-1]["text"],
                 # A task is a turn of a conversation, before whose id it has that of the whole.
                 cluster=str(evaluation["task_id"]).split("<::>")[0],

@@ -27,7 +27,10 @@ Values = Mapping[str, object]
 
 
 def read_experiment(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row per example and run, from rows of the SDK as from tables."""
+    """Yields one row per example and run of a LangSmith experiment, of the SDK or of a table.
+
+    So answers that were given there are scored here without asking the system again.
+    """
     for row in container_rows(source, problems, field_names("array")["cases"]):
         if is_object(row.values.get("run")):
             experiment = _sdk_experiment(row.values)
@@ -37,7 +40,10 @@ def read_experiment(source: Source, *, kind: Kind, problems: Problems) -> Iterat
 
 
 def _sdk_experiment(values: Values) -> Experiment:
-    """A row of the SDK: a run beside its example."""
+    """The experiment in a row of LangSmith's SDK, which holds a run beside its example.
+
+    The example's outputs are the reference, the run's are the system's answer.
+    """
     run = as_object(values["run"])
     example = as_object(values.get("example"))
     columns: dict[str, object] = {
@@ -55,7 +61,11 @@ def _sdk_experiment(values: Values) -> Experiment:
 
 
 def _table_experiment(row: Row) -> Experiment:
-    """A row of a table: a column per key (``inputs.question``), or one per part (``inputs``)."""
+    """The experiment in a row of LangSmith's table.
+
+    The table has a column per key (``inputs.question``), or one per part (``inputs``) with all
+    keys.
+    """
     part_by_name: dict[str, str] = {}
     parts: dict[str, dict[str, object]] = {}
     for part_name, column_names in field_names("langsmith").items():

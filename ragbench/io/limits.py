@@ -35,7 +35,9 @@ class ReadLimits(Record):
     unless it unpacks to more than 200 times its size."""
 
     def long_record(self, subject: str) -> str:
-        """What is said of a record that is too long.
+        """The error's text for a record above the limit, with the option that allows more.
+
+        Each reader calls its record in its own words; the option is the same for all.
 
         Args:
             subject: what the sentence calls it, such as ``the line``.
@@ -43,7 +45,9 @@ class ReadLimits(Record):
         return long_record(subject, self.record)
 
     def large_file(self, subject: str) -> str:
-        """What is said of a file that is too large.
+        """The error's text for a file above the limit, with the option that allows more.
+
+        The error is the same for every reader, so that users find the option in each.
 
         Args:
             subject: the beginning of the sentence, such as ``it is larger than``.
@@ -55,28 +59,47 @@ class ReadLimits(Record):
         )
 
     def check_held(self, size: int) -> None:
-        """Stops what has to be held whole.
+        """Refuses a file that has to be held in memory whole and is larger than the limit allows.
 
         Args:
-            size: its bytes.
+            size: the file's bytes, or those read so far.
+
+        Raises:
+            UnreadableError: the size is above the limit.
         """
         if size > self.file:
             raise UnreadableError(self.large_file("it is larger than"))
 
     def read_data(self, path: Path) -> bytes:
-        """A file of data that is held whole."""
+        """The content of a data file that has to be held whole, such as a workbook.
+
+        Raises:
+            UnreadableError: the file is larger than the limit.
+        """
         with path.open("rb") as file:
             self.check_held(os.fstat(file.fileno()).st_size)
             return self.read_all(file)  # a pipe has no size
 
     def read_all(self, stream: BinaryIO) -> bytes:
-        """What is left of a stream that has to be held whole, if it is not too much."""
+        """The rest of a stream that has to be held whole, if it is within the limit for files.
+
+        One byte more than allowed is read, since a stream does not say its size.
+
+        Raises:
+            UnreadableError: more than the limit is left.
+        """
         data = stream.read(self.file + 1)
         self.check_held(len(data))
         return data
 
     def read_settings(self, path: Path) -> bytes:
-        """A file that people write, such as a configuration: it is one record."""
+        """The content of a file that people write, such as a configuration.
+
+        It counts as one record, whose limit is lower: people do not write more by hand.
+
+        Raises:
+            UnreadableError: the file is longer than a record may be.
+        """
         with path.open("rb") as file:
             data = file.read(self.record + 1)
         if len(data) > self.record:
@@ -84,25 +107,34 @@ class ReadLimits(Record):
         return data
 
     def check_archive(self, archive: zipfile.ZipFile) -> None:
-        """Stops a ZIP file, such as a workbook, before anything of it is unpacked.
+        """Refuses a ZIP file, such as a workbook, that would unpack to too much.
 
-        `zipfile` gives no more of a part than its directory says, whatever the data hold.
+        Nothing is unpacked for it: `zipfile` gives no more of a part than its directory says,
+        whatever the data hold.
         """
         unpacked_size = sum(part.file_size for part in archive.infolist())
         if unpacked_size > self.file:
             raise UnreadableError(self.large_file("it unpacks to more than"))
 
     def check_unpacked(self, packed: int, size: int) -> None:
-        """Stops a column that unpacks to far more than its packed size, before it is unpacked.
+        """Refuses a Parquet column that unpacks to far more than its packed size, before it does.
 
         A column may hold one text that every row repeats: a small file then fills the memory.
+
+        Args:
+            packed: the column's bytes in the file.
+            size: its bytes once it is unpacked.
         """
         if size > max(self.record, _MAX_EXPANSION * packed):
             subject = f"a column that unpacks to more than {_MAX_EXPANSION} times its size"
             raise UnreadableError(self.long_record(subject))
 
     def check_cells(self, cells: Iterable[object]) -> None:
-        """Stops at a text that is too long; cells that are no text are passed over."""
+        """Refuses a row in which a text is longer than a record may be; other cells have no length.
+
+        Raises:
+            UnreadableError: a text is too long.
+        """
         for cell in cells:
             if isinstance(cell, (str, bytes)) and len(cell) > self.record:
                 raise UnreadableError(self.long_record("a cell"))
@@ -115,7 +147,10 @@ class Unpacked(io.RawIOBase):
     """
 
     def __init__(self, packed: BinaryIO, limits: ReadLimits) -> None:
-        """Takes the packed stream, and how much it may unpack to."""
+        """Takes the packed stream, and the limits of how much it may unpack to.
+
+        The packed bytes are counted as they are read: how far a file may unpack depends on them.
+        """
         import gzip  # most files are not packed
 
         self._packed = _CountingReader(packed)
@@ -124,12 +159,17 @@ class Unpacked(io.RawIOBase):
         self._size = 0
 
     def readable(self) -> bool:
+        """True: a buffered reader refuses a raw stream of `io` that cannot be read.
+
+        This stream unpacks gzip as it is read, and counts how much comes out.
+        """
         return True
 
     def readinto(self, buffer: Any, /) -> int:
-        """Unpacks into a buffer, and stops before a small file has filled disk or memory.
+        """Unpacks the next bytes of the gzip stream into a buffer, and returns how many.
 
-        A file that unpacks to much may be honest: only beyond both limits it is refused.
+        It stops before a small file has filled disk or memory. A file that unpacks to much may be
+        honest: only beyond both limits it is refused.
         """
         count: int = self._stream.readinto(buffer)
         self._size += count
@@ -139,7 +179,10 @@ class Unpacked(io.RawIOBase):
         return count
 
     def close(self) -> None:
-        """Closes both streams, which `gzip` leaves to its caller. Standard input is not ours."""
+        """Closes the packed stream, too, which `gzip` leaves open.
+
+        Standard input is not ours to close.
+        """
         super().close()
         if self._packed.stream is not getattr(sys.stdin, "buffer", None):
             self._packed.stream.close()
@@ -149,12 +192,18 @@ class _CountingReader:
     """A stream that counts the bytes that unpacking has read of it."""
 
     def __init__(self, stream: BinaryIO) -> None:
-        """Takes the stream; its ``size`` counts the bytes from here on."""
+        """Takes the packed stream; ``size`` counts the bytes that are read of it from here on.
+
+        gzip itself does not say how many packed bytes it has read.
+        """
         self.stream = stream
         self.size = 0
 
     def read(self, size: int = -1) -> bytes:
-        """Reads on; the packed size so far is the measure of how much may be unpacked."""
+        """Reads packed bytes and counts them: their number limits how much may be unpacked.
+
+        A file of a few bytes may unpack to gigabytes, which would fill disk or memory.
+        """
         data = self.stream.read(size)
         self.size += len(data)
         return data

@@ -31,7 +31,10 @@ _FIELDS = {
 
 
 def read_dataset(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row per example: a question with the right answer, and no system's answer."""
+    """Yields one row per example of a LlamaIndex dataset: a question with its right answer.
+
+    No system has answered it yet: answers come from a RAG, or from a file of predictions.
+    """
     for row in container_rows(source, problems, field_names("array")["cases"]):
         case: dict[str, object] = {}
         for name, value in row.values.items():
@@ -47,7 +50,10 @@ def read_dataset(source: Source, *, kind: Kind, problems: Problems) -> Iterator[
 
 
 def read_predictions(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row per prediction, in their order, by which each belongs to an example."""
+    """Yields one row per prediction of LlamaIndex, in the order of the file.
+
+    Predictions have no ids and no questions: by its place alone each belongs to an example.
+    """
     source.roles["response"] = "response"
     source.roles["retrieved_contexts"] = "contexts"
     for number, row in enumerate(read_json_arrays(source, ("predictions",), problems), start=1):

@@ -48,7 +48,11 @@ _MESSAGES = ("choices", "messages", "output")
 
 
 def read_rows(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row per question, of whichever of the three forms it is."""
+    """Yields one row per question of an MLflow file, whichever of its three forms the row has.
+
+    The forms are datasets with expectations, tables of results, and Agent Evaluation: a row's
+    columns show which.
+    """
     for row in container_rows(source, problems, field_names("array")["cases"]):
         try:
             if "request" in row.values and "inputs" not in row.values:
@@ -68,7 +72,10 @@ class _FieldProblem(ValueProblem):
     """What is wrong with a field, which it names."""
 
     def __init__(self, name: str, message: str) -> None:
-        """Takes the field, which the report of a problem shows, and what is wrong with it."""
+        """Takes the name of the wrong field, which a report shows beside the problem.
+
+        The reader of the rows catches it, and reports the problem with the row's line.
+        """
         super().__init__(message)
         self.name = name
 
@@ -77,7 +84,11 @@ class _FieldProblem(ValueProblem):
 
 
 def _dataset_case(row: Row, source: Source) -> dict[str, object]:
-    """The case of a row with inputs, outputs and expectations."""
+    """The case of a row of ``mlflow.genai``, which has inputs, outputs and expectations.
+
+    Raises:
+        _FieldProblem: a field is no object, or no answer is recognised in the outputs.
+    """
     values: dict[str, object] = {}
     for name, value in row.values.items():
         values[name] = spelled(value) if row.cells else value
@@ -114,7 +125,11 @@ def _dataset_case(row: Row, source: Source) -> dict[str, object]:
 
 
 def _inputs_with_question(inputs: Values) -> Values:
-    """The inputs with the last question of a conversation, where no key is one."""
+    """The inputs of an MLflow row, with the last question of its conversation as ``query``.
+
+    A row of an agent holds its question in chat messages. Inputs that name a question stay as they
+    are.
+    """
     query_names = {squash(name) for name in case_fields()["query"]}
     has_query = any(squash(key) in query_names for key in inputs)
     if has_query or not is_list(inputs.get("messages")):
@@ -126,7 +141,10 @@ def _inputs_with_question(inputs: Values) -> Values:
 
 
 def _outputs_with_answer(value: object) -> Values:
-    """The outputs as an object, with the answer that a model or an agent gave in messages."""
+    """The outputs of an MLflow row as an object, with the answer that its messages hold.
+
+    MLflow stores whatever a model or an agent returned: a text, a list or a chat response.
+    """
     if is_object(value) and any(is_list(value.get(name)) for name in _MESSAGES):
         answer = answer_in(value)
         if answer is not None:
@@ -137,7 +155,11 @@ def _outputs_with_answer(value: object) -> Values:
 
 
 def _object_in(values: Values, name: str) -> Values:
-    """The object in a field; empty where the field is."""
+    """The object in a field of an MLflow row; empty where the field is missing or null.
+
+    Raises:
+        _FieldProblem: the field holds something else, so that MLflow did not write it.
+    """
     value = values.get(name)
     if value is None:
         return {}
@@ -157,11 +179,13 @@ def _object_in(values: Values, name: str) -> Values:
 def _expected_fields(
     expectations: Values, place: str, source: Source
 ) -> tuple[dict[str, object], dict[str, object]]:
-    """Fields of a case for the expectations whose name MLflow reserves; and the user's own ones.
+    """A case's fields for the expectations that MLflow names, and the expectations of the user.
+
+    MLflow reserves names such as ``expected_response``. The user's own ones become metadata.
 
     Args:
         expectations: by name.
-        place: where they stand in a record, with the dot behind it.
+        place: their path in a record, with the dot behind it: a report names it.
         source: its roles say afterwards which field comes from which expectation.
     """
     case: dict[str, object] = {}
@@ -181,7 +205,13 @@ def _expected_fields(
 
 
 def _expected_documents(value: object) -> dict[str, object]:
-    """The relevant texts, where all documents have one; else the documents that must be found."""
+    """The relevant texts of an expectation, where each document has one; else the documents' names.
+
+    A name is enough to see whether retrieval found the document.
+
+    Raises:
+        _FieldProblem: the value holds no documents, or one with neither a text nor a name.
+    """
     if not is_list(value) or not value:
         return {}
     texts: list[object] = []
@@ -207,9 +237,9 @@ def _expected_documents(value: object) -> dict[str, object]:
 
 
 def _request_case(row: Row, source: Source) -> dict[str, object]:
-    """The case of a row of Agent Evaluation, which has what is expected in columns of their own.
+    """The case of a row of MLflow's Agent Evaluation, which has each expectation in its own column.
 
-    A column that is neither is kept as metadata.
+    A column that is neither an expectation nor a known field is kept as metadata.
     """
     case: dict[str, object] = {}
     expectations: dict[str, object] = {}
@@ -239,7 +269,11 @@ def _request_case(row: Row, source: Source) -> dict[str, object]:
 
 
 def _chunks(value: object, source: Source) -> object:
-    """What was retrieved, as chunks with a text and the document's name."""
+    """The retrieved chunks of an Agent Evaluation row, with the document's name as metadata.
+
+    Raises:
+        _FieldProblem: a chunk is no object with a text.
+    """
     if not is_list(value):
         return value
     chunks: list[object] = []
@@ -262,9 +296,10 @@ def _chunks(value: object, source: Source) -> object:
 
 
 def _results_row(row: Row, source: Source) -> Row:
-    """A row of ``mlflow.evaluate``: the user's columns by their names, MLflow's own by its names.
+    """A row of ``mlflow.evaluate`` with MLflow's own columns under the names of a case's fields.
 
-    Its scores get names that mean no field of a case, and so become metadata.
+    Other columns are the user's and keep their names. Scores of MLflow get names that mean no field
+    of a case, and so become metadata.
     """
     case: dict[str, object] = {}
     for name, value in row.values.items():

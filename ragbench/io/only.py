@@ -52,14 +52,20 @@ class Only(Record):
     """Field, of the record or its metadata (dots lead into objects), to its value."""
 
     def __post_init__(self) -> None:
-        """Reads both times at once, so that a wrong one is refused before the source is opened."""
+        """Reads both times at once, so that a wrong one is refused before a source is opened.
+
+        Both options are also compared: a beginning after the end would take no record.
+        """
         begin, end = self.span
         if begin > end:
             raise ConfigError(f"--since {self.since} is after --until {self.until}")
 
     @property
     def span(self) -> tuple[float, float]:
-        """The first and the last point in time that are meant, in seconds since 1970."""
+        """The first and the last point in time of the wanted records, in seconds since 1970.
+
+        Without a limit it is infinite, so that each record is within it.
+        """
         begin = -float("inf")
         if self.since is not None:
             begin = _seconds_of_option(self.since, "--since", time.min)
@@ -70,7 +76,10 @@ class Only(Record):
 
     @property
     def described(self) -> str:
-        """The conditions in words, for notes and messages."""
+        """The conditions for a record to be taken, in words, for notes and errors.
+
+        Its words are those of the options, so that a user recognises what was asked for.
+        """
         conditions: list[str] = []
         if self.since is not None:
             conditions.append(f"since {self.since}")
@@ -80,9 +89,9 @@ class Only(Record):
         return ", ".join(conditions)
 
     def of(self, records: Iterator[RecordT], problems: Problems, name: str) -> Iterator[RecordT]:
-        """Yields the records that meet the conditions.
+        """Yields the records that meet the conditions of time and of values.
 
-        One that says no time is a problem where the conditions name a time.
+        A record without a time is a problem where the conditions name a time.
 
         Raises:
             DataError: there are records, and none meets the conditions; says which there are.
@@ -107,7 +116,7 @@ class Only(Record):
             is_meant = begin <= seconds <= end
             # All conditions are looked at, as a message lists the values of each field.
             for field_path, value, find in conditions:
-                texts = list(_texts(_value_at(record.values, field_path, find)))
+                texts = list(_texts_of_value(_value_at(record.values, field_path, find)))
                 if value not in texts:
                     is_meant = False
                     counts = seen.values[field_path]
@@ -140,9 +149,12 @@ class _SeenRecords:
     latest: float = -float("inf")
 
     def contents(self, *, is_timed: bool) -> Iterator[str]:
-        """Yields what each field of a condition holds, and from when the records are.
+        """Yields, for the error that no record is taken, the values and times that records have.
 
         Next to the conditions, a user sees by it which of them is misspelled or too narrow.
+
+        Args:
+            is_timed: whether a condition names a time.
         """
         for field_path, counts in self.values.items():
             values = [shown_line(value) for value, _ in counts.most_common()]
@@ -155,7 +167,10 @@ class _SeenRecords:
 
 
 def _shortened_list(names: Sequence[str]) -> str:
-    """The names of a list as one text; three dots where it is long."""
+    """The names or values of a list as one text, with three dots where there are more than five.
+
+    A message stays a line or two, however many values a field has.
+    """
     text = ", ".join(names[:_SHOWN])
     if len(names) > _SHOWN:
         text += " ..."
@@ -163,11 +178,13 @@ def _shortened_list(names: Sequence[str]) -> str:
 
 
 def _seconds_of_option(text: str, option: str, time_of_date: time) -> float:
-    """The point in time that an option names, in seconds since 1970.
+    """The point in time that a user wrote after an option such as ``--since``, as seconds.
+
+    Seconds are since 1970, like those of records.
 
     Args:
         text: a date or a time as the user wrote it; in UTC where it names no zone.
-        option: its name, for the message.
+        option: the option's name, for the error.
         time_of_date: the time of the day that is meant where the text is a date alone.
 
     Raises:
@@ -187,23 +204,29 @@ def _seconds_of_option(text: str, option: str, time_of_date: time) -> float:
 
 
 def _seconds_since_1970(moment: datetime) -> float:
-    """A time in seconds; one without a zone is read as UTC, so that it is the same everywhere."""
+    """A point in time in seconds; without a zone it is read as UTC, so that each machine agrees.
+
+    Records of several systems are compared by it.
+    """
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return moment.timestamp()
 
 
 def _iso_time(seconds: float) -> str:
-    """A point in time as a message shows it, in the form that ``--since`` takes."""
+    """A point in time as a message shows it, in the form that ``--since`` takes.
+
+    So a user can copy it from the message into the next command.
+    """
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 def _value_at(values: object, field_path: str, find: Callable[[object], object]) -> object:
-    """The value that a condition on a field compares; None where the record has no such field.
+    """The value of a record that a condition on a field compares; None if it has no such field.
 
-    It is the one at a path of the record, or else of its metadata, where readers put fields that
-    are none of ragbench's. ``feedback.NAME`` gives the values of all feedback of that name: the
-    reader of traces lists feedback in a case's metadata, each with its name and value.
+    The value is at a path of the record, or else of its metadata, where readers put fields that are
+    none of ragbench's. ``feedback.NAME`` gives the values of all feedback of that name: the reader
+    of traces lists feedback in a case's metadata, each with its name and value.
 
     Args:
         field_path: as the user wrote it, such as ``user`` or ``session.id``.
@@ -226,9 +249,10 @@ def _value_at(values: object, field_path: str, find: Callable[[object], object])
 
 
 def time_of(values: object) -> float | None:
-    """When a record was made, in seconds since 1970; None where neither it nor its metadata says.
+    """When a record was made, in seconds since 1970; None where no field of it holds a time.
 
-    The first field counts that has a name for a time and holds one.
+    Fields of the record and of its metadata are tried by the names that are known for times; the
+    first that holds one counts.
     """
     record = as_object(values)
     metadata = as_object(record.get("metadata"))
@@ -240,8 +264,11 @@ def time_of(values: object) -> float | None:
     return None
 
 
-def _texts(value: object) -> Iterator[str]:
-    """Yields the texts that a user may write for a value: of a list, those of each item."""
+def _texts_of_value(value: object) -> Iterator[str]:
+    """Yields the texts that a user may write for a value; of a list, those of each item.
+
+    A condition comes as text from the command line: ``--where score=1`` means 1, 1.0 and "1".
+    """
     if isinstance(value, bool):
         yield str(value).lower()
     elif isinstance(value, float) and value.is_integer():
@@ -252,7 +279,7 @@ def _texts(value: object) -> Iterator[str]:
         yield str(value)
     elif is_list(value):
         for item in value:
-            yield from _texts(item)
+            yield from _texts_of_value(item)
 
 
 _EARLIEST = -62_135_596_800.0
@@ -301,7 +328,10 @@ class Selection(Record):
     """Of the draw."""
 
     def __post_init__(self) -> None:
-        """Refuses two ways to choose at once, and a number that chooses nothing."""
+        """Refuses ``--limit`` together with ``--sample``, and a number of cases below 1.
+
+        Both are options of the command line; a wrong one is refused before any file is read.
+        """
         if self.limit is not None and self.sample is not None:
             raise ConfigError("--limit and --sample exclude each other: give one of them")
         for name, value in (("--limit", self.limit), ("--sample", self.sample)):
@@ -311,24 +341,33 @@ class Selection(Record):
     def apply(
         self, cases: Iterable[_ItemT], id_of: Callable[[_ItemT], str] = attrgetter("id")
     ) -> Iterator[_ItemT]:
-        """The chosen cases.
+        """Yields the chosen cases: the first ones, a random draw, or all.
 
         A draw takes the n cases with the smallest hash of seed and id: the same cases in whatever
-        order the dataset stands, and when it grows, most of them again.
+        order the dataset is, and most of them again when it grows.
+
+        Args:
+            id_of: gives the id of a case, where the cases are in some wrapper.
         """
         if self.sample is None:
             return islice(cases, self.limit)
-
-        def hash_of_case(numbered_case: tuple[int, _ItemT]) -> bytes:
-            """A number that chance gives a case, the same in each run with the seed."""
-            _, case = numbered_case
-            text = f"{self.seed}:{id_of(case)}".encode("utf-8", "backslashreplace")
-            return blake2b(text, digest_size=16).digest()
-
-        drawn = heapq.nsmallest(self.sample, enumerate(cases), key=hash_of_case)
+        drawn = heapq.nsmallest(
+            self.sample,
+            enumerate(cases),
+            key=lambda numbered_case: self._lot_of(id_of(numbered_case[1])),
+        )
         # Back into the order of the dataset; cases need not be comparable.
         drawn.sort(key=lambda numbered_case: numbered_case[0])
         return (case for _, case in drawn)
+
+    def _lot_of(self, id: str) -> bytes:
+        """The lot of a case in the draw: a hash of the seed and the case's id.
+
+        The same in each run with the seed, on any machine: with another hash, a draw with the same
+        seed would take other cases than it did in earlier runs.
+        """
+        text = f"{self.seed}:{id}".encode("utf-8", "backslashreplace")
+        return blake2b(text, digest_size=16).digest()
 
 
 ALL_CASES = Selection()

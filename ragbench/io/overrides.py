@@ -28,14 +28,18 @@ class Overrides(Record):
 
     @property
     def joined(self) -> str:
-        """The name of the field that the columns become, which reports show as their source."""
+        """The name of the list that numbered columns with a retrieved text each become.
+
+        Reports show it as the source of the list, so it names the columns.
+        """
         return " + ".join(column for _, column in self.columns)
 
 
 def meant_fields(kind: Kind, mapping: Mapping[str, str]) -> Overrides:
-    """A user's mapping with each field under its first name, by whichever it was called.
+    """A user's mapping of fields, with each field under its first name.
 
-    ``relevant_ids`` becomes ``reference_context_ids``.
+    Users may call a field by any of its names: ``relevant_ids`` becomes ``reference_context_ids``.
+    Readers then look for one name only.
 
     Args:
         mapping: field of a case or a document, by any of its names, to the source's field.
@@ -73,7 +77,11 @@ def meant_fields(kind: Kind, mapping: Mapping[str, str]) -> Overrides:
 def joined_rows(
     overrides: Overrides, reader: RowsOf, source: Source, *, problems: Problems
 ) -> Iterator[Row]:
-    """Rows whose columns with a retrieved text each are one list. Empty cells are left out."""
+    """Yields the rows of a reader, with the columns that hold a retrieved text each as one list.
+
+    Tables often have ``context_1``, ``context_2`` and so on; metrics read one list. Empty cells are
+    left out. A column that no row has is a problem.
+    """
     missing_columns = dict(overrides.columns)
     records = 0
     for row in reader(source, problems=problems):

@@ -73,11 +73,21 @@ class HumanLabel(Record):
 
     @property
     def item(self) -> tuple[Key, str]:
-        """What was judged, and by which metric: two people's labels of it have the same item."""
+        """The judged answer and the metric: people's labels on one thing have the same item.
+
+        By it a second label of the same person on the same thing replaces the first one.
+        """
         return self.key, self.metric
 
     def check_scale(self, metric: str, low: float | None, high: float | None) -> None:
-        """Refuses a label that is no value of its metric.
+        """Refuses a label whose value is outside the scale of its metric.
+
+        Stars of 1 to 5 that are compared with scores of 0 to 1 would make any judge look bad.
+
+        Args:
+            metric: the metric's name, for the error.
+            low: the scale's lowest value; None where it has none.
+            high: the scale's highest value; None where it has none.
 
         Raises:
             ConfigError: it is outside the scale, such as 4 of 5 stars for a metric up to 1.
@@ -103,10 +113,10 @@ _FIELD_OF_CASE = {"question": "query", "answer": "response", "contexts": "retrie
 
 
 @cache
-def _names() -> Mapping[str, tuple[str, ...]]:
-    """The names of each field of a label; those of a case are known by theirs, too.
+def _names_of_fields() -> Mapping[str, tuple[str, ...]]:
+    """The columns' names by which each field of a label is recognised.
 
-    So people can label in a table that has the columns of a case file.
+    Those of a case file are among them, so that people can label in a table that they have already.
     """
     names_of: dict[str, tuple[str, ...]] = {}
     for field, names in field_names("label").items():
@@ -117,9 +127,11 @@ def _names() -> Mapping[str, tuple[str, ...]]:
 
 
 def digest_of(texts: Iterable[str]) -> str:
-    """The same for texts that differ in white space or in how letters are composed alone.
+    """The digest of some texts, the same for texts that differ only in white space or composition.
 
-    By it a label finds its answer again after another system wrote the file anew.
+    Composition is how a letter with an accent is encoded. By the digest a label finds its answer
+    again after another system wrote the file anew. Files of labels may hold it in place of
+    contexts: with another formula such labels would be lost.
     """
     normal_texts: list[str] = []
     for text in texts:
@@ -135,10 +147,13 @@ NOTHING = digest_of([""])
 
 
 def key_of(question: str, answer: str, contexts: Sequence[str] | None) -> Key:
-    """The digests by which a label finds its answer again in a later run.
+    """The digests of question, answer and contexts: by them a label finds its answer again.
 
-    They stand for the texts: a label holds only as long as question, answer and contexts are the
-    same, but for white space.
+    A label holds only as long as the three texts are the same, but for white space. Labels are
+    matched by this key: a change of it would lose every label that names a digest.
+
+    Args:
+        contexts: the retrieved texts; None where they are not known.
     """
     contexts_digest = None if contexts is None else digest_of(contexts)
     return digest_of([question]), digest_of([answer]), contexts_digest
@@ -150,7 +165,7 @@ def read_people(
     bound: RatingBound | None = None,
     columns: Mapping[str, str] | None = None,
 ) -> tuple[HumanLabel, ...]:
-    """Reads labels in any of the forms; of several by one person on one thing the last one counts.
+    """People's labels in a file of any of the known forms; a person's last label on a thing counts.
 
     Args:
         bound: from which rating on an answer is right, where people rated answers on a scale.
@@ -168,7 +183,7 @@ def read_people(
             labels_of_row: dict[tuple[Any, ...], HumanLabel] = {}
             # All labels of a row, or none: half a record would be a vote of its own.
             with noting_read_errors(row.path, problems, row.line):
-                for label in _labels(row, bound, columns or {}):
+                for label in _labels_of_row(row, bound, columns or {}):
                     labels_of_row[(*label.item, label.by)] = label
                 labels |= labels_of_row
     problems.raise_if_any()
@@ -177,10 +192,18 @@ def read_people(
     return tuple(labels.values())
 
 
-def _labels(
+def _labels_of_row(
     row: Row, bound: RatingBound | None, columns: Mapping[str, str]
 ) -> Iterator[HumanLabel]:
-    """The labels of a row: a tool's record may hold several."""
+    """Yields the labels in a row: one of a table, perhaps several of a labelling tool's record.
+
+    Args:
+        bound: from which rating on an answer is right; None where the rows hold verdicts.
+        columns: the columns of ``query`` and ``response`` that the user names.
+
+    Raises:
+        ValueProblem: the record is not as its tool exports it, or a label lacks a part.
+    """
     values = row.values
     form: type[_LabelStudioTask | _ArgillaRecord] | None = None
     if is_object(values.get("data")) and "annotations" in values:
@@ -203,7 +226,7 @@ def _labels(
         if bound is not None:
             _put_rating(squashed, fields, bound)
         _add_question_and_answer(squashed, fields, columns)
-        yield _label(squashed, verdicts, cells=row.cells, columns=list(map(str, fields)))
+        yield _label_of_fields(squashed, verdicts, cells=row.cells, columns=list(map(str, fields)))
 
 
 def _add_question_and_answer(
@@ -227,7 +250,7 @@ def _add_question_and_answer(
         column = columns.get(_FIELD_OF_CASE[field])
         if column is not None and column in fields:
             squashed[field] = fields[column]
-        elif all(is_missing(squashed.get(name)) for name in _names()[field]):
+        elif all(is_missing(squashed.get(name)) for name in _names_of_fields()[field]):
             suggested = _suggested_column(fields, meanings)
             if suggested is not None:
                 squashed[field] = fields[suggested]
@@ -242,7 +265,7 @@ def _refuse_two_answers(fields: Mapping[str, object]) -> None:
     columns: list[str] = []
     answers: set[str] = set()
     for name, value in fields.items():
-        is_answer = squashed_word(str(name)) in _names()["answer"]
+        is_answer = squashed_word(str(name)) in _names_of_fields()["answer"]
         if is_answer and isinstance(value, str) and not is_missing(value) and not is_verdict(value):
             columns.append(str(name))
             answers.add(digest_of([value]))
@@ -256,7 +279,13 @@ def _refuse_two_answers(fields: Mapping[str, object]) -> None:
 
 
 def _suggested_column(fields: Mapping[str, object], meanings: Sequence[str]) -> str | None:
-    """The only column whose header has a meaning, such as ``Bot reply``; earlier meanings first."""
+    """The only column whose header suggests a field, such as ``Bot reply``; None without one.
+
+    A wrong column does no harm: a label counts only for a question with exactly this answer.
+
+    Args:
+        meanings: what a header may mean, the surest first; the first with a single column counts.
+    """
     for meaning in meanings:
         columns = [name for name in fields if header_meaning(str(name)) == meaning]
         if len(columns) == 1:
@@ -267,11 +296,12 @@ def _suggested_column(fields: Mapping[str, object], meanings: Sequence[str]) -> 
 def _put_rating(
     squashed: dict[str, object], fields: Mapping[str, object], bound: RatingBound
 ) -> None:
-    """Puts what the rating of a row says of the answer into its field ``value``: right or wrong.
+    """Replaces the rating in a row by a verdict on the answer, 1 or 0, under ``value``.
 
     Args:
-        squashed: the fields by their squashed names.
+        squashed: the fields by their squashed names; ``value`` is put here.
         fields: the same by the names of the file.
+        bound: from which rating on an answer is right.
 
     Raises:
         ValueProblem: the row has no rating, or several.
@@ -284,26 +314,35 @@ def _put_rating(
             f"or score. The fields are: {', '.join(names) or 'none'}"
         )
     rating = rating_of(fields[column])
-    for name in _names()["value"]:
+    for name in _names_of_fields()["value"]:
         squashed.pop(name, None)
     squashed["value"] = None if rating is None else float(bound.is_right(rating))
 
 
-def _label(
+def _label_of_fields(
     values: Mapping[str, object],
     verdicts: Sequence[object],
     *,
     cells: bool,
     columns: Sequence[str],
 ) -> HumanLabel:
-    """A label of a row's fields.
+    """The label that the fields of one row hold.
+
+    A label is known by its question and its answer, whichever columns these are in: people label in
+    tables of their own.
 
     Args:
-        verdicts: the values of the fields whose names say that they hold one, such as ``OK?``.
+        values: the fields by their squashed names.
+        verdicts: the values of the fields whose names say that they hold a verdict, such as
+            ``OK?``.
+        cells: whether the row is of a table, where a list is spelled out as text.
         columns: the names of the fields in the file, which an error lists.
+
+    Raises:
+        ValueProblem: the question, the answer or the verdict is missing.
     """
     fields: dict[str, object] = {}
-    for field, names in _names().items():
+    for field, names in _names_of_fields().items():
         fields[field] = None
         for name in names:
             if not is_missing(values.get(name)):
@@ -322,13 +361,12 @@ def _label(
             f"with --field {_FIELD_OF_CASE[lacking]}=NAME (ragbench eval)"
         )
     value = fields["value"]
-    if not any(name in values for name in _names()["value"]):
+    if not any(name in values for name in _names_of_fields()["value"]):
         if len(verdicts) != 1:
-            raise ValueProblem(
-                f"no field holds the label. It is in one of: {', '.join(_names()['value'])}"
-            )
+            columns_of_value = ", ".join(_names_of_fields()["value"])
+            raise ValueProblem(f"no field holds the label. It is in one of: {columns_of_value}")
         value = None if is_missing(verdicts[0]) else verdicts[0]
-    contexts = _contexts(fields["contexts"], cells=cells)
+    contexts = _contexts_of_label(fields["contexts"], cells=cells)
     key = key_of(question, answer, contexts)
     if digest is not None:
         key = (key[0], key[1], str(digest))
@@ -347,8 +385,10 @@ def _label(
     )
 
 
-def _contexts(value: object, *, cells: bool) -> tuple[str, ...] | None:
-    """The contexts of a label; None where it does not say on which it is: it then counts on all.
+def _contexts_of_label(value: object, *, cells: bool) -> tuple[str, ...] | None:
+    """The retrieved texts that a person judged an answer on; None where the row does not say.
+
+    A label without contexts counts for the answer on whichever contexts.
 
     Args:
         cells: whether the row is of a table, where a list is spelled out as text.
@@ -382,7 +422,7 @@ class _LabelStudioTask(msgspec.Struct):
     annotations: list[_Annotation]
 
     def rows(self) -> Iterator[dict[str, object]]:
-        """A row for each choice, rating or number that an annotator gave.
+        """Yields a row for each choice, rating or number that an annotator of Label Studio gave.
 
         Cancelled annotations are left out. Of several choices the first one counts, since a label
         is one value.
@@ -421,7 +461,10 @@ class _ArgillaRecord(msgspec.Struct):
     responses: dict[str, list[_Response]] | list[_Response] | None
 
     def rows(self) -> Iterator[dict[str, object]]:
-        """A row for each answer to a question that a person submitted; drafts are left out."""
+        """Yields a row for each answer that a person submitted to a question of Argilla.
+
+        Drafts are left out: a person has not decided on them yet.
+        """
         responses = self.responses or {}
         if isinstance(responses, list):  # of 1.x: a person's answers to all questions
             for response in responses:
@@ -443,7 +486,14 @@ _SUBMITTED = (None, "submitted")
 def _label_row(
     fields: Mapping[str, object], name: str, value: object, by: object
 ) -> dict[str, object]:
-    """A label of a tool's record as a row; its control is the metric where no field names one."""
+    """One label of a labelling tool's record as a row, like a row of a table of labels.
+
+    Args:
+        fields: what the record shows to people, such as question and answer.
+        name: the tool's control or question; it is the metric where no field names one.
+        value: what the person entered.
+        by: the person.
+    """
     return {**fields, "metric": fields.get("metric") or name, "value": value, "by": by}
 
 
@@ -451,7 +501,10 @@ def _label_row(
 
 
 def write_labels(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
-    """People's feedback as labels, a line each, with the question, contexts and answer judged."""
+    """Writes the feedback in a run's traces as labels, a line each, with the judged answer.
+
+    So judges can be measured with the verdicts of real users.
+    """
     exported = Exported(paths=(path,))
     with written_whole(path, make_folders=True) as file:
         for trace in traces:
@@ -464,16 +517,21 @@ def write_labels(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Expo
 
 
 def _feedback_rows(trace: Trace, exported: Exported) -> Iterator[dict[str, Any]]:
-    """The labels of a case; what is none is counted as left out.
+    """Yields the labels that a case's feedback gives; other feedback is counted as left out.
 
-    A model's scores are none: people's labels are there to check what models say.
+    A model's scores are none: people's labels are there to check what models say. The keys are
+    those of a file of labels, as `read_people` reads it: change the two together.
+
+    Args:
+        exported: counts what is left out, by its reason.
     """
     case = trace.case
     answer = trace.generation.value
     context = trace.context.value
     feedback = case.metadata.get("feedback")
     if not is_list(feedback) or answer is None:
-        exported.leave_out("no answer is recorded" if feedback else "nobody gave feedback")
+        reason = "no answer is recorded" if feedback else "nobody gave feedback"
+        exported.leave_out(reason)
         return
     for score in filter(is_object, feedback):
         value = None
@@ -511,7 +569,9 @@ class LabelBook:
     def __init__(
         self, labels: Iterable[HumanLabel], bounds: Mapping[str, RatingBound] | None = None
     ) -> None:
-        """Files each label under its contexts, and under any contexts, as `ANY` asks for them.
+        """Takes labels, and files each one under its own contexts and under `ANY` contexts.
+
+        A metric that judges an answer alone asks for its labels on any contexts.
 
         Args:
             bounds: by metric, from which rating on an answer is right, where labels are ratings.
@@ -528,13 +588,18 @@ class LabelBook:
     def read(
         cls, files: Sequence[str | Path], columns: Mapping[str, str] | None = None
     ) -> LabelBook:
-        """Reads files; ``METRIC=FILE`` where a file does not name the metric as ragbench does.
+        """Reads files of labels into one book, each as a user names it after ``--labels``.
 
-        ``METRIC>=4=FILE`` reads ratings: from 4 on, an answer is right.
+        ``METRIC=FILE`` names the metric where the file does not; ``METRIC>=4=FILE`` reads ratings:
+        from 4 on, an answer is right.
 
         Args:
+            files: paths, or a metric and a path.
             columns: the columns of ``query`` and ``response`` in files that have them, as
                 ``--field`` names them.
+
+        Raises:
+            ConfigError: a file for one metric holds labels of several.
         """
         labels: list[HumanLabel] = []
         bounds: dict[str, RatingBound] = {}
@@ -557,9 +622,12 @@ class LabelBook:
         return cls(labels, bounds)
 
     def of(self, metric: str, key: Key) -> list[HumanLabel]:
-        """What people said of it, those included who passed it over.
+        """The people's labels of an answer by a metric, also those of people who passed it over.
 
         Labels that do not say on which contexts they are count on all.
+
+        Args:
+            key: the digests of the answer, as `key_of` gives them; its contexts may be `ANY`.
         """
         question, answer, contexts = key
         labels = [*self._by_key.get((metric, key), ())]
@@ -568,7 +636,10 @@ class LabelBook:
         return labels
 
     def by_metric(self) -> dict[str, int]:
-        """How many labels each metric has, those left out that were passed over."""
+        """How many labels with a value each metric has; 0 where people passed over every answer.
+
+        A report shows with it which metrics can be compared with people.
+        """
         counts: dict[str, int] = {}
         for label in self.labels:
             counts.setdefault(label.metric, 0)  # a metric of which all were passed over has none
@@ -578,7 +649,10 @@ class LabelBook:
 
 
 def value_of(labels: Sequence[HumanLabel]) -> float | None:
-    """The mean of what people said of one thing; None where all passed it over."""
+    """The mean of several people's labels of one thing; None where all of them passed it over.
+
+    A metric of an answer is compared with it: with several people, their mean is the best guess.
+    """
     values = [label.value for label in labels if label.value is not None]
     if not values:
         return None

@@ -35,7 +35,10 @@ _PARTS = PartNames(inputs="input", outputs="output", reference="reference_output
 
 
 def read_table(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row per question; of an experiment, one per run."""
+    """Yields one row per question of a table of Phoenix; of an experiment, one per run.
+
+    Which of the three tables it is shows in the columns of each row.
+    """
     rows = container_rows(source, problems, field_names("array")["cases"])
     # Documents of one search have its span in common. A row without a span is a group of its own.
     for span, group in groupby(rows, lambda row: row.values.get(_SPAN) or row.line):
@@ -51,7 +54,10 @@ def read_table(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Ro
 
 
 def _answer_row(row: Row, source: Source) -> Row:
-    """A question with its answer, and the documents as one text."""
+    """The row of a question with its answer, and with all retrieved documents as one text.
+
+    Phoenix joins the documents there; a note tells the user of the table that has them apart.
+    """
     source.notes[_JOINED_NOTE] = None
     source.roles |= {
         "id": _SPAN,
@@ -60,18 +66,25 @@ def _answer_row(row: Row, source: Source) -> Row:
         "retrieved_contexts": "reference",
     }
     text = row.values.get("reference")
+    chunks = None if is_missing(text) else [text]
     case: dict[str, object] = {
         "id": row.values.get(_SPAN),
         "query": question_in(row.values.get("input")),
         "response": answer_in(row.values.get("output")),
-        "retrieved_contexts": None if is_missing(text) else [text],
+        "retrieved_contexts": chunks,
         "metadata": _columns_without(row, (_SPAN, "input", "output", "reference")),
     }
     return row._replace(values=case, cells=False)
 
 
 def _documents_row(rows: Sequence[Row], span: object, source: Source) -> Row:
-    """The rows of one search, a document each, as one row with all of them by position."""
+    """The rows of one search, a document each, as one row with all documents by position.
+
+    Args:
+        rows: the rows with the same span.
+        span: the id of the search, which becomes the id of the case.
+        source: takes the roles of the columns.
+    """
     source.roles |= {
         "id": _SPAN,
         "query": "input",
@@ -92,7 +105,11 @@ def _documents_row(rows: Sequence[Row], span: object, source: Source) -> Row:
 
 
 def _run_row(row: Row, source: Source) -> Row:
-    """A run of an experiment: one example with the answer that a system gave to it."""
+    """The row of a run in an experiment of Phoenix: an example with the answer of a system.
+
+    A repetition of an example is a case of its own, in the same cluster, so that statistics do not
+    count the two as independent.
+    """
     values = dict(row.values)
     if row.cells:
         values = {name: spelled(value) for name, value in values.items()}
@@ -118,7 +135,10 @@ def _run_row(row: Row, source: Source) -> Row:
 
 
 def _columns_without(row: Row, names: Sequence[str]) -> dict[str, object]:
-    """The columns of a row but those that became fields of the case: they are its metadata."""
+    """The columns of a row that did not become fields of the case: they are the case's metadata.
+
+    Another tool's scores are among them: they are kept, and not measured here.
+    """
     columns = dict(row.values)
     for name in names:
         columns.pop(name, None)

@@ -23,14 +23,19 @@ _UNDECIDED = 0.5
 
 
 def holds_labels(source: Source) -> bool:
-    """Whether the first record of a file is a label, by whichever metric."""
+    """Whether the first record of a file is a label as ``ragbench label`` writes it, of any metric.
+
+    Such a file looks like other JSON Lines, and is read in another way.
+    """
     for row in container_rows(source, Problems()):
         return row.values.keys() >= _FIELDS_OF_LABEL
     return False
 
 
 def labelled_retrievals(path: str | Path, notes: list[str]) -> list[RetrievalDump]:
-    """The labelled questions, each once, with the chunks that people judged.
+    """The questions whose chunks people judged, each once, as retrievals with the people's verdict.
+
+    A validator is fitted to them: it has to say whether the answer is in the chunks.
 
     Args:
         notes: gets a sentence for each kind of label that cannot be used.
@@ -52,13 +57,19 @@ def labelled_retrievals(path: str | Path, notes: list[str]) -> list[RetrievalDum
         notes.append(f"{counted(of_other_metrics, 'label')} by other metrics left out")
     if without_chunks:
         notes.append(f"{counted(without_chunks, 'label')} without the chunks left out")
-    return [_retrieval(f"q{number}", labels) for number, labels in enumerate(by_key.values(), 1)]
+    return [
+        _labelled_retrieval(f"q{number}", labels)
+        for number, labels in enumerate(by_key.values(), 1)
+    ]
 
 
-def _retrieval(query_id: str, labels: list[HumanLabel]) -> RetrievalDump:
-    """A question with its chunks, and what most people say of them: a validator is fitted to it.
+def _labelled_retrieval(query_id: str, labels: list[HumanLabel]) -> RetrievalDump:
+    """A question with its chunks, and whether most people say that the answer is in them.
+
+    Where people disagree evenly the verdict is None: a validator cannot be fitted to such a case.
 
     Args:
+        query_id: the id that the retrieval gets; labels have none.
         labels: all labels of the same question and chunks.
     """
     label = labels[0]

@@ -19,34 +19,44 @@ _FILE = "file://"
 
 
 def is_read(kind: str) -> bool:
-    """Whether assertions of a kind become a reference or an expectation."""
+    """Whether promptfoo's assertions of a kind become a reference answer or an expectation.
+
+    A note counts the other kinds, so that no test seems to be checked that is not.
+    """
     return kind in field_names("promptfoo")["whole_answer"] or becomes_expectation(kind)
 
 
 def kinds_of_assertions(assertions: Iterable[Values]) -> Iterator[str]:
-    """The kind of each assertion, in the words of the note that counts those not read."""
+    """Yields the kind of each promptfoo assertion, for the note that counts the unread ones.
+
+    An assertion without a type is counted as well, so that the count is that of all assertions.
+    """
     for assertion in assertions:
         kind = assertion.get("type")
         yield kind if isinstance(kind, str) else "without a type"
 
 
 def references(assertions: Iterable[Values], variables: Values) -> list[str]:
-    """The right answers among the values of assertions, each once.
+    """The right answers among the values of promptfoo's assertions, each once.
 
-    Of assertions whose value is a whole answer, such as ``equals``: others name parts of one.
+    Only assertions such as ``equals`` hold a whole answer: others name parts of one.
     """
     answers: list[str] = []
     for assertion in assertions:
         if assertion.get("type") not in field_names("promptfoo")["whole_answer"]:
             continue
-        answer = _text(assertion.get("value"), variables)
+        answer = _filled_text(assertion.get("value"), variables)
         if answer is not None and answer not in answers:
             answers.append(answer)
     return answers
 
 
-def _text(value: object, variables: Values) -> str | None:
-    """A value as text, with variables filled in; None where it holds what only promptfoo knows."""
+def _filled_text(value: object, variables: Values) -> str | None:
+    """The value of an assertion as text, with its variables filled in.
+
+    None where the text still holds what only promptfoo can fill in: a file, a template, an unknown
+    variable. A half-filled text would be a wrong answer.
+    """
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return None
     text = str(value)

@@ -58,7 +58,10 @@ class _Test(NamedTuple):
 
 
 def read_config(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row per test; a note counts the assertions that need a program or a judge."""
+    """Yields one row per test of promptfoo's configuration, or of a file with tests.
+
+    A note counts the assertions that are not read, because they need a program or a judge.
+    """
     reader = _ConfigReader(source=source, problems=problems)
     for test in reader.tests():
         yield from reader.rows(test)
@@ -83,7 +86,7 @@ class _ConfigReader:
     # --- which tests there are
 
     def tests(self) -> Iterator[_Test]:
-        """The tests of a configuration, of a list of tests, or of a table of tests.
+        """Yields the tests of a configuration, of a list of tests, or of a table of tests.
 
         A configuration also says what all its tests have in common, which is kept in `default`.
         """
@@ -107,7 +110,10 @@ class _ConfigReader:
             yield from self._listed_tests(document, (), lines)
 
     def _default_test(self, value: object) -> Values:
-        """What all tests have in common: an object, or the first record of a file that is named."""
+        """The test whose parts all tests of the configuration share (``defaultTest``).
+
+        It is an object, or the first record of a file that is named.
+        """
         if not isinstance(value, str):
             return as_object(value)
         for file in self._files(value, None):
@@ -121,11 +127,14 @@ class _ConfigReader:
         place: tuple[str, ...],
         lines: Mapping[tuple[str | int, ...], int],
     ) -> Iterator[_Test]:
-        """The tests of a list, whose entries may name files; one that is no list is one entry.
+        """Yields the tests of a list, whose entries may name files; no list counts as one entry.
+
+        An entry that is neither a test nor a file is noted, and the others are read.
 
         Args:
+            tests: the value under ``tests``, or the whole document.
             place: the keys that lead to the list in the document.
-            lines: by keys and positions, where in the document what they lead to begins.
+            lines: keys and positions that lead to a value, to the line on which the value begins.
         """
         entries = tests if is_list(tests) else [tests]
         for position, entry in enumerate(entries):
@@ -145,7 +154,10 @@ class _ConfigReader:
                 self.problems.add(message, path=self.source.name, line=line, field="tests")
 
     def _rows_of(self, file: Source) -> Iterator[Row]:
-        """The records of a file; that it cannot be read is a problem of the configuration."""
+        """Yields the records of a file that the configuration names.
+
+        A file that cannot be read is a problem of the configuration: the other tests are read.
+        """
         with noting_read_errors(file.name, self.problems):
             container, _ = detect_container(file, "cases", self.problems)
             if container in CONTAINERS:
@@ -153,7 +165,10 @@ class _ConfigReader:
                 yield from reader(file, kind="cases", problems=self.problems)
 
     def _tests_of_rows(self, rows: Iterable[Row]) -> Iterator[_Test]:
-        """The tests of a file of them: a row of a table is one, spelled in columns."""
+        """Yields the tests of a file, whose records are tests, or rows of a table of tests.
+
+        A test in a file of JSON may also be spelled as if it were the row of a table.
+        """
         for row in rows:
             values = row.values
             # In a file of JSON, too, a test may be spelled as if it were the row of a table.
@@ -162,7 +177,11 @@ class _ConfigReader:
             yield _Test(row.path, row.line, values)
 
     def _files(self, name: str, line: int | None) -> Iterator[Source]:
-        """The files that a name means: next to the configuration, with ``*`` for several."""
+        """Yields the files that a name in the configuration means, ``*`` in it for several.
+
+        They are looked for next to the configuration. A name that no file has is a problem, with
+        its line.
+        """
         if self.source.path is None:
             message = f"'{name}' is next to a configuration that is not a file here"
             self.problems.add(message, path=self.source.name, line=line)
@@ -181,7 +200,10 @@ class _ConfigReader:
             yield replace(self.source, name=str(path), path=path, split=None, _stream=None)
 
     def _note_program(self, name: str, line: int | None) -> None:
-        """Says that tests made by a program are not read: what a program does is not known here."""
+        """Notes tests that a program makes: they are not read, as ragbench runs no such program.
+
+        The problem names the results of promptfoo's own run, which hold these tests, too.
+        """
         message = (
             f"'{name}' makes tests by a program or is not a file of tests: {_READ_RESULTS_INSTEAD}"
         )
@@ -190,7 +212,10 @@ class _ConfigReader:
     # --- what a test says
 
     def rows(self, test: _Test) -> Iterator[Row]:
-        """The cases of a test, with what it has from the default test."""
+        """Yields the cases of one test, completed by what all tests share.
+
+        A test whose variables are lists stands for several cases, see `_variables_of_each_test`.
+        """
         variables = self._variables(test)
         if variables is None:
             return
@@ -211,7 +236,12 @@ class _ConfigReader:
             yield Row(test.path, test.line, case)
 
     def _variables(self, test: _Test) -> dict[str, object] | None:
-        """The variables of a test, with texts from files; None where one of these cannot be had."""
+        """The variables of a test, with the texts of files that they name.
+
+        Returns:
+            Name to value; None where a file cannot be read, which is then noted: without its text
+                the test would be another one.
+        """
         variables: dict[str, object] = {}
         for part in (self.default.get("vars"), test.values.get("vars")):
             if isinstance(part, str):
@@ -229,7 +259,11 @@ class _ConfigReader:
         return variables
 
     def _text_of(self, name: str, line: int | None) -> str | None:
-        """The text of a file that a variable names."""
+        """The text of a file that a test's variable names; None, and a problem, without one.
+
+        promptfoo puts the text in the place of a variable whose value begins with ``file://``. Only
+        text files are read: other files would be run or parsed by promptfoo.
+        """
         path = Path(name.removeprefix(_FILE))
         if self.source.path is None or path.suffix.lower() not in _TEXT_SUFFIXES:
             message = (
@@ -245,7 +279,9 @@ class _ConfigReader:
     def _case(
         self, variables: Values, assertions: Sequence[Values], metadata: Values
     ) -> dict[str, object]:
-        """A case of a test, by the names of its variables.
+        """The fields of the case that a test is for one set of its variables.
+
+        A variable's name says which field of the case it is: promptfoo's users choose the names.
 
         Args:
             variables: name, to the value that the prompt is given.
@@ -278,9 +314,10 @@ class _ConfigReader:
 
 
 def _without_sets(assertions: Iterable[object]) -> Iterator[Values]:
-    """Assertions, where a set of which all have to hold is replaced by what is in it.
+    """Yields the assertions of a test, with those of a set in the place of the set.
 
-    A set with a threshold stays one: a part of it is enough.
+    A set of which all have to hold asks no more than its parts. A set with a threshold stays one: a
+    part of it is enough.
     """
     for value in assertions:
         assertion = as_object(value)
@@ -291,7 +328,9 @@ def _without_sets(assertions: Iterable[object]) -> Iterator[Values]:
 
 
 def _variables_of_each_test(variables: Values) -> Iterator[Values]:
-    """The variables of each test that lists among them stand for: every combination is one.
+    """Yields the variables of each test that lists among a test's variables stand for.
+
+    promptfoo makes a test of each combination of the lists' entries.
 
     Raises:
         UnreadableError: the lists make more than `_MAX_TESTS`: their number is a product.
@@ -312,9 +351,9 @@ def _variables_of_each_test(variables: Values) -> Iterator[Values]:
 
 
 def _test_of_cells(cells: Values) -> dict[str, object]:
-    """A row of a table of tests as a test, as a configuration writes it.
+    """A row of a table of promptfoo tests as a test, in the form of a configuration.
 
-    Columns that begin with two underscores speak of the test; each other one is a variable.
+    Columns that begin with two underscores describe the test; each other one is a variable.
     """
     variables: dict[str, object] = {}
     metadata: dict[str, object] = {}
@@ -335,7 +374,11 @@ def _test_of_cells(cells: Values) -> dict[str, object]:
 
 
 def _assertion_of(cell: str) -> Values:
-    """The assertion that a cell spells: a kind and a value, or a whole answer."""
+    """The assertion that a cell of a table of tests spells: a kind and value, or a whole answer.
+
+    In a cell ``contains: two years`` is a kind with its value; a text without a kind is the right
+    answer.
+    """
     text = cell.strip()
     match = _ASSERTION_CELL.fullmatch(text)
     # A right answer may have a colon, too: only a kind that promptfoo knows is one.
@@ -346,7 +389,10 @@ def _assertion_of(cell: str) -> Values:
 
 @cache
 def _all_kinds() -> frozenset[str]:
-    """The kinds of assertions by which a cell may begin."""
+    """The kinds of promptfoo's assertions by which a cell may begin, each also with ``not-``.
+
+    A text before a colon that is none of them belongs to a right answer.
+    """
     kinds = set(expectation_kinds())
     for group, names in field_names("promptfoo").items():
         if group == "answer":  # no kinds, but the keys of an answer

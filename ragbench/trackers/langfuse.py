@@ -40,7 +40,13 @@ _ADVICE = "Check LANGFUSE_PUBLIC_KEY, LANGFUSE_SECRET_KEY and LANGFUSE_BASE_URL"
 
 
 def send(run: TrackedRun, receipt: Receipt) -> Tracked:
-    """Langfuse: cases as a dataset run, traces with scores, figures as scores of the run."""
+    """Sends a run to Langfuse: cases as a dataset run, a scored trace for each, figures as scores.
+
+    A tracker's function of the shape `Tracker`: it reads Langfuse's own variables.
+
+    Raises:
+        TrackerError: a key is not set, or Langfuse cannot be reached or refuses the run.
+    """
     setting = "Set it to a key of the project's settings"
     public_key = variable(("LANGFUSE_PUBLIC_KEY",), "Langfuse", setting)
     secret_key = variable(("LANGFUSE_SECRET_KEY",), "Langfuse", setting)
@@ -58,11 +64,20 @@ class _Project:
     """The project that the keys are of."""
 
     def __init__(self, endpoint: TrackerEndpoint, public_key: str) -> None:
+        """Takes the endpoint of the project, and the key that tells it from other projects there.
+
+        Both are in the receipt's name for the place: a run may be sent to several projects.
+        """
         self._endpoint = endpoint
         self._place = f"langfuse {endpoint.url} {public_key}"
 
     def send(self, run: TrackedRun, receipt: Receipt) -> Tracked:
-        """Creates the dataset run, or updates the one of an earlier export."""
+        """Creates the dataset run in Langfuse's project, or updates the one of an earlier export.
+
+        Ids are derived from the run, so that a second export overwrites the first one's traces and
+        scores. The order of the requests matters: an item is linked to its trace once the trace is
+        there.
+        """
         endpoint = self._endpoint
         # Another version of the dataset is another dataset: its items would change under old runs.
         dataset = f"{run.dataset}-{run.dataset_fingerprint[:8]}"
@@ -90,15 +105,17 @@ class _Project:
                     missing += 1
                 # The same at each export of the run, so that the trace is overwritten.
                 trace_id = uuid.UUID(receipt.derived_id(case.id)).hex
-                batch.add("trace-create", _trace(run, case, trace_id))
+                batch.add("trace-create", _trace_body(run, case, trace_id))
             for metric, value in case.values.items():
                 score = {"id": receipt.derived_id(case.id, metric), "traceId": trace_id}
-                batch.add("score-create", score | _score(metric, value))
+                batch.add("score-create", score | _score_body(metric, value))
             if stored is not None:
                 self._delete_gone(case, receipt)
             # Equal at every run of the dataset, so that Langfuse shows them in one row.
             item_id = named_id(dataset, case.id)
-            endpoint.call("POST", "/api/public/dataset-items", _item(case, dataset, item_id))
+            endpoint.call(
+                "POST", "/api/public/dataset-items", _dataset_item(case, dataset, item_id)
+            )
             if linked.get(item_id) != trace_id:
                 batch.send()  # a trace is linked once it is there
                 link = {"runName": run_name, "datasetItemId": item_id, "traceId": trace_id}
@@ -108,7 +125,7 @@ class _Project:
         batch.send()
         for name, value in run.figures.items():
             score = {"id": receipt.derived_id("", name), "datasetRunId": run_id}
-            endpoint.call("POST", "/api/public/scores", score | _score(name, value))
+            endpoint.call("POST", "/api/public/scores", score | _score_body(name, value))
         receipt.keep(self._place, run_id)
         return Tracked(
             tracker="langfuse",
@@ -121,7 +138,10 @@ class _Project:
         )
 
     def _trace_of(self, case: TrackedCase) -> str | None:
-        """The trace that a case came from; None where the project does not have it."""
+        """The id of the trace that a case came from; None where the project does not have it.
+
+        Such a case gets a trace of its own, so that its scores are shown in Langfuse, too.
+        """
         if case.trace_id is None:
             return None
         stored = self._endpoint.find(f"/api/public/traces/{quote(case.trace_id, safe='')}")
@@ -130,9 +150,9 @@ class _Project:
         return case.trace_id
 
     def _delete_gone(self, case: TrackedCase, receipt: Receipt) -> None:
-        """Deletes scores of an earlier export that have no value any more.
+        """Deletes a case's scores of an earlier export that have no value any more.
 
-        Scores are overwritten, never removed: an old value would be shown beside the new run.
+        Langfuse overwrites scores and removes none: an old value would be shown beside the new run.
         """
         for metric in case.unmeasured:
             score_id = receipt.derived_id(case.id, metric)
@@ -143,12 +163,22 @@ class _Batch:
     """Events that are sent together: a request for each would take long for a large run."""
 
     def __init__(self, endpoint: TrackerEndpoint) -> None:
+        """Takes the endpoint of the project, and begins without an event.
+
+        A batch is a list of events that are sent in one request: a request for each would take
+        long.
+        """
         self._endpoint = endpoint
         self._events: list[dict[str, Any]] = []
         self._bytes = 0
 
     def add(self, kind: str, body: dict[str, Any]) -> None:
-        """Adds an event; sends those before it where the batch would be too large."""
+        """Adds an event to the batch; sends the earlier ones first where it would be too large.
+
+        Args:
+            kind: Langfuse's type of event, such as ``trace-create``.
+            body: the object that the event creates or overwrites, with its id.
+        """
         size = len(orjson.dumps(body))
         if self._bytes + size > _LARGEST_BATCH:
             self.send()
@@ -158,7 +188,12 @@ class _Batch:
         self._bytes += size
 
     def send(self) -> None:
-        """Sends the events, if there are any."""
+        """Sends the events that have been added since the last request, if there are any.
+
+        Raises:
+            TrackerError: Langfuse refused an event, which its response says although it accepts the
+                batch.
+        """
         if not self._events:
             return
         answer = self._endpoint.call("POST", "/api/public/ingestion", {"batch": self._events})
@@ -171,13 +206,19 @@ class _Batch:
 
 
 def _error_text(error: Any) -> str:
-    """Why an event was refused: its status, and the reason where Langfuse gives one."""
+    """The reason why Langfuse refused an event, with the event's status, for an error's text.
+
+    Langfuse names the reason in either of two fields, or not at all.
+    """
     reason = error.get("message") or error.get("error") or ""
     return f"{error.get('status')} {reason}".strip()
 
 
-def _item(case: TrackedCase, dataset: str, item_id: str) -> dict[str, Any]:
-    """A case as an item of a dataset: what is asked and expected."""
+def _dataset_item(case: TrackedCase, dataset: str, item_id: str) -> dict[str, Any]:
+    """A case as an item of a Langfuse dataset: its question and the right answer.
+
+    Langfuse compares the runs of a dataset item by item. The names are those of its interface.
+    """
     return {
         "id": item_id,
         "datasetName": dataset,
@@ -187,8 +228,12 @@ def _item(case: TrackedCase, dataset: str, item_id: str) -> dict[str, Any]:
     }
 
 
-def _trace(run: TrackedRun, case: TrackedCase, trace_id: str) -> dict[str, Any]:
-    """A case as a trace: what was asked, retrieved and answered."""
+def _trace_body(run: TrackedRun, case: TrackedCase, trace_id: str) -> dict[str, Any]:
+    """A case as a trace of Langfuse, with the question, the retrieved chunks and the answer.
+
+    Only a case that did not come from a trace gets one. The names are those of Langfuse's
+    interface.
+    """
     return {
         "id": trace_id,
         "name": run.system,
@@ -207,6 +252,10 @@ def _trace(run: TrackedRun, case: TrackedCase, trace_id: str) -> dict[str, Any]:
     }
 
 
-def _score(name: str, value: float) -> dict[str, Any]:
-    """The name and value of a score."""
+def _score_body(name: str, value: float) -> dict[str, Any]:
+    """The name and the value of a score, as the body of a Langfuse request has them.
+
+    Langfuse takes it with the id of a trace or of a run beside it; the names are those of its
+    interface.
+    """
     return {"name": name, "value": value, "dataType": "NUMERIC"}

@@ -30,7 +30,13 @@ _ADVICE = "Check LANGSMITH_API_KEY and LANGSMITH_ENDPOINT"
 
 
 def send(run: TrackedRun, receipt: Receipt) -> Tracked:
-    """LangSmith: the run as an experiment, figures as its summary, traces with feedback."""
+    """Sends a run to LangSmith: an experiment with figures as its summary, feedback on traces.
+
+    A tracker's function of the shape `Tracker`: it reads LangSmith's own variables.
+
+    Raises:
+        TrackerError: no key is set, or LangSmith cannot be reached or refuses the run.
+    """
     names = ("LANGSMITH_API_KEY", "LANGCHAIN_API_KEY")
     key = variable(names, "LangSmith", "Set it to a key of the workspace's settings")
     url = os.environ.get("LANGSMITH_ENDPOINT") or os.environ.get("LANGCHAIN_ENDPOINT") or _CLOUD
@@ -43,11 +49,19 @@ class _Workspace:
     """The workspace that the key is of."""
 
     def __init__(self, endpoint: TrackerEndpoint) -> None:
+        """Takes the endpoint of the LangSmith workspace that the key belongs to.
+
+        The endpoint's address is in the receipt's name for the place, as a run may be sent to
+        several.
+        """
         self._endpoint = endpoint
         self._place = f"langsmith {endpoint.url}"
 
     def send(self, run: TrackedRun, receipt: Receipt) -> Tracked:
-        """Uploads the experiment, in place of the one of an earlier export."""
+        """Uploads the run as a LangSmith experiment, in place of the one of an earlier export.
+
+        An uploaded experiment cannot be changed, so the earlier one is deleted before.
+        """
         now = datetime.now(UTC).isoformat()
         rows: list[dict[str, Any]] = []
         scored = 0
@@ -56,7 +70,7 @@ class _Workspace:
         for case in run.cases():
             # Equal at every run of the dataset, so that experiments are compared row by row.
             row_id = named_id(dataset, case.id)
-            rows.append(_row(run, case, row_id, now))
+            rows.append(_experiment_row(run, case, row_id, now))
             if case.trace_id is not None:
                 if self._score_trace(case, case.trace_id, receipt):
                     scored += 1
@@ -65,7 +79,7 @@ class _Workspace:
         earlier = receipt.id_at(self._place)
         if earlier:
             self._endpoint.delete(f"/api/v1/sessions/{quote(earlier, safe='')}")
-        summary = [_score(name, value) for name, value in run.figures.items()]
+        summary = [_feedback_body(name, value) for name, value in run.figures.items()]
         experiment = {
             "experiment_name": f"{run.name}-{receipt.key[:8]}",
             "experiment_start_time": now,
@@ -90,7 +104,11 @@ class _Workspace:
         )
 
     def _score_trace(self, case: TrackedCase, trace_id: str, receipt: Receipt) -> bool:
-        """Gives a trace the scores of its case; False where the workspace has no such trace."""
+        """Gives a LangSmith trace the scores of its case as feedback; False if it is not there.
+
+        The feedback's ids are derived from the run, so that a second export overwrites its own
+        feedback only. Scores that have no value any more are deleted.
+        """
         endpoint = self._endpoint
         run = endpoint.find(f"/api/v1/runs/{quote(trace_id, safe='')}")
         if run is None:
@@ -98,7 +116,7 @@ class _Workspace:
         for metric, value in case.values.items():
             id = receipt.derived_id(case.id, metric)
             about = {"id": id, "run_id": run["id"], "trace_id": trace_id}
-            body = {**about, **_score(metric, value)}
+            body = {**about, **_feedback_body(metric, value)}
             if not endpoint.create("/api/v1/feedback", body):
                 endpoint.call("PATCH", f"/api/v1/feedback/{id}", {"score": value})
         if receipt.id_at(self._place):
@@ -107,11 +125,11 @@ class _Workspace:
         return True
 
 
-def _row(run: TrackedRun, case: TrackedCase, row_id: str, now: str) -> dict[str, Any]:
-    """A case as a row: example, answer and measured scores.
+def _experiment_row(run: TrackedRun, case: TrackedCase, row_id: str, now: str) -> dict[str, Any]:
+    """A case as a row of a LangSmith experiment: its example, answer and measured scores.
 
-    LangSmith computes latencies of the times: both are that of the export, since a row without
-    times is refused.
+    LangSmith computes latencies of the times, and refuses a row without them: both times are that
+    of the export. The names are those of LangSmith's interface.
     """
     return {
         "row_id": row_id,
@@ -122,7 +140,9 @@ def _row(run: TrackedRun, case: TrackedCase, row_id: str, now: str) -> dict[str,
             "contexts": case.contexts,
             "context_ids": case.context_ids,
         },
-        "evaluation_scores": [_score(metric, value) for metric, value in case.values.items()],
+        "evaluation_scores": [
+            _feedback_body(metric, value) for metric, value in case.values.items()
+        ],
         "start_time": now,
         "end_time": now,
         "run_name": run.system,
@@ -135,8 +155,12 @@ def _row(run: TrackedRun, case: TrackedCase, row_id: str, now: str) -> dict[str,
     }
 
 
-def _score(name: str, value: float) -> Mapping[str, Any]:
-    """A score as feedback by a program."""
+def _feedback_body(name: str, value: float) -> Mapping[str, Any]:
+    """A score as LangSmith wants feedback by a program: with its name and its author.
+
+    The names are those of LangSmith's interface: feedback of a trace, a row's score and a summary
+    have the same form.
+    """
     return {
         "key": name,
         "score": value,

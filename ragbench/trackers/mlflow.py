@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -54,7 +55,13 @@ _KEY_TAG = "ragbench.key"
 
 
 def send(run: TrackedRun, receipt: Receipt) -> Tracked:
-    """MLflow: figures as metrics, cases as a table, the page as an artifact, traces scored."""
+    """Sends a run to MLflow: figures as metrics, cases as a table, the page, scored traces.
+
+    A tracker's function of the shape `Tracker`: the run goes where MLflow's own variables say.
+
+    Raises:
+        TrackerError: MLflow cannot be reached or refuses the run.
+    """
     os.environ.setdefault(*_RETRIES)
     mlflow = require("mlflow", extra="mlflow")
     with _speaking_of_mlflow(mlflow):
@@ -63,32 +70,49 @@ def send(run: TrackedRun, receipt: Receipt) -> Tracked:
 
 @contextmanager
 def _speaking_of_mlflow(mlflow: Any) -> Generator[None]:
-    """Turns whatever MLflow raises into an error with its address and what to do."""
+    """Turns whatever MLflow raises in the block into an error with its address and a next step.
+
+    MLflow and its packages also log much by themselves, which is held back.
+    """
     address = _shown_uri(mlflow)
-
-    def refusal(error: Exception) -> Exception:
-        reason = mask_text(words_of(error)).rstrip(".")
-        return TrackerError(
-            f"MLflow at {address}: {reason}. Nothing of the run has changed. Check "
-            "MLFLOW_TRACKING_URI, and the variables of MLflow for credentials; then export again"
-        )
-
     # It logs the tables of a new database, and waits for a server that does not answer.
-    with silenced("mlflow", "alembic", "urllib3"), Reading(refusal):
+    with silenced("mlflow", "alembic", "urllib3"), Reading(partial(_mlflow_refusal, address)):
         yield
+
+
+def _mlflow_refusal(address: str, error: Exception) -> TrackerError:
+    """The error of an export that MLflow refused, in one line, with the next step for the user.
+
+    Args:
+        address: where MLflow sends runs, without credentials.
+        error: whatever MLflow raised; credentials in its text are masked.
+    """
+    reason = mask_text(words_of(error)).rstrip(".")
+    return TrackerError(
+        f"MLflow at {address}: {reason}. Nothing of the run has changed. Check "
+        "MLFLOW_TRACKING_URI, and the variables of MLflow for credentials; then export again"
+    )
 
 
 class _Server:
     """The store of runs that MLflow's variables name."""
 
     def __init__(self, mlflow: Any) -> None:
+        """Takes MLflow's package, and makes a client for the store that its variables name.
+
+        The client reads MLflow's own variables, so that a user sets the place once for all.
+        """
         self.mlflow = mlflow
         self.client = mlflow.MlflowClient()
         self.entities = require("mlflow.entities", extra="mlflow")
         self.uri = _shown_uri(mlflow)
 
     def send(self, run: TrackedRun, receipt: Receipt) -> Tracked:
-        """Creates the run, or updates the one of an earlier export."""
+        """Creates the run in MLflow's store, or updates the one of an earlier export.
+
+        A metric of MLflow cannot be deleted: where the earlier run has one that is gone now, a new
+        run is made, so that no old figure is read as one of this run.
+        """
         experiment_id = self._experiment_id()
         place = f"mlflow {self.uri} {experiment_id}"
         figures = dict(run.figures)
@@ -129,7 +153,11 @@ class _Server:
         )
 
     def _experiment_id(self) -> str:
-        """The experiment that MLflow's variables name, created where there is none."""
+        """The id of the MLflow experiment that the variables name, created where it is missing.
+
+        MLflow keeps each run in an experiment; where the user names none, it is called
+        ``ragbench``.
+        """
         experiment_id = os.environ.get("MLFLOW_EXPERIMENT_ID")
         if experiment_id:
             return experiment_id
@@ -140,7 +168,11 @@ class _Server:
         return str(experiment.experiment_id)
 
     def _stored_run(self, receipt: Receipt, place: str, experiment_id: str) -> Any:
-        """The run of an earlier export; None where there is none, or where it was deleted."""
+        """The MLflow run of an earlier export; None where there is none, or where it was deleted.
+
+        A run has a tag with the receipt's key, so that it is recognised also where the export was
+        interrupted before its id was stored.
+        """
         earlier_id = receipt.id_at(place)
         filter_string = f"tags.`{_KEY_TAG}` = '{receipt.key}'"
         # The newest comes first. Deleted runs are not among them.
@@ -153,7 +185,14 @@ class _Server:
     def _log_facts(
         self, run: TrackedRun, run_id: str, figures: dict[str, float], stored: Any
     ) -> None:
-        """The figures, the settings and the commit; what is there already is not sent again."""
+        """Logs a run's figures, settings and commit, but those that MLflow has already.
+
+        A parameter of MLflow never changes: a second request for it would be refused.
+
+        Args:
+            figures: the numbers of the report by name.
+            stored: the data of the MLflow run, as its client returns them.
+        """
         entities = self.entities
         now = time.time_ns() // 1_000_000
         metrics: list[Any] = []
@@ -170,7 +209,11 @@ class _Server:
             self.client.set_tag(run_id, "mlflow.source.git.commit", run.commit)
 
     def _log_table(self, run: TrackedRun, run_id: str) -> int:
-        """The cases as a table in MLflow's form; gives their number."""
+        """Logs the cases of a run as a table that MLflow's page shows; returns their number.
+
+        A table of MLflow is an artifact that a tag names: file, columns and tag are of a form that
+        its page reads.
+        """
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, TABLE)
             cases = _write_table(run.cases(), path)
@@ -180,8 +223,12 @@ class _Server:
         return cases
 
     def _score_trace(self, case: TrackedCase, trace_id: str, key: str) -> bool:
-        """Gives a trace the scores of its case; False where the server has no such trace."""
-        trace = self._trace(trace_id)
+        """Gives an MLflow trace the scores of its case as feedback; False where it is not there.
+
+        Feedback has the run's key, so that a second export replaces its own values only: feedback
+        of people stays.
+        """
+        trace = self._stored_trace(trace_id)
         if trace is None:
             return False
         earlier: dict[str, Any] = {}
@@ -204,7 +251,13 @@ class _Server:
         return True
 
     def _log_feedback(self, trace_id: str, name: str, value: float, metric: str, key: str) -> None:
-        """A score of a trace, marked as one of this run."""
+        """Logs one score of a trace as feedback, marked with the key of this run.
+
+        Args:
+            name: the metric's name in the letters that MLflow takes.
+            metric: the metric's name in ragbench.
+            key: the receipt's: a second export recognises its own feedback by it.
+        """
         source = self.entities.AssessmentSource(source_type="CODE", source_id=SOURCE)
         self.mlflow.log_feedback(
             trace_id=trace_id,
@@ -214,8 +267,11 @@ class _Server:
             metadata={_KEY_TAG: key, "metric": metric},
         )
 
-    def _trace(self, trace_id: str) -> Any:
-        """A trace by its id in MLflow, or by that of OpenTelemetry, which lacks ``tr-``."""
+    def _stored_trace(self, trace_id: str) -> Any:
+        """An MLflow trace by its id there, or by OpenTelemetry's, which lacks ``tr-``; else None.
+
+        Exports of traces may hold either id.
+        """
         for id in (trace_id, f"tr-{trace_id}"):
             try:
                 return self.client.get_trace(id, display=False)
@@ -225,14 +281,20 @@ class _Server:
         return None
 
     def _address(self, experiment_id: str, run_id: str) -> str:
-        """The page of the run on a server; of a database, its URI."""
+        """The address of a run's page on the MLflow server; of a database, its URI.
+
+        The user opens it after an export. A database has no page, so its URI must do.
+        """
         if urlsplit(self.uri).scheme in ("http", "https"):
             return f"{self.uri.rstrip('/')}/#/experiments/{experiment_id}/runs/{run_id}"
         return self.uri
 
 
 def _shown_uri(mlflow: Any) -> str:
-    """Where runs are sent to, without credentials."""
+    """The place to which MLflow sends runs, without credentials: errors and reports show it.
+
+    A store's URI may hold a password, as that of a database does.
+    """
     uri = str(mlflow.get_tracking_uri())
     # The path of sqlite:////tmp/a.db would lose its slashes, and has no credentials.
     if uri.startswith(("sqlite:", "file:", "/")):
@@ -241,7 +303,7 @@ def _shown_uri(mlflow: Any) -> str:
 
 
 def _write_table(cases: Iterator[TrackedCase], path: Path) -> int:
-    """Writes a table in MLflow's form, one case per line, and gives their number.
+    """Writes the cases as a table in MLflow's form, one case per line, and returns their number.
 
     Case by case, so that memory does not hold the whole run.
     """

@@ -33,7 +33,13 @@ _ADVICE = "Check PHOENIX_COLLECTOR_ENDPOINT and PHOENIX_API_KEY"
 
 
 def send(run: TrackedRun, receipt: Receipt) -> Tracked:
-    """Phoenix: the run as an experiment, scores as its evaluations, traces annotated."""
+    """Sends a run to Phoenix: an experiment with scores as its evaluations, traces annotated.
+
+    A tracker's function of the shape `Tracker`: it reads Phoenix's own variables.
+
+    Raises:
+        TrackerError: Phoenix cannot be reached or refuses the run.
+    """
     url = os.environ.get("PHOENIX_COLLECTOR_ENDPOINT") or _LOCAL
     headers: dict[str, str] = {}
     key = os.environ.get("PHOENIX_API_KEY")
@@ -50,6 +56,11 @@ class _Server:
     """The server that the variables name."""
 
     def __init__(self, endpoint: TrackerEndpoint) -> None:
+        """Takes the endpoint of the Phoenix server that the environment's variables name.
+
+        The server's address is in the receipt's name for the place, as a run may be sent to
+        several.
+        """
         self._endpoint = endpoint
         self._place = f"phoenix {endpoint.url}"
         self._now = datetime.now(UTC).isoformat()
@@ -57,7 +68,12 @@ class _Server:
         them, and those of the run are in the figures."""
 
     def send(self, run: TrackedRun, receipt: Receipt) -> Tracked:
-        """Creates the experiment, and deletes the one of an earlier export."""
+        """Creates the Phoenix experiment of a run, and deletes the one of an earlier export.
+
+        A run of an experiment never changes there, so a second export cannot update the first one.
+        The new id is kept before the cases are sent: an interrupted export is deleted by the next
+        one.
+        """
         endpoint = self._endpoint
         dataset_id = self._dataset(run)
         example_ids = self._example_ids(dataset_id)
@@ -92,7 +108,11 @@ class _Server:
         )
 
     def _dataset(self, run: TrackedRun) -> str:
-        """The id of the dataset with the run's cases; uploaded where it is not there."""
+        """The id of the Phoenix dataset with the run's cases; uploaded where it is not there.
+
+        Experiments are compared on the examples of one dataset, so its name has the fingerprint of
+        the cases: another version of the dataset is another one at Phoenix.
+        """
         # Another version of the dataset is another dataset: experiments compare the same examples.
         name = f"{run.dataset}-{run.dataset_fingerprint[:8]}"
         answer = self._endpoint.call("GET", f"/v1/datasets?name={quote(name, safe='')}")
@@ -117,7 +137,10 @@ class _Server:
         return str(answer["data"]["dataset_id"])
 
     def _example_ids(self, dataset_id: str) -> Mapping[str, str]:
-        """The ids of a dataset's examples by case; runs of an experiment name them."""
+        """The ids of a Phoenix dataset's examples by case: runs of an experiment name them.
+
+        The id of a case is in the metadata of its example, where `_dataset` put it.
+        """
         answer = self._endpoint.call("GET", f"/v1/datasets/{dataset_id}/examples")
         example_ids: dict[str, str] = {}
         for example in answer["data"]["examples"]:
@@ -127,7 +150,11 @@ class _Server:
         return example_ids
 
     def _add_run(self, case: TrackedCase, experiment_id: str, example_id: str) -> None:
-        """A case as a run of the experiment, with its measured scores."""
+        """Adds a case to a Phoenix experiment as one of its runs, with the measured scores.
+
+        Args:
+            example_id: Phoenix's id of the case in the dataset.
+        """
         times = {"start_time": self._now, "end_time": self._now}
         run = {
             "dataset_example_id": example_id,
@@ -155,7 +182,12 @@ class _Server:
             self._endpoint.call("POST", "/v1/experiment_evaluations", evaluation)
 
     def _annotate(self, case: TrackedCase, trace_id: str, key: str) -> bool:
-        """Gives a trace the scores of its case; False where the server has no such trace."""
+        """Gives a Phoenix trace the scores of its case as annotations; False where it is not there.
+
+        Args:
+            key: the receipt's: annotations with it overwrite those of an earlier export, and no
+                others.
+        """
         names = plain_names(case.cells)
         annotations: list[dict[str, Any]] = []
         for metric, cell in case.cells.items():

@@ -36,7 +36,7 @@ class TrackerEndpoint(JsonEndpoint):
     """
 
     def __init__(self, name: str, url: str, headers: Mapping[str, str], *, advice: str) -> None:
-        """Checks the address; nothing is sent.
+        """Takes the address of a tracker's interface and checks it; nothing is sent.
 
         Args:
             name: the tracker's name, for errors.
@@ -48,7 +48,9 @@ class TrackerEndpoint(JsonEndpoint):
         self._advice = advice
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
-        """The JSON of a response; None where it is empty.
+        """Sends a request to the tracker and returns its response's JSON; None for an empty one.
+
+        A tracker is a service in which teams compare runs, such as Langfuse or Phoenix.
 
         Raises:
             TrackerError: there is no connection, or the tracker refuses the request.
@@ -57,22 +59,48 @@ class TrackerEndpoint(JsonEndpoint):
             return self._exchanged(method, path, body)
 
     def find(self, path: str) -> Any:
-        """The JSON of what is at a path; None where nothing is there."""
+        """The JSON of the object at a path of the tracker, such as a trace; None without one.
+
+        A tracker is a service in which teams compare runs. An export looks first whether an earlier
+        one has made the object.
+
+        Raises:
+            TrackerError: there is no connection, or the tracker refuses the request.
+        """
         with self._refusing():
             return self._if_there("GET", path)
 
     def delete(self, path: str) -> None:
-        """Deletes what is at a path, if it is there."""
+        """Deletes the object at a path of the tracker; nothing happens where it is missing already.
+
+        A tracker is a service in which teams compare runs. An export deletes what an earlier export
+        of the same run has made and this one has not.
+
+        Raises:
+            TrackerError: there is no connection, or the tracker refuses the request.
+        """
         with self._refusing():
             self._if_there("DELETE", path)
 
     def call_if_there(self, path: str, body: Any) -> Any:
-        """The JSON of a response to a body; None where what the body names is not there."""
+        """Posts a body to the tracker; None where an object that the body names is missing there.
+
+        So a trace that the tracker has deleted does not end the export.
+
+        Raises:
+            TrackerError: there is no connection, or the tracker refuses the request.
+        """
         with self._refusing():
             return self._if_there("POST", path, body)
 
     def create(self, path: str, body: Any) -> bool:
-        """Posts a body; False where what it creates is there already."""
+        """Posts a body that creates an object in the tracker; False where it exists already.
+
+        The caller updates it then: an earlier export has made it.
+
+        Raises:
+            TrackerError: there is no connection, or the tracker refuses the request.
+        """
         with self._refusing():
             try:
                 self._exchanged("POST", path, body)
@@ -84,20 +112,37 @@ class TrackerEndpoint(JsonEndpoint):
 
     @contextmanager
     def in_use(self) -> Generator[None]:
-        """Closes the connections at the end; a response of an unknown form becomes an error."""
+        """Closes the tracker's connections at the end of the block, in which an export is made.
 
-        def refusal(error: Exception) -> Exception:
-            problem = f"{self.url} answers in a form that is not documented: {words_of(error)}"
-            return self.refusal(problem)
-
+        Exports read responses as they are documented. Whatever is raised because a response has
+        another form becomes an error in the user's words.
+        """
         try:
-            with Reading(refusal):
+            with Reading(self._refusal_of_form):
                 yield
         finally:
             self.close()
 
+    def _refusal_of_form(self, error: Exception) -> TrackerError:
+        """The error of a tracker whose responses are not as documented.
+
+        A new version of the tracker is the usual cause, which no check of the response would
+        foresee.
+
+        Args:
+            error: whatever reading such a response raised, such as a missing key.
+        """
+        problem = f"{self.url} answers in a form that is not documented: {words_of(error)}"
+        return self.refusal(problem)
+
     def refusal(self, problem: str) -> TrackerError:
-        """The error of a request, with what to do."""
+        """The error of an export that a tracker did not take, with a next step for the user.
+
+        Whatever a tracker refuses, the stored run stays as it is, so the user can export it again.
+
+        Args:
+            problem: the reason, which may end with a full stop or not.
+        """
         reason = problem.rstrip(". ")
         return TrackerError(
             f"{self._name}: {reason}. Nothing of the run has changed. {self._advice}; then export "
@@ -106,14 +151,20 @@ class TrackerEndpoint(JsonEndpoint):
 
     @contextmanager
     def _refusing(self) -> Generator[None]:
-        """Turns the errors of a request into those of the tracker."""
+        """Turns errors of a request in the block into the tracker's own error, with its advice.
+
+        Callers see one kind of error, whichever way a request failed.
+        """
         try:
             yield
         except (InterfaceError, StageTimeoutError) as error:
             raise self.refusal(str(error)) from None
 
     def _if_there(self, method: str, path: str, body: Any = None) -> Any:
-        """The JSON of a response; None where the response is 404."""
+        """Sends a request and returns the JSON of its response; None for a response of 404.
+
+        To a caller a missing object is no failure: a user may have deleted it in the tracker.
+        """
         try:
             return self._exchanged(method, path, body)
         except HTTPRagError as error:
@@ -122,7 +173,11 @@ class TrackerEndpoint(JsonEndpoint):
             raise
 
     def _exchanged(self, method: str, path: str, body: Any) -> Any:
-        """The JSON of a successful response; None where it is empty."""
+        """Sends a request and returns the JSON of its successful response; None where it is empty.
+
+        Raises:
+            HTTPRagError: the response is an error, or no JSON.
+        """
         shown = f"{method} {self.url}{path}"
         call = Call(method=method, body=body)
         response = self._successful_response(self._address(path), shown, call)
@@ -136,7 +191,10 @@ class TrackerEndpoint(JsonEndpoint):
             ) from None
 
     def _request_of(self, address: str | httpx.URL, payload: Call) -> dict[str, Any]:
-        """A request by its own method, with a body where it has one."""
+        """The arguments of `httpx.AsyncClient.request` for a call: its method, and its body.
+
+        The base class only posts JSON; trackers also need GET, PATCH and DELETE.
+        """
         options: dict[str, Any] = {"method": payload.method, "url": address}
         if payload.body is not None:
             options["json"] = payload.body
@@ -144,7 +202,12 @@ class TrackerEndpoint(JsonEndpoint):
 
 
 def variable(names: tuple[str, ...], tracker: str, advice: str) -> str:
-    """The value of the first of some environment variables that is set.
+    """The value of the first of some environment variables that is set, such as a tracker's key.
+
+    Args:
+        names: the variables; newer and older names of the same one.
+        tracker: the tracker's name, for the error.
+        advice: the end of the error: where a user finds the value.
 
     Raises:
         TrackerError: none of them is.
@@ -157,5 +220,9 @@ def variable(names: tuple[str, ...], tracker: str, advice: str) -> str:
 
 
 def named_id(*names: str) -> str:
-    """A UUID of names that is equal in every run: of a dataset and a case."""
+    """A UUID of some names, such as a dataset and a case; equal in every run with that dataset.
+
+    Trackers show the runs of a case side by side because of it. Another formula would separate new
+    runs from old ones.
+    """
     return str(uuid.uuid5(uuid.NAMESPACE_URL, "\0".join(names)))

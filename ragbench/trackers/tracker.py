@@ -44,7 +44,10 @@ class TrackedCase(Record):
 
     @property
     def values(self) -> Mapping[str, float]:
-        """The measured scores by metric."""
+        """The measured scores of a case by metric: trackers get these as numbers.
+
+        A metric without a value is left out: a missing score must not be sent as zero.
+        """
         values: dict[str, float] = {}
         for metric, cell in self.cells.items():
             if cell.value is not None:
@@ -53,7 +56,10 @@ class TrackedCase(Record):
 
     @property
     def unmeasured(self) -> Mapping[str, str]:
-        """Why each other metric has no value: ``skipped: no reference``."""
+        """Why a metric has no value for this case, by metric, such as ``skipped: no reference``.
+
+        Trackers show it as text: a missing score is never sent as a number.
+        """
         reasons: dict[str, str] = {}
         for metric, cell in self.cells.items():
             if cell.value is None:
@@ -62,7 +68,10 @@ class TrackedCase(Record):
 
 
 def unmeasured_text(cell: Cell) -> str:
-    """The status and the reason of a cell without a value; an error may name credentials."""
+    """The status and the reason of a cell without a value, as a tracker shows them.
+
+    Credentials are masked, as an error may name them.
+    """
     reason = cell.reason
     if cell.failure is not None:
         reason = str(cell.failure)
@@ -90,7 +99,10 @@ class TrackedRun(Record):
 
     @property
     def figures(self) -> Mapping[str, float]:
-        """The numbers of the report by name: see `figures_of`."""
+        """The numbers of the run's report by name, without those that have no value.
+
+        These are scores, bounds of intervals and counts, by names that every tracker accepts.
+        """
         return figures_of(self.summaries)
 
 
@@ -120,7 +132,15 @@ class Tracker(Protocol):
         TrackerError: the tracker cannot be reached, or refuses the run.
     """
 
-    def __call__(self, run: TrackedRun, receipt: Receipt) -> Tracked: ...
+    def __call__(self, run: TrackedRun, receipt: Receipt) -> Tracked:
+        """Sends a stored run to the tracker, or updates what an earlier export made there.
+
+        Args:
+            run: the run with its cases, scores and figures.
+            receipt: the tracker's ids of earlier exports of the run; takes a new id at once, so
+                that an interrupted export can be continued.
+        """
+        ...
 
 
 TRACKERS = Registry(kind="trackers")
@@ -133,6 +153,7 @@ def figures_of(summaries: Iterable[Summary]) -> Mapping[str, float]:
 
     Of ``recall@5`` they are ``recall_at_5``, ``recall_at_5.ci_low``, ``recall_at_5.ci_high`` and a
     count of cases per status, ``recall_at_5.measured``. A metric without a value has counts alone.
+    Dashboards of users hold these names: renamed, they would show no new runs.
     """
     figures: dict[str, float] = {}
     for name, value in possible_figures(summaries).items():
@@ -142,9 +163,10 @@ def figures_of(summaries: Iterable[Summary]) -> Mapping[str, float]:
 
 
 def possible_figures(summaries: Iterable[Summary]) -> Mapping[str, float | None]:
-    """All figures of a report's metrics; None for a score or a bound without a value.
+    """All figures of a report's metrics; None for a score or a bound that has no value.
 
-    A tracker that overwrites single figures removes by these what an earlier export had alone.
+    A tracker that overwrites single figures removes by these a figure that only an earlier export
+    had. The names are those that dashboards of users read: a change breaks them.
     """
     summaries = tuple(summaries)
     names = plain_names(summary.metric.name for summary in summaries)
@@ -169,7 +191,8 @@ def plain_names(metrics: Iterable[str]) -> Mapping[str, str]:
     """A name per metric in letters, digits and ``_`` that starts with a letter; ``@`` is ``_at_``.
 
     Names are unique without regard to case: MLflow keeps a file per metric. A dot is not in them:
-    it divides a metric from its interval and its counts.
+    it divides a metric from its interval and its counts. Dashboards of users hold these names, so a
+    metric's plain name must stay as it is.
     """
     names: dict[str, str] = {}
     used_names: set[str] = set()
@@ -189,9 +212,10 @@ def plain_names(metrics: Iterable[str]) -> Mapping[str, str]:
 
 
 def case_values(case: TrackedCase) -> dict[str, Any]:
-    """A case as a row of a tracker's table: what it is, then value and status of each metric.
+    """A case as a row of a tracker's table: its texts, then value and status of each metric.
 
-    None is unknown.
+    Every row has the same columns in the same order, as trackers want it. None is unknown. Tables
+    of earlier runs have the same columns, so that runs can be compared.
     """
     values: dict[str, Any] = {
         "case_id": case.id,

@@ -43,33 +43,51 @@ _SECONDS = 30.0
 
 
 def send(run: TrackedRun, receipt: Receipt) -> Tracked:
-    """Weights & Biases: figures as the summary, cases as a table, the page shown in the run."""
+    """Sends a run to Weights & Biases: figures as its summary, cases as a table, the page shown.
+
+    A tracker's function of the shape `Tracker`: the run goes where wandb's own variables say.
+
+    Raises:
+        TrackerError: W&B cannot be reached or refuses the run.
+    """
     wandb = require("wandb", extra="wandb")
     with _speaking_of_wandb():
-        stored = _opened(wandb, run, receipt)
+        stored = _opened_run(wandb, run, receipt)
         try:
-            return _filled(wandb, stored, run, receipt)
+            return _filled_run(wandb, stored, run, receipt)
         finally:
             stored.finish()
 
 
 @contextmanager
 def _speaking_of_wandb() -> Generator[None]:
-    """Turns whatever wandb raises into an error with what to do."""
+    """Turns whatever wandb raises in the block into one error with a next step for the user.
 
-    def refusal(error: Exception) -> Exception:
-        reason = mask_text(words_of(error)).rstrip(".")
-        return TrackerError(
-            f"W&B: {reason}. Nothing of the run has changed. Check WANDB_API_KEY, WANDB_BASE_URL "
-            "and WANDB_ENTITY, or set WANDB_MODE=offline; then export again"
-        )
-
-    with silenced("wandb", "urllib3"), Reading(refusal):
+    wandb prints much by itself, which is held back: the error alone is of use.
+    """
+    with silenced("wandb", "urllib3"), Reading(_wandb_refusal):
         yield
 
 
-def _opened(wandb: Any, run: TrackedRun, receipt: Receipt) -> Any:
-    """The run at W&B: that of an earlier export, or a new one."""
+def _wandb_refusal(error: Exception) -> TrackerError:
+    """The error of an export that Weights & Biases refused, with the variables to check.
+
+    Args:
+        error: whatever wandb raised; credentials in its text are masked.
+    """
+    reason = mask_text(words_of(error)).rstrip(".")
+    return TrackerError(
+        f"W&B: {reason}. Nothing of the run has changed. Check WANDB_API_KEY, WANDB_BASE_URL "
+        "and WANDB_ENTITY, or set WANDB_MODE=offline; then export again"
+    )
+
+
+def _opened_run(wandb: Any, run: TrackedRun, receipt: Receipt) -> Any:
+    """The run at Weights & Biases to fill: that of an earlier export, or a new one.
+
+    Its id is the receipt's key, so that an interrupted export is continued. Nothing is recorded of
+    this process, which is not the one that was evaluated.
+    """
     settings: dict[str, Any] = {
         "silent": True,
         # A run of the same process, such as a training, goes on beside this one.
@@ -98,8 +116,18 @@ def _opened(wandb: Any, run: TrackedRun, receipt: Receipt) -> Any:
     )
 
 
-def _filled(wandb: Any, stored: Any, run: TrackedRun, receipt: Receipt) -> Tracked:
-    """Sends the figures, the cases and the pages."""
+def _filled_run(wandb: Any, stored: Any, run: TrackedRun, receipt: Receipt) -> Tracked:
+    """Sends the figures, the cases and the pages to an opened run of Weights & Biases.
+
+    The id is kept in the receipt first: an export that is interrupted afterwards can be continued.
+
+    Args:
+        wandb: the package.
+        stored: the run as `_opened_run` returns it.
+
+    Raises:
+        TrackerError: the user has disabled wandb by its variable.
+    """
     if stored.disabled:
         raise TrackerError(
             "W&B: WANDB_MODE is disabled, so nothing is sent. Set it to online or offline; then "
@@ -114,14 +142,17 @@ def _filled(wandb: Any, stored: Any, run: TrackedRun, receipt: Receipt) -> Track
     return Tracked(
         tracker="wandb",
         id=stored.id,
-        address=_address(stored),
+        address=_address_of_run(stored),
         is_new=is_new,
         cases=cases,
     )
 
 
 def _update_summary(stored: Any, run: TrackedRun) -> None:
-    """Sets the figures; deletes those of an earlier export that have no value any more."""
+    """Sets the figures in the summary of a W&B run; deletes those that have no value any more.
+
+    A figure that only an earlier export had would be read as one of this run.
+    """
     figures = possible_figures(run.summaries)
     names = plain_names(figures)
     for figure, value in figures.items():
@@ -132,7 +163,11 @@ def _update_summary(stored: Any, run: TrackedRun) -> None:
 
 
 def _log_cases(wandb: Any, stored: Any, run: TrackedRun) -> int:
-    """The cases as a table, one per row; gives their number."""
+    """Logs the cases of a run to Weights & Biases as a table; returns their number.
+
+    The table is shown in the run, and in comparisons with others. All rows are held in memory, as
+    wandb wants them.
+    """
     rows = [case_values(case) for case in run.cases()]
     columns = [*rows[0]] if rows else []
     table = wandb.Table(columns=columns, data=[[*row.values()] for row in rows])
@@ -141,7 +176,10 @@ def _log_cases(wandb: Any, stored: Any, run: TrackedRun) -> int:
 
 
 def _log_pages(wandb: Any, stored: Any, run: TrackedRun) -> None:
-    """The page as a panel of the run, and the files of the report as an artifact."""
+    """Logs the report's page as a panel of the W&B run, and its files as an artifact.
+
+    So a reader of the run at W&B sees the whole report, with its tables.
+    """
     if not run.pages:
         return
     files = wandb.Artifact(f"report-{stored.id}", type="report")
@@ -152,8 +190,11 @@ def _log_pages(wandb: Any, stored: Any, run: TrackedRun) -> None:
     stored.log_artifact(files)
 
 
-def _address(stored: Any) -> str:
-    """The page of the run; offline, its folder and the command that sends it."""
+def _address_of_run(stored: Any) -> str:
+    """The address of the run at W&B; offline, its folder with the command that sends it.
+
+    An export without a network writes a folder, which a user sends later.
+    """
     if not stored.offline:
         return str(stored.url)
     folder = Path(stored.dir).parent

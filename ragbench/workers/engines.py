@@ -47,9 +47,12 @@ class Worker(Record):
     """Errors by which its engine says that it has ended."""
 
     def submit(self, items: Sequence[Any]) -> Future[Any]:
-        """Gives the worker a batch.
+        """Gives the worker a batch of items, and returns the future of their values.
 
-        The engine's ways of saying that it has ended become one error.
+        Engines say in different ways that a worker has ended: here they become one error.
+
+        Raises:
+            WorkerLostError: the worker has ended.
         """
         try:
             return self.call(items)
@@ -57,9 +60,12 @@ class Worker(Record):
             raise WorkerLostError from error
 
     def result(self, future: Future[Any]) -> Sequence[Any]:
-        """The values of a batch, or the error of its call.
+        """The values of a batch that the worker has computed, or the error of its call.
 
         An actor hands errors over as values (see `_Actor.call`): only here they are raised.
+
+        Raises:
+            WorkerLostError: the worker ended while it had the batch.
         """
         try:
             values = future.result()
@@ -91,7 +97,14 @@ ENGINES = ("local", "processes", "ray")
 
 
 def check_engine(text: str) -> str:
-    """The kind of engine that a text names: ``local``, ``processes`` or ``ray``."""
+    """The kind of engine that a text names: ``local``, ``processes`` or ``ray``.
+
+    Checked when a command begins, so that no run fails later for a misspelled engine. An engine
+    starts the workers of a run: none, processes of this machine, or a cluster's actors.
+
+    Raises:
+        ConfigError: the text names none of these kinds; the error may suggest one.
+    """
     kind, separator, address = text.partition("://")
     is_allowed_address = not separator or (kind == "ray" and bool(address))
     if kind not in ENGINES or not is_allowed_address:
@@ -103,13 +116,19 @@ def check_engine(text: str) -> str:
 
 
 def import_engine(text: str) -> None:
-    """Imports what an engine needs, before anybody is asked."""
+    """Imports an engine's package, so that a missing one is reported before a run begins.
+
+    An engine starts the workers of a run: processes of this machine, or actors of a Ray cluster.
+    """
     if check_engine(text) == "ray":
         _import_ray()
 
 
 def _import_ray() -> Any:
-    """Ray, by the extra that brings it; a missing one is one clear error."""
+    """The package Ray; where it is missing, one clear error names the extra that brings it.
+
+    Ray would report its use to its makers: a variable keeps it from that.
+    """
     # Ray reports each start to its makers, unless it is kept from it.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     return require("ray", extra="ray")
@@ -117,9 +136,13 @@ def _import_ray() -> Any:
 
 @contextmanager
 def opened_engine(text: str, *, workers: int | None = None) -> Generator[Engine]:
-    """The engine that a text names, until the block ends.
+    """The engine that ``--engine`` names, open until the block ends.
 
-    Where one process is enough, none is started: this one does its work.
+    Where one process is enough, no other is started: this one does the work.
+
+    Args:
+        text: ``local``, ``processes``, ``ray`` or the address of a cluster.
+        workers: how many; None for one per processor.
     """
     kind = check_engine(text)
     if kind == "ray":
@@ -139,7 +162,10 @@ def opened_engine(text: str, *, workers: int | None = None) -> Generator[Engine]
 
 
 def available_cpus() -> int:
-    """The processors that this process may use, which can be fewer than the machine has."""
+    """How many processors this process may use, which can be fewer than the machine has.
+
+    In a container or a batch job, more workers than that would only wait for each other.
+    """
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # macOS, Windows
@@ -147,20 +173,35 @@ def available_cpus() -> int:
 
 
 def engine_here() -> Engine:
-    """Calls in this thread, one item each, where their values are taken: it starts no worker."""
+    """The engine without workers: a call is made in this thread when its value is taken.
 
-    def start(make: Make) -> NoReturn:
-        """Refuses, since a run without workers has none to start."""
-        raise RunError("calls are made here: no worker is started")
+    For few or cheap calls: to start processes would take longer than the calls themselves.
+    """
+    return Engine(start=_refuse_start, capacity=1, batch=1, fewest=None)
 
-    return Engine(start=start, capacity=1, batch=1, fewest=None)
+
+def _refuse_start(make: Make) -> NoReturn:
+    """Refuses to start a worker, for the engine that makes all calls in this thread.
+
+    It is never called, as that engine sets `Engine.fewest` to None.
+    """
+    raise RunError("calls are made here: no worker is started")
 
 
 def _start_process(make: Make) -> Worker:
-    """A worker that is a process of this machine."""
+    """Starts a worker that is a process of this machine, for one desk of the pool.
+
+    Each has an executor of its own: an executor in which a process dies is broken as a whole. The
+    process begins anew, so whatever makes the call must be importable there.
+
+    Raises:
+        ConfigError: the call is defined in a program that the process cannot import.
+    """
     # An executor for each: one that a process dies in is broken as a whole.
     context = get_context("spawn")
-    executor = ProcessPoolExecutor(1, mp_context=context, initializer=_begin, initargs=(make,))
+    executor = ProcessPoolExecutor(
+        1, mp_context=context, initializer=_begin_process, initargs=(make,)
+    )
     # A function or class of the script itself is pickled by that name: the process must import it.
     needs_script = b"__main__" in pickle.dumps(make)
     if needs_script:
@@ -174,7 +215,7 @@ def _start_process(make: Make) -> Worker:
     with start_scope:
         ready = executor.submit(os.getpid)  # starts the process
     return Worker(
-        call=lambda items: executor.submit(_call, items),
+        call=lambda items: executor.submit(_values_of_batch, items),
         close=partial(executor.shutdown, cancel_futures=True),
         ready=ready,
         losses=(BrokenProcessPool,),
@@ -187,7 +228,11 @@ _starting = threading.Lock()
 
 @contextmanager
 def _without_main() -> Generator[None]:
-    """Lets a new process begin without the program's script, which would run in it again."""
+    """Lets a new process begin in the block without running the program's script again.
+
+    Python's ``spawn`` runs the main module in each new process: a script without ``if __name__ ==
+    '__main__':`` would begin its work again.
+    """
     main = vars(sys.modules["__main__"])
     with _starting:
         as_it_was: dict[str, Any] = {}
@@ -207,16 +252,25 @@ def _without_main() -> Generator[None]:
 
 @contextmanager
 def ray_engine(address: str | None, workers: int | None) -> Generator[Engine]:
-    """Connects to a cluster, or starts a Ray on this machine that ends with this."""
+    """Connects to a Ray cluster for the block, or starts a Ray on this machine that ends with it.
+
+    Args:
+        address: the cluster's; None for Ray's own variable, or this machine.
+        workers: how many actors; None for one per processor of the cluster.
+
+    Raises:
+        ConfigError: Ray is missing or cannot be used there.
+    """
     before = signal.getsignal(signal.SIGTERM)  # Ray takes it for itself
     ray = _import_ray()
+    # Of a cluster that runs already, the dashboard is its own.
+    include_dashboard = False if address is None else None
     was_there = bool(ray.is_initialized())
     try:
         if not was_there:
             ray.init(
                 address,
-                # Of a cluster that runs already, the dashboard is its own.
-                include_dashboard=False if address is None else None,
+                include_dashboard=include_dashboard,
                 configure_logging=False,
                 log_to_driver=False,
                 logging_level="ERROR",
@@ -246,13 +300,18 @@ class _ClusterCheck:
     """Ray waits for ever for a cluster that has ended."""
 
     def __init__(self, ray: Any) -> None:
-        """A check of the cluster that Ray is connected to."""
+        """Takes the package Ray, which is connected to the cluster that is to be checked.
+
+        The pool calls the check while no worker gives anything.
+        """
         self._ray = ray
         self._since: float | None = None
         """When there was no processor first."""
 
     def __call__(self) -> None:
-        """Called while no worker gives anything.
+        """Ends a run that waits for a cluster which will never answer again.
+
+        Called while no worker gives anything: Ray itself would wait for ever.
 
         Raises:
             RunError: the cluster has ended, or has had no processor for too long.
@@ -270,48 +329,60 @@ class _ClusterCheck:
             raise RunError(f"no node of Ray has had a processor for 10 minutes. {_CONTINUE}")
 
     def _nodes(self) -> Sequence[Any]:
-        """The nodes that the cluster reports; none where it does not answer in time."""
+        """The nodes that the Ray cluster reports; none where it does not answer within seconds.
+
+        A cluster that has ended would let this call wait for ever.
+        """
         nodes: list[Any] = []
-
-        def ask() -> None:
-            """Adds the nodes to the list, if the cluster answers."""
-            with suppress(Exception):
-                nodes.extend(self._ray.nodes())
-
         # In a thread of its own: a cluster that has ended never answers.
-        asking = threading.Thread(target=ask, daemon=True)
+        asking = threading.Thread(target=self._add_nodes, args=(nodes,), daemon=True)
         asking.start()
         asking.join(_ANSWER)
         return nodes
 
+    def _add_nodes(self, nodes: list[Any]) -> None:
+        """Adds the cluster's nodes to a list, if the cluster answers; it may wait for ever.
+
+        Runs in a thread of its own, which is given up after some seconds: so the result is a list
+        of the caller's, and no error leaves the thread.
+        """
+        with suppress(Exception):
+            nodes.extend(self._ray.nodes())
+
 
 def _start_actor(ray: Any, make: Make) -> Worker:
-    """A worker that is an actor of the cluster."""
+    """Starts a worker that is an actor of the Ray cluster; it waits for a free processor there.
+
+    It gets what makes its call as bytes, and imports from the driver's folders.
+    """
     pickled_make: bytes = ray.cloudpickle.dumps(make)
     # Replaced by the pool when it ends: Ray would not say which batch was with it.
     remote = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(_Actor)
     # It waits for what the cluster lacks: a free processor.
     actor = remote.remote(pickled_make, str(Path.cwd()), sys.path)
     errors = ray.exceptions
-
-    def close() -> None:
-        """Ends the actor, which frees its processor."""
-        with suppress(Exception):  # it has ended, or the cluster is gone
-            ray.kill(actor)
-
     return Worker(
         call=lambda items: actor.call.remote(items).future(),
-        close=close,
+        close=partial(_end_actor, ray, actor),
         ready=actor.is_there.remote().future(),
         losses=(errors.RayActorError, errors.ObjectLostError, errors.WorkerCrashedError),
     )
+
+
+def _end_actor(ray: Any, actor: Any) -> None:
+    """Ends an actor of the cluster, which frees its processor; an ended one is left as it is.
+
+    The pool calls it for each worker at its end, also for one that was lost.
+    """
+    with suppress(Exception):  # it has ended, or the cluster is gone
+        ray.kill(actor)
 
 
 class _Actor:
     """What works on a cluster's node, made ready there to import what the driver can import."""
 
     def __init__(self, make: bytes, folder: str, path: Sequence[str]) -> None:
-        """Prepares the node's process.
+        """Prepares the process of a cluster's node to import what the driver can import.
 
         Args:
             make: makes the call, pickled: it is unpickled once the driver's paths are known.
@@ -326,14 +397,17 @@ class _Actor:
         self._call: Callable[[Sequence[Any]], Sequence[Any]] | None = None
 
     def is_there(self) -> Sequence[Any]:
-        """Called once, before any batch.
+        """Returns at once, before any batch: by its result Ray says that the actor has begun.
 
-        Ray says by its result that the actor has its processor.
+        A new actor waits for a free processor, for minutes on a full cluster.
         """
         return ()
 
     def call(self, items: Sequence[Any]) -> Sequence[Any] | Exception:
-        """The values, or the error: raised here, it would come back as one of Ray's."""
+        """The values of a batch, or the error as a value: raised here, it would be Ray's own.
+
+        An error that cannot be pickled becomes a plain one with its type and text.
+        """
         try:
             call = self._call
             if call is None:
@@ -358,13 +432,19 @@ _made: Callable[[Sequence[Any]], Sequence[Any]] | None = None
 
 
 def use_one_thread() -> None:
-    """Lets numeric libraries use one thread: workers do what threads would."""
+    """Keeps numeric libraries of a worker to one thread each: the workers fill the processors.
+
+    A value that the user has set stays. It has to be called before such a library is imported.
+    """
     for name in _ONE_THREAD:
         os.environ.setdefault(name, "1")
 
 
-def _begin(make: Make) -> None:
-    """Prepares a new worker process; what it is to call is made with the first batch."""
+def _begin_process(make: Make) -> None:
+    """Prepares a new worker process; the call itself is made with the first batch.
+
+    An interruption is left to the parent, which decides how a run ends.
+    """
     global _make
     use_one_thread()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interruption means
@@ -373,15 +453,22 @@ def _begin(make: Make) -> None:
 
 
 def end_with_parent() -> None:
-    """Ends this process with its parent, which cannot do so when it is killed."""
+    """Waits for the end of the parent process, and then ends this worker process.
+
+    A parent that is killed cannot end its workers; they would go on for ever. Runs in a thread.
+    """
     parent = parent_process()
     if parent is not None:
         parent.join()
         os._exit(1)
 
 
-def _call(items: Sequence[Any]) -> list[Any]:
-    """The values of a batch, as a function of a module: a process finds it by its name."""
+def _values_of_batch(items: Sequence[Any]) -> list[Any]:
+    """The values of a batch in a worker process, which finds this function by its name.
+
+    The call is made with the first batch and kept: an error of making it must get to the parent,
+    which it would not at the start of the process.
+    """
     global _made
     if _made is None:  # not when it starts: what it raises must get to the parent
         _made = _make()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, islice
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -50,17 +51,34 @@ class Task(NamedTuple):
 
 
 def by_kind(makes: Mapping[str, Callable[[], Map[Any, Any]]]) -> Map[Task, Any]:
-    """Makes several kinds of calls, each when it is first needed; for a batch of one kind."""
+    """A call for workers with several kinds of work, each of which is made when first needed.
+
+    A model of a kind that a worker never gets is so never loaded there. All tasks of a batch are of
+    one kind.
+
+    Args:
+        makes: kind to the function that makes its call.
+    """
     calls: dict[str, Map[Any, Any]] = {}
+    return partial(_call_of_kind, makes, calls)
 
-    def call(tasks: Sequence[Task]) -> Sequence[Any]:
-        """The values of a batch's tasks, all of which are of the kind of the first."""
-        kind = tasks[0].kind
-        if kind not in calls:
-            calls[kind] = makes[kind]()
-        return calls[kind]([task.input for task in tasks])
 
-    return call
+def _call_of_kind(
+    makes: Mapping[str, Callable[[], Map[Any, Any]]],
+    calls: dict[str, Map[Any, Any]],
+    tasks: Sequence[Task],
+) -> Sequence[Any]:
+    """The values of a batch's tasks, which are all of the kind of the first one.
+
+    Args:
+        makes: makes the call of each kind, such as by loading a model.
+        calls: the calls that this worker has made already, by kind; takes a new one.
+        tasks: the batch.
+    """
+    kind = tasks[0].kind
+    if kind not in calls:
+        calls[kind] = makes[kind]()
+    return calls[kind]([task.input for task in tasks])
 
 
 @dataclass(eq=False, slots=True)
@@ -78,7 +96,10 @@ class Batch(Generic[ItemT, ValueT]):
 
     @property
     def is_done(self) -> bool:
-        """Whether the batch can be taken: cut into its items, once each of them can."""
+        """Whether the batch has its values or an error, and can be taken.
+
+        A batch that was cut into its items is done once each of them is.
+        """
         if self.parts:
             return all(part.is_done for part in self.parts)
         return self.values is not None or self.error is not None
@@ -95,10 +116,12 @@ class _Desk:
     """What is in flight; None for a worker that is on its way."""
 
     def room(self, capacity: int, *, alone: bool) -> bool:
-        """Whether another batch may be given to the worker.
+        """Whether the worker at this desk, which is its place in the pool, may get a batch.
 
         Args:
-            alone: whether that batch is to be alone with it: it was lost with another worker.
+            capacity: batches that a worker holds at a time.
+            alone: whether the batch was lost with another worker: it must be alone, so that it is
+                seen which batch ends workers.
         """
         batches = self.futures.values()
         if alone:
@@ -125,7 +148,7 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         lost: Callable[[ItemT], ValueT] | None = None,
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Starts no worker yet.
+        """Takes the call and the engine; no worker is started before enough items wait.
 
         Args:
             make: makes the call; each worker does so once, where it runs.
@@ -158,6 +181,10 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         """Workers lost since the last result."""
 
     def __exit__(self, *_: object) -> None:
+        """Ends the pool's workers, and drops the batches that none of them has begun.
+
+        Batches in flight are not waited for: their values would be lost with the pool anyway.
+        """
         self._waiting.clear()
         for desk in self.desks:
             desk.worker.close()
@@ -165,7 +192,11 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
     def cut(
         self, items: Iterable[AnyT], weight: Callable[[AnyT], int] = lambda _: 0
     ) -> Iterator[list[AnyT]]:
-        """Cuts items into batches; of items that are too few for workers, each is one."""
+        """Cuts items into batches for the workers; too few items for workers come one by one.
+
+        Args:
+            weight: how much of a batch an item fills, such as its characters: see `_HEAVIEST`.
+        """
         source = iter(items)
         beginning: list[AnyT] = []
         if self._fewest is not None:
@@ -187,9 +218,12 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
             yield batch
 
     def share(self, items: int, most: int) -> int:
-        """How many of so many items a batch holds, so that every worker has two.
+        """How many items a batch should hold, so that every worker gets two batches of equal size.
+
+        Two, not one: a slow batch is then evened out by the other workers.
 
         Args:
+            items: how many items there are in all.
             most: items that a batch holds at most.
         """
         batches = _BATCHES_PER_PLACE * self._engine.count * self._engine.capacity
@@ -197,7 +231,7 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         return max(1, min(most, even_share))
 
     def begin(self, items: Sequence[ItemT]) -> Batch[ItemT, ValueT]:
-        """Queues a batch, so that workers compute it before it is taken.
+        """Queues a batch, so that the workers compute it before it is taken with `take`.
 
         Workers start with the first batch at which enough items wait; before that nothing is
         computed.
@@ -212,17 +246,22 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         return batch
 
     def _is_worth_workers(self) -> bool:
-        """Whether enough items wait to be worth what it takes to start workers."""
+        """Whether enough items are queued to be worth the time that workers take to start.
+
+        A process needs seconds to import and to load its models: few items are done sooner here.
+        """
         if self._fewest is None:
             return False
         queued = sum(len(batch.items) for batch in self._waiting)
         return queued >= self._fewest
 
     def take(self, batch: Batch[ItemT, ValueT]) -> Iterator[ValueT]:
-        """Yields what the calls gave, in order, once it is there.
+        """Yields the values of a batch in the order of its items, and waits for them where needed.
+
+        Without workers the calls are made here, in this thread.
 
         Raises:
-            Exception: what the call raised, or that its workers were lost.
+            Exception: the call raised it, or the workers were lost with the batch.
         """
         if batch.items and not self.desks:
             self._waiting.remove(batch)
@@ -240,9 +279,10 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         yield from batch.values or ()
 
     def drop(self, batch: Batch[ItemT, ValueT]) -> bool:
-        """Gives a batch up unless a worker has begun it; whether it is given up.
+        """Gives a batch up before it is taken; True where no worker has begun it.
 
-        An empty batch always is. One that was begun is paid for: the caller takes it.
+        A batch that was begun is paid for: False says that the caller should take it. An empty
+        batch is always given up.
         """
         if batch in self._waiting:
             self._waiting.remove(batch)
@@ -252,10 +292,10 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
     def map(
         self, items: Iterable[ItemT], weight: Callable[[ItemT], int] = lambda _: 0
     ) -> Iterator[ValueT]:
-        """Yields what the call gives for each item, in their order.
+        """Yields the call's value for each item, in the items' order.
 
         Memory holds a few batches per worker, however many items there are. Once the pool is
-        stopped, no more items are read, and what is in flight is finished.
+        stopped, no more items are read, and the batches in flight are finished.
         """
         begun: deque[Batch[ItemT, ValueT]] = deque()
         batches = self.cut(items, weight)
@@ -275,7 +315,10 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
                 raise
 
     def _start_desk(self) -> _Desk:
-        """Starts a worker and gives its desk; it gets no batch until the worker is ready."""
+        """Starts a worker, and returns a desk for it: its place in the pool, and its batches.
+
+        The desk has no room for a batch until the worker is ready.
+        """
         desk = _Desk(self._engine.start(self._make))
         if desk.worker.ready is not None:
             # Waited for like a batch, so that `_gather` sees a worker that ends while it starts.
@@ -284,7 +327,11 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         return desk
 
     def _feed(self) -> None:
-        """Gives waiting batches to the workers that have the fewest, while any has room."""
+        """Gives queued batches to the workers that have the fewest, while any of them has room.
+
+        A desk is a worker's place in the pool. A worker that has ended is noticed here, and
+        replaced.
+        """
         while self._waiting:
             alone = self._waiting[0].losses > 0
             capacity = self._engine.capacity
@@ -300,7 +347,12 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
                 self._replace(desk)
 
     def _gather(self) -> None:
-        """Waits until some batch is done, notes what it gave, and hands out the next ones."""
+        """Waits until a batch is done, notes its values or error, and gives out the next ones.
+
+        `take` calls it until its own batch is done. After some seconds without a result the engine
+        is checked, as a cluster may have ended in silence. In a desk's ``futures`` None in place of
+        a batch is a worker that is still starting.
+        """
         self._feed()
         desks: dict[Future[Any], _Desk] = {}
         for desk in self.desks:
@@ -330,9 +382,9 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         self._feed()
 
     def _replace(self, desk: _Desk) -> None:
-        """Starts another worker for one that has ended, whose batches are queued again.
+        """Starts another worker at the desk of one that has ended; its batches are queued again.
 
-        Where workers keep ending, or the command does, all batches get an error instead.
+        Where workers keep ending, or the user ends the command, all batches get an error instead.
         """
         self._in_a_row += 1
         # Workers that end one after another, with no result between, do not end for their items: so
@@ -355,10 +407,10 @@ class WorkerPool(AbstractContextManager["WorkerPool[Any, Any]"], Generic[ItemT, 
         desk.futures = new_desk.futures
 
     def _give_again(self, batch: Batch[ItemT, ValueT]) -> None:
-        """Queues a batch again whose worker ended, before all others, since it is taken next.
+        """Queues the batch of a worker that has ended, before all others, since it is taken next.
 
-        The one before the last try is with its items apart: only the item that ends workers is
-        lost.
+        Before its last try a batch is cut into its items: only the item that ends workers is lost
+        then. Lost for good, an item has the value of the pool's ``lost``, or else an error.
         """
         batch.losses += 1
         if len(batch.items) > 1 and batch.losses == _LOSSES - 1:

@@ -35,17 +35,23 @@ class Embedder(Protocol):
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """All that its vectors depend on, as JSON: vectors of two identities are never compared."""
+        """All that an embedder's vectors depend on, as JSON.
+
+        A collection stores it, and vectors of two identities are never compared.
+        """
         ...
 
     @property
     def dimension(self) -> int:
-        """Numbers per vector: a store fixes it when it makes a collection."""
+        """How many numbers each vector has: a store fixes it when it makes a collection.
+
+        Vectors of another number of values cannot be added to the collection later.
+        """
         ...
 
     @property
     def hybrid_weight(self) -> float:
-        """How much its ranking counts in a hybrid search, where that of BM25 counts 1.
+        """How much the ranking by vectors counts in a hybrid search; that by words counts 1.
 
         Measured for the embedders that are known (docs/measured/retrieval.md); else 1.
         """
@@ -60,11 +66,17 @@ class Embedder(Protocol):
         ...
 
     def embed_passages(self, texts: Sequence[str]) -> Floats32:
-        """The vectors of the chunks that are searched: one row of length 1 per text, in order."""
+        """The vectors of the chunks that are searched: one row of length 1 per text, in order.
+
+        Compared with the vectors of questions: both are of the same width and model.
+        """
         ...
 
     def close(self) -> None:
-        """Lets go of connections and threads; called once, at the end."""
+        """Lets go of the embedder's connections and threads; called once, at the end.
+
+        An embedder without such things does nothing here.
+        """
         ...
 
 
@@ -84,15 +96,21 @@ class ModelEmbedder:
     """The setting that stands behind the colon of its name; empty for none."""
 
     def embed_queries(self, texts: Sequence[str]) -> Floats32:
-        """The vectors of questions; some models read these otherwise than passages."""
+        """The vectors of questions, of length 1; some models read them unlike passages.
+
+        Subclasses write `_rows` alone, which gets the kind of the texts.
+        """
         return self._unit_vectors(texts, "query")
 
     def embed_passages(self, texts: Sequence[str]) -> Floats32:
-        """The vectors of the chunks that are searched."""
+        """The vectors of the chunks that are searched, of length 1, in the texts' order.
+
+        Subclasses write `_rows` alone, which gets the kind of the texts.
+        """
         return self._unit_vectors(texts, "passage")
 
     def _unit_vectors(self, texts: Sequence[str], kind: Kind) -> Floats32:
-        """The model's vectors at length 1, so that a product of two is their cosine.
+        """The model's vectors of texts at length 1, so that a product of two is their cosine.
 
         No text gives an array without rows but of the right width; the model is not asked.
         """
@@ -101,14 +119,19 @@ class ModelEmbedder:
         return unit_rows(self._rows(texts, kind))
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> ArrayLike:
-        """The one method that an embedder must write: a vector of any length per text.
+        """The model's vectors of texts, of any length, a row each: an embedder writes this.
 
-        `texts` is never empty.
+        Args:
+            texts: never empty.
+            kind: whether the texts are questions or passages: some models read the two differently.
         """
         raise NotImplementedError
 
     def close(self) -> None:
-        """Nothing: most models have neither connections nor threads to let go of."""
+        """Does nothing: most models have neither connections nor threads to let go of.
+
+        A kind of embedder with a session or a thread ends it in a method of its own.
+        """
 
 
 class MeasuredEmbedder(ModelEmbedder):
@@ -116,7 +139,10 @@ class MeasuredEmbedder(ModelEmbedder):
 
     @cached_property
     def dimension(self) -> int:
-        """Kept once it is known: to find out loads the model, or asks its endpoint."""
+        """How many numbers the model's vectors have, counted on the vector of a word.
+
+        Kept once it is known: to find out loads the model, or asks its endpoint.
+        """
         vectors = np.asarray(self._rows(["dimension"], "passage"))
         return int(vectors.shape[1])
 
@@ -221,7 +247,11 @@ def checked_rows(
 
 
 def unit_rows(rows: ArrayLike) -> Floats32:
-    """The rows divided by their lengths, as float32; a row of zeros stays one."""
+    """The rows divided by their lengths, so that products are cosines; zeros stay zeros.
+
+    Stores and metrics multiply vectors and take the product for a cosine: that holds for rows of
+    length 1 alone.
+    """
     vectors = np.asarray(rows, dtype=np.float32)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit: Floats32 = np.zeros_like(vectors)
@@ -237,9 +267,10 @@ class Prefixes(NamedTuple):
 
 
 def prefixes_of(model: str, query: str | None = None, passage: str | None = None) -> Prefixes:
-    """The given prefixes; for None those of the model by its name, empty where nothing is known.
+    """The texts that a model wants before a question and a passage.
 
-    A model that was trained with prefixes searches worse without them.
+    The caller's own prefixes count; None means those that are known by the model's name, empty
+    where nothing is known. A model that was trained with prefixes searches worse without them.
 
     Example:
         >>> prefixes_of("intfloat/multilingual-e5-small")
@@ -277,7 +308,10 @@ class PrefixedEmbedder(ModelEmbedder):
 
     @cached_property
     def prefixes(self) -> Prefixes:
-        """Those that the vectors are made with: the user's, else the known ones of the model."""
+        """The prefixes that vectors are made with: the user's, else the model's known ones.
+
+        Vectors of other prefixes do not compare, so they are a part of the embedder's identity.
+        """
         return prefixes_of(self.model, self.query_prefix, self.passage_prefix)
 
 
@@ -327,37 +361,54 @@ class CosineScale:
     """The cosine at which both are equally probable."""
 
     def score(self, cosine: float) -> float:
-        """The cosine on this scale: 0 for the background, at most 1, below 0 for less."""
+        """A cosine as a score that compares between embedders: 0 if unrelated, 1 if equal.
+
+        Below 0 where texts are less similar than unrelated ones mostly are. It rises with the
+        cosine, so it never changes a ranking.
+        """
         cosine = min(cosine, 1.0)  # float32 gives equal vectors a cosine slightly above 1
-        low = self._curve(self.background)
-        high = self._curve(1.0)
+        low = self._probability(self.background)
+        high = self._probability(1.0)
         if high - low < _FLAT:
             return (cosine - self.background) / (1.0 - self.background)
-        return (self._curve(cosine) - low) / (high - low)
+        return (self._probability(cosine) - low) / (high - low)
 
     def to_json(self) -> dict[str, float]:
-        """The scale as a collection's identity keeps it: a search reads it from there."""
+        """The scale as a collection's identity stores it: later searches score by the same.
+
+        Its fields' names are in stored collections: renamed, these collections could not be scored
+        any more.
+        """
         return asdict(self)
 
     @classmethod
     def from_json(cls, value: Mapping[str, object]) -> CosineScale:
-        """The scale that a collection keeps; one that lacks a field is refused."""
+        """The scale that a collection keeps; one that lacks a field is refused.
+
+        Scores of a stored collection keep the scale that they were measured with.
+        """
         with Reading(lambda _: ConfigError(f"no calibration of an embedder: {value!r}")):
             # A missing field becomes None, which is no number: the defaults of the class would
             # score wrongly in silence.
             fields_or_none = {**dict.fromkeys(asdict(cls())), **value}
             return msgspec.convert(fields_or_none, cls)
 
-    def _curve(self, cosine: float) -> float:
-        """How probable it is that a pair with this cosine belongs together, in (0, 1)."""
+    def _probability(self, cosine: float) -> float:
+        """The probability, in (0, 1), that two texts with this cosine belong together.
+
+        Logistic, with the fitted slope and midpoint. The exponent is limited, as a stored scale may
+        be so steep that its curve is a step.
+        """
         exponent = -self.slope * (cosine - self.midpoint)
         return 1 / (1 + math.exp(min(exponent, _LARGEST_EXPONENT)))
 
 
 def measure_calibration(embedder: Embedder, languages: Iterable[str] = ("en",)) -> CosineScale:
-    """What an embedder's cosines mean in the languages of a corpus.
+    """The scale of an embedder's scores, measured on texts that are known to be related or not.
 
-    They are measured on the sample's questions in those languages; in English where it has none.
+    The pairs of question and passage are a sample in the languages of the corpus, in English where
+    it has none of them. With one model unrelated texts have a cosine of 0.02, with another of 0.7:
+    raw cosines do not compare.
     """
     corpus_languages = set(languages)
     measured = [language for language in SAMPLE_LANGUAGES if language in corpus_languages]
@@ -366,7 +417,7 @@ def measure_calibration(embedder: Embedder, languages: Iterable[str] = ("en",)) 
     related: list[Floats32] = []
     unrelated: list[Floats32] = []
     for language in measured:
-        pairs = _sample()[language]
+        pairs = _sample_pairs()[language]
         questions = [question for question, _ in pairs]
         passages = [passage for _, passage in pairs]
         question_vectors = embedder.embed_queries(questions)
@@ -380,8 +431,11 @@ def measure_calibration(embedder: Embedder, languages: Iterable[str] = ("en",)) 
 
 
 def _fit_scale(related: Floats32, unrelated: Floats32) -> CosineScale:
-    """The scale of an embedder, from its cosines of pairs that belong together and of others."""
-    slope, midpoint = _logistic(related.astype(float), unrelated.astype(float))
+    """The scale of an embedder, by its cosines of related and unrelated pairs of the sample.
+
+    Collections store these numbers, and scores in reports come from them.
+    """
+    slope, midpoint = _fitted_curve(related.astype(float), unrelated.astype(float))
     quantile = float(np.quantile(unrelated, _QUANTILE))
     background = min(quantile, _HIGHEST_BACKGROUND)
     # Six decimals: more would differ between processors.
@@ -394,10 +448,11 @@ def _fit_scale(related: Floats32, unrelated: Floats32) -> CosineScale:
     )
 
 
-def _logistic(related: Floats, unrelated: Floats) -> tuple[float, float]:
-    """Slope and midpoint of the curve from a cosine to how probably a pair belongs together.
+def _fitted_curve(related: Floats, unrelated: Floats) -> tuple[float, float]:
+    """Slope and midpoint of the curve from a cosine to the probability that texts are related.
 
-    (0, 0) where none rises: a score is then a straight line over the cosine.
+    (0, 0) where no curve rises, as related pairs are not more similar: a score is then a straight
+    line over the cosine.
     """
     counts = [len(related), len(unrelated)]
     # Each group weighs one half in all: of the sample's pairs far more are unrelated.
@@ -419,8 +474,12 @@ def _logistic(related: Floats, unrelated: Floats) -> tuple[float, float]:
 
 
 @lru_cache(maxsize=1)
-def _sample() -> Mapping[str, Sequence[tuple[str, str]]]:
-    """By language, questions with the passages that answer them; the file is read once."""
+def _sample_pairs() -> Mapping[str, Sequence[tuple[str, str]]]:
+    """By language, questions with the passages that answer them, on which embedders are measured.
+
+    The file is read once. Scales of stored collections were measured on it: other pairs give
+    others.
+    """
     file = files("ragbench.search.embedders").joinpath("sample.json")
     text = file.read_text("utf-8")
     return cast("Mapping[str, Sequence[tuple[str, str]]]", json.loads(text))

@@ -9,7 +9,7 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -47,7 +47,10 @@ class FastembedEmbedder(PrefixedEmbedder):
 
     @cached_property
     def identity(self) -> Mapping[str, object]:
-        """All that the vectors depend on; a folder's model counts by its bytes."""
+        """All that the vectors of fastembed's model depend on; a folder counts by its bytes.
+
+        A collection stores it, and refuses questions by an embedder with another one.
+        """
         files: list[Path] = []
         if self.path is not None:
             files = sorted(Path(self.path).glob("*.onnx"))
@@ -61,11 +64,17 @@ class FastembedEmbedder(PrefixedEmbedder):
 
     @cached_property
     def dimension(self) -> int:
-        """As fastembed lists it of the model; nothing is embedded to find out."""
+        """How many numbers the model's vectors have, as fastembed lists it of the model.
+
+        A store fixes the width of its vectors with it.
+        """
         return int(self._model.embedding_size)
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
-        """The vectors of texts, each with the prefix that the model was trained with."""
+        """The vectors of texts by fastembed's model, each text with the prefix of its kind.
+
+        Some of fastembed's models read questions and passages by two methods of their own.
+        """
         # Two methods, as some of its models read questions and passages in different ways.
         embed = self._model.query_embed if kind == "query" else self._model.passage_embed
         prefix = getattr(self.prefixes, kind)
@@ -74,12 +83,19 @@ class FastembedEmbedder(PrefixedEmbedder):
         return np.stack(list(vectors))
 
     def import_packages(self) -> None:
-        """Fails at once where the package is missing, not at the first text."""
+        """Fails at once where fastembed is not installed, not after minutes at the first text.
+
+        A command calls it before its work begins.
+        """
         require("fastembed", extra="fastembed")
 
     @cached_property
     def _model(self) -> Any:
-        """The model, loaded at the first text; a first use may download it."""
+        """The model of fastembed, loaded at the first text; a first use may download it.
+
+        Raises:
+            ConfigError: fastembed has no such model, or cannot load it.
+        """
         package = require("fastembed", extra="fastembed")
         options: dict[str, str] = {}
         if self.path is not None:
@@ -111,9 +127,11 @@ class SentenceTransformersEmbedder(PrefixedEmbedder, MeasuredEmbedder):
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """All that the vectors depend on; a folder counts by its name, not by where it lies.
+        """All that the vectors of the sentence-transformers model depend on.
 
-        So a copy of the project on another machine reads the same collections.
+        A folder counts by its name, not by where it is: so a copy of the project on another machine
+        reads the same collections. A collection stores it, and refuses questions by an embedder
+        with another one.
         """
         model = self.model
         if Path(model).is_dir():
@@ -127,7 +145,10 @@ class SentenceTransformersEmbedder(PrefixedEmbedder, MeasuredEmbedder):
         }
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Any:
-        """The vectors of texts; their prefix goes to the model as a prompt."""
+        """The vectors of texts by the sentence-transformers model, their prefix as a prompt.
+
+        A vector has any length: the base class brings it to length 1.
+        """
         return self._model.encode(
             list(texts),
             prompt=self._prompt(kind),
@@ -137,7 +158,11 @@ class SentenceTransformersEmbedder(PrefixedEmbedder, MeasuredEmbedder):
         )
 
     def _prompt(self, kind: Kind) -> str:
-        """What stands before a text: the user's prefix, the model's prompt, or its known prefix."""
+        """The text that the model gets before a question or passage; without it, it ranks worse.
+
+        The user's prefix counts first, then the prompt that the model brings, then the prefix that
+        is known by its name.
+        """
         prefix = getattr(self, f"{kind}_prefix")
         if prefix is not None:
             return str(prefix)
@@ -151,12 +176,19 @@ class SentenceTransformersEmbedder(PrefixedEmbedder, MeasuredEmbedder):
         return str(getattr(self.prefixes, kind))
 
     def import_packages(self) -> None:
-        """Fails at once where the package is missing, not at the first text."""
+        """Fails at once where sentence-transformers is not installed, not at the first text.
+
+        A command calls it before its work begins.
+        """
         require("sentence_transformers", extra="sentence-transformers")
 
     @cached_property
     def _model(self) -> Any:
-        """The model, loaded at the first text; a first use may download it."""
+        """The model of sentence-transformers, loaded at the first text, and perhaps downloaded.
+
+        Raises:
+            ConfigError: there is no such model, or it cannot be loaded.
+        """
         package = require("sentence_transformers", extra="sentence-transformers")
         make: Any = package.SentenceTransformer
         try:
@@ -166,13 +198,19 @@ class SentenceTransformersEmbedder(PrefixedEmbedder, MeasuredEmbedder):
 
 
 def _not_loaded(package: str, model: str, error: Exception) -> ConfigError:
-    """The error for a model that a package cannot load, with what the package says in one line."""
+    """The error of a model that a package cannot load, with the package's reason in one line.
+
+    Packages raise errors of many lines, of which the beginning names the cause.
+    """
     problem = " ".join(str(error).split())[:300]
     return ConfigError(f"{package} cannot load the model '{model}': {problem}")
 
 
 def _digest(path: Path) -> str:
-    """The SHA-256 of a model's file, by which other weights under the same name are noticed."""
+    """The SHA-256 of a model's file: by it other weights under the same name are noticed.
+
+    Identities of stored collections hold it: another digest would make each of them unreadable.
+    """
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -193,17 +231,20 @@ _MODEL_ATTRIBUTES = ("model", "model_name", "model_id", "deployment")
 def embedder_of_target(
     spec: str, settings: Mapping[str, Any], *, search_path: str | Path = "."
 ) -> Embedder:
-    """The user's embedder that ``file.py:thing`` or ``package.module:thing`` names.
+    """The user's own embedder that ``file.py:thing`` or ``package.module:thing`` names.
+
+    Objects of LangChain and LlamaIndex are recognised by their methods, so that a team can evaluate
+    with the object that its application has.
 
     Args:
         spec: names an embedder, or a class or function that makes one from the settings.
         search_path: the folder that a relative file is looked for in.
     """
     thing: object = built_own(spec, settings, folder=search_path, offers=_embeds_queries)
-    if _has(thing, *_OWN_METHODS):
+    if _has_methods(thing, *_OWN_METHODS):
         return cast("Embedder", thing)
     for query_method, passages_method in _FOREIGN_METHODS:
-        if _has(thing, query_method, passages_method):
+        if _has_methods(thing, query_method, passages_method):
             embed_query = getattr(thing, query_method)
             embed_passages = getattr(thing, passages_method)
             return cast("Embedder", _Adapted(spec, thing, embed_query, embed_passages))
@@ -217,15 +258,18 @@ def embedder_of_target(
 def _embeds_queries(thing: object) -> bool:
     """Whether an object, or the instances of a class, may be an embedder: it embeds questions.
 
-    By this a class or an object is told from a function that makes one. What else it needs, the
-    caller checks with a message of its own.
+    By this the user's class or object is told from a function that makes one. Whether it also
+    embeds passages, the caller checks with a message of its own.
     """
     method_pairs = (_OWN_METHODS, *_FOREIGN_METHODS)
-    return any(_has(thing, query_method) for query_method, _ in method_pairs)
+    return any(_has_methods(thing, query_method) for query_method, _ in method_pairs)
 
 
-def _has(thing: object, *methods: str) -> bool:
-    """Whether an object has all these methods: frameworks are known by them and not imported."""
+def _has_methods(thing: object, *methods: str) -> bool:
+    """Whether an object has all these methods: frameworks are recognised so, and not imported.
+
+    So an object of LangChain or LlamaIndex works, whichever release of it is installed.
+    """
     return all(callable(getattr(thing, method, None)) for method in methods)
 
 
@@ -250,7 +294,10 @@ class _Adapted(MeasuredEmbedder):
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """The object's class and the model that it names; no more is known of it."""
+        """The identity of a framework's embedding object: its class and the model that it names.
+
+        No more is known of it, so two settings of one model share an identity.
+        """
         kind: type[Any] = type(cast("object", self.thing))
         model = ""
         for attribute in _MODEL_ATTRIBUTES:
@@ -261,7 +308,11 @@ class _Adapted(MeasuredEmbedder):
         return {"embedder": f"{kind.__module__}:{kind.__qualname__}", "model": model}
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
-        """The vectors by the framework's own methods, checked: one of numbers for each text."""
+        """The vectors by the framework's own methods, checked: a row of numbers for each text.
+
+        Raises:
+            InterfaceError: the object returned anything else.
+        """
         vectors: Sequence[Sequence[float]]
         if kind == "query":  # the frameworks take questions one by one
             vectors = [self.query(text) for text in texts]
@@ -290,10 +341,10 @@ class OpenAIEmbedder(MeasuredEmbedder):
         passage_prefix: str | None = None,
         transport: Transport | None = None,
     ) -> None:
-        """An embedder that connects with its first text.
+        """Takes the settings of the endpoint; a connection is opened with the first text.
 
         Args:
-            query_prefix: what stands before a question; None for the model's known prefix.
+            query_prefix: the text before a question; None for the model's known prefix.
             passage_prefix: the same before a passage.
             transport: sends the requests; None for the network.
         """
@@ -302,15 +353,19 @@ class OpenAIEmbedder(MeasuredEmbedder):
         self._session = LLMSession(lambda: open_models(None, settings, transport=transport))
 
     def import_packages(self) -> None:
-        """Fails at once where a package for calls is missing, not at the first text."""
+        """Fails at once where a package for endpoints is missing, not at the first text.
+
+        A command calls it before its work begins.
+        """
         self._session.import_packages()
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """All that the vectors depend on; the endpoint's address is not part of it.
+        """All that the endpoint's vectors depend on; its address is not part of it.
 
-        The same model is often served at several addresses. That two of them give different
-        vectors under one name cannot be known here.
+        The same model is often served at several addresses. That two of them give different vectors
+        under one name cannot be known here. A collection stores it, and refuses questions by an
+        embedder with another one.
         """
         return {
             "embedder": "openai",
@@ -321,23 +376,35 @@ class OpenAIEmbedder(MeasuredEmbedder):
         }
 
     def close(self) -> None:
-        """Ends the session: its connections and its thread."""
+        """Ends the session with the endpoint: its connections and its thread.
+
+        Called once, at the end of a command.
+        """
         self._session.close()
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
-        """The endpoint's vectors, checked to be one of numbers for each text."""
+        """The endpoint's vectors of texts with their prefixes, checked: a row of numbers for each.
+
+        Raises:
+            ConfigError: the endpoint returned anything else.
+        """
         prefix = getattr(self._prefixes, kind)
         prefixed = [prefix + text for text in texts]
-
-        async def embed(models: ModelClients) -> Sequence[Vector]:
-            """The vectors of all texts, in batches, by the session's client."""
-            assert models.embeddings is not None  # `__init__` names a model for them
-            return await models.embeddings.embed(prefixed, purpose="embed")
-
         # Embedders are called without an event loop: the session has one in a thread of its own.
-        vectors = self._session.run(embed)
+        vectors = self._session.run(partial(_vectors_of_endpoint, prefixed))
         label = f"the model '{self._endpoint.model}'"
         return checked_rows(vectors, prefixed, label, ConfigError)
+
+
+async def _vectors_of_endpoint(texts: Sequence[str], models: ModelClients) -> Sequence[Vector]:
+    """The endpoint's vectors of some texts; runs in the event loop of a model session.
+
+    Args:
+        texts: with their prefixes; the client sends them in batches and keeps their vectors.
+        models: the session's clients, one of which is for embeddings.
+    """
+    assert models.embeddings is not None  # `OpenAIEmbedder.__init__` names a model for them
+    return await models.embeddings.embed(texts, purpose="embed")
 
 
 def from_name(model: str, settings: Mapping[str, Any]) -> OpenAIEmbedder:

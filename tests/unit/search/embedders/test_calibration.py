@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ragbench.errors import ConfigError
-from ragbench.search.embedders.embedder import CosineScale, _sample, measure_calibration, unit_rows
+from ragbench.search.embedders.embedder import (
+    CosineScale,
+    _sample_pairs,
+    measure_calibration,
+    unit_rows,
+)
 from ragbench.search.embedders.local import HashingEmbedder
 
 
@@ -61,7 +66,9 @@ def test_it_is_measured_in_the_language_of_the_corpus() -> None:
     for said, wanted in {"zh": ["zh"], "xx": ["en"], "": ["en"], "zh en ko": ["en", "zh"]}.items():
         embedder = Known()
         measure_calibration(embedder, said.split())
-        assert embedder.asked == [pair[0] for language in wanted for pair in _sample()[language]]
+        assert embedder.asked == [
+            pair[0] for language in wanted for pair in _sample_pairs()[language]
+        ]
 
 
 COSINES = st.floats(-1, 1)
