@@ -26,9 +26,9 @@ from ragbench.stages.stage import (
     OWN,
     TURNS,
     cell_keys,
-    passed_on,
-    restored,
-    skipped,
+    outcome_passed_on,
+    restored_outcome,
+    skipped_outcome,
 )
 
 _INTERRUPTED = "not asked yet: the run was interrupted"
@@ -154,13 +154,13 @@ class StoredTraces:
         behind a stage that gave nothing.
         """
         if stored is not None:
-            return restored(stage, stored, self.journal, with_texts=self.with_texts)
+            return restored_outcome(stage, stored, self.journal, with_texts=self.with_texts)
         if stage in self.manifest.absent:
-            return skipped(self.manifest.absent[stage])
+            return skipped_outcome(self.manifest.absent[stage])
         if stage not in self.manifest.rag.stages:
             if stage == "generate":
-                return skipped(NO_GENERATION)
-            return skipped(NO_RETRIEVAL)
+                return skipped_outcome(NO_GENERATION)
+            return skipped_outcome(NO_RETRIEVAL)
         if stage != "retrieve":
             before = row.settled["retrieve"]
             if stage in ("validate", "generate"):
@@ -168,8 +168,8 @@ class StoredTraces:
             # After these the stage was still to be called; after anything else it never was.
             is_open = before.outcome.reason in (_INTERRUPTED, NO_RETRIEVAL, NO_CONTEXTS)
             if before.outcome.value is None and not is_open:
-                return passed_on(before)
-        return skipped(_INTERRUPTED)
+                return outcome_passed_on(before)
+        return skipped_outcome(_INTERRUPTED)
 
 
 # --- as the source of another evaluation
@@ -245,7 +245,7 @@ class OwnTurns:
             for stored in window:
                 stored_outcome = stored_outcomes.get(stored.number)
                 if stored_outcome is not None:
-                    generation = restored("generate", stored_outcome, journal)
+                    generation = restored_outcome("generate", stored_outcome, journal)
                     own_turns._add(stored.case, generation.outcome)
         return own_turns
 
