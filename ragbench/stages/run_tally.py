@@ -208,7 +208,7 @@ class RunTally:
                 self.questions[key].append(case.query)
 
     def _count_answer(self, trace: Trace, answer: GenerationResult[Any]) -> None:
-        """Counts an answer by what a reader of its scores must know: an answer may count for several.
+        """Counts an answer by what a reader of its scores must know: it may have several.
 
         The names counted are the keys of the notes' texts: `read` and `declined in part` by the
         answer's words, `thoughts` of a model, `cited` with marks, `cut off` at a limit of tokens.

@@ -36,7 +36,7 @@ _INTERRUPTED = "not asked yet: the run was interrupted"
 
 
 def judge_key(info: Mapping[str, Any] | None, metric: Metric) -> bytes:
-    """What a metric's cells depend on beside the case, empty for one that nobody judges.
+    """The key of the judge behind a metric's cells (its values); empty for a metric without one.
 
     Cells are found in the journal by it: those of another judge or prompt have another key.
 
@@ -67,7 +67,12 @@ class StoredTraces:
     """Only these cases, in this order; all when not given."""
 
     def __iter__(self) -> Iterator[RunCase]:
-        """Each case with its outcomes; cells and causes only where they are of these outcomes."""
+        """The run's cases in order, each with its outcomes, and with cells and cause that hold.
+
+        Cells (values of metrics) of another answer, retrieval or matching are not this run's, and
+        are left out. After all cases, their number is compared with the manifest's, as a journal
+        may be cut.
+        """
         judge = self.manifest.judge
         matching = self.manifest.settings["matching"]
         scores = self.journal.scores
@@ -111,9 +116,10 @@ class StoredTraces:
             check_count(self.journal.path.parent, self.manifest, count)
 
     def rows(self, window: Sequence[RunCase]) -> list[RunCase]:
-        """Cases of the run with what each stage gave, as the journal holds it.
+        """Cases of the run with the outcome of each stage, as the journal holds it.
 
-        In a conversation that was held with the system, the history is of its own answers.
+        In a conversation that was held with the system, the history is of its own answers. The
+        stages are gone through in order: one that was not asked may pass on an earlier outcome.
         """
         # A run always has retrieval and generation.
         run_stages = {"retrieve", "generate", *self.manifest.rag.stages, *self.manifest.absent}
@@ -148,9 +154,9 @@ class StoredTraces:
     def _stage_outcome(
         self, stage: str, row: RunCase, stored: StoredOutcome | None
     ) -> StageOutcome:
-        """What the stage gave for the case; where nothing is stored, why not.
+        """The outcome of a stage for a case; where nothing is stored, one with the reason for that.
 
-        The journal has no row for what nobody called: a stage that the run does not have, or one
+        The journal has no row for what was never called: a stage that the run does not have, or one
         behind a stage that gave nothing.
         """
         if stored is not None:
@@ -178,8 +184,9 @@ class StoredTraces:
 def entries(path: Path) -> Iterator[Entry]:
     """The cases of a run in order, with every outcome that it has, as recorded ones.
 
-    What was not asked yet, because the run was interrupted, and what a source had not recorded, is
-    not recorded here either.
+    So a run can be the dataset of another evaluation, which asks the system for nothing. What was
+    not asked yet, because the run was interrupted, and what a source had not recorded, is not
+    recorded here either.
     """
     folder = RunFolder(path=path)
     manifest = read_manifest(folder.manifest)
@@ -198,7 +205,7 @@ def entries(path: Path) -> Iterator[Entry]:
 
 
 def _is_recorded(outcome: Outcome[Any]) -> bool:
-    """Whether a stage's outcome says something of the system, and not of how far the run went.
+    """Whether a stage's outcome shows something of the system, and not how far the run went.
 
     Only such outcomes are passed on as recorded when another run reads this one as its source.
     """
@@ -212,12 +219,16 @@ def _is_recorded(outcome: Outcome[Any]) -> bool:
 
 
 def _question_key(cluster: str | None, user_turns: Sequence[str]) -> bytes:
-    """What a question is known by: its conversation, and all that the user said up to it."""
+    """The key of a question in a conversation: the conversation, and all user's turns up to it.
+
+    By the key a later turn gets the system's own answer to the earlier question. The case's id
+    would not do, as the history names no ids.
+    """
     return digest(part.encode() for part in (cluster or "", *user_turns))
 
 
 def _user_turns(case: Case) -> list[str]:
-    """What the user said before the case's question."""
+    """The texts of the user's turns before the case's question, without the assistant's."""
     return [turn.text for turn in case.history if turn.role == "user"]
 
 
@@ -237,7 +248,10 @@ class OwnTurns:
 
     @classmethod
     def stored(cls, journal: Journal) -> OwnTurns:
-        """What a stored run has answered: its cases are read back with it in their histories."""
+        """The answers of a stored run to its questions, by which its cases are read back.
+
+        Their histories then hold the system's own answers, as it heard them in the run.
+        """
         own_turns = cls(journal=journal)
         for window in journal.cases():
             numbers = [stored.number for stored in window]
@@ -250,9 +264,10 @@ class OwnTurns:
         return own_turns
 
     def windows(self) -> Generator[list[RunCase]]:
-        """The run's cases, those of each turn behind those of the turn before.
+        """The run's cases in windows, those of each turn of a conversation behind the turn before.
 
-        Whoever takes a window settles it before the next: its answers are heard from then on.
+        The caller must settle a window before it takes the next: the answers of the window are in
+        the histories from then on.
         """
         ids_by_turn: dict[int, list[str]] = {}
         for window in self.journal.cases():
@@ -267,7 +282,7 @@ class OwnTurns:
                     self._add(stored.case, row.settled["generate"].outcome)
 
     def row(self, stored: RunCase) -> RunCase:
-        """A case as it is asked: with the system's own answers in its history.
+        """A case as it is asked in a conversation: with the system's own answers in its history.
 
         Args:
             stored: the case as the dataset has it.
@@ -286,7 +301,10 @@ class OwnTurns:
         )
 
     def _own_history(self, case: Case) -> Iterator[Turn]:
-        """The case's turns, the system's own answers in place of recorded ones."""
+        """The turns of a case's history, with the system's own answers in place of recorded ones.
+
+        A question that is no case of the run was not asked: its recorded answer is kept.
+        """
         user_turns: list[str] = []
         is_own = False
         for turn in case.history:
@@ -302,7 +320,11 @@ class OwnTurns:
                 yield turn
 
     def _add(self, case: Case, outcome: Outcome[GenerationResult]) -> None:
-        """Keeps an answer. The case is the dataset's: recorded answers are not in its key."""
+        """Keeps the answer to a case's question, for the histories of the turns after it.
+
+        Args:
+            case: as the dataset has it: recorded answers are not in the question's key.
+        """
         key = _question_key(case.cluster, [*_user_turns(case), case.query])
         answer: str | None = None
         if outcome.value is not None:
@@ -311,7 +333,10 @@ class OwnTurns:
 
 
 def unasked_turns(journal: Journal) -> int:
-    """How many earlier questions of conversations are no cases, so that recorded answers stand."""
+    """How many earlier questions of conversations are no cases of the run, and so are not asked.
+
+    Their recorded answers stay in the histories, which the report notes.
+    """
     case_questions: set[bytes] = set()
     earlier_questions: set[bytes] = set()
     for window in journal.cases():
