@@ -295,13 +295,14 @@ def attribute(
     Then the estimates: the words of the reference in the chunks, and a validator's verdict.
 
     Args:
-        matches: what `matches_of` gives of it, where that is known.
-        biography: what post-retrieval did, where one ran.
+        matches: the chunks compared with the gold, by stage, as `matches_of` gives them; None:
+            they are compared here.
+        biography: what post-retrieval did to the chunks, where one ran.
         corpus: the gold that no document holds, where the corpus was searched for it.
-        label: what people say of the answer, from 0 (wrong) to 1 (right).
-        correctness: what a judge says of it, on the same scale. Without a value of either, the
-            words of response and reference decide.
-        judge_reason: why the judge says so, in its own words.
+        label: people's value of the answer, from 0 (wrong) to 1 (right).
+        correctness: a judge's value of the answer, on the same scale. Without a value of either,
+            the words of response and reference decide.
+        judge_reason: the judge's reason, in its own words.
     """
     checked = _checked_answer(trace, label, correctness, judge_reason)
     attribution = _attribution(trace, checked, matches, biography, corpus)

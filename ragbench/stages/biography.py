@@ -236,7 +236,7 @@ def best_order(trace: Trace, matching: Matching) -> Trace | None:
 def _in_order(values: Sequence[ValueT] | None, order: Sequence[int]) -> list[ValueT] | None:
     """One value for each chunk (its id, score or metadata) in another order of the chunks.
 
-    None where retrieval gave no such values.
+    A retrieval whose chunks are sorted anew keeps its optional values so. None where it has none.
     """
     if values is None:
         return None
@@ -433,7 +433,10 @@ class BiographyTally:
             effect.add(biography, position, case)
 
     def table(self) -> OperatorTable | None:
-        """The report's table of operators, over all cases; None when no operator ran on a case."""
+        """The report's table of operators over all cases; None when no operator ran on a case.
+
+        It shows which operator lost gold, and in which cases to look at it.
+        """
         if not self._effects:
             return None
         return OperatorTable(

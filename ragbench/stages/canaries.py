@@ -434,7 +434,10 @@ def judge_canaries(
 def _judged_canary(
     plan: JudgePlan, job: tuple[Metric, Canary], panel: ModelClients
 ) -> Awaitable[JudgedCell]:
-    """Asks a metric's judge about one canary as if its claim were a case's answer."""
+    """Asks a metric's judge about a canary (a claim of known truth) as if it were a case's answer.
+
+    So the judge's errors on canaries are those that it makes on cases.
+    """
     metric, canary = job
     return plan.judge(metric, canary.trace, panel)
 

@@ -203,7 +203,10 @@ class JudgingEstimate(Record):
 
     @property
     def cost(self) -> tuple[Decimal, Decimal] | None:
-        """What judging will cost, from the least to the most; None when a price is not known."""
+        """The cost of judging in the models' currency, from the least to the most.
+
+        None when some price is not known: a part of the cost would pass for all of it.
+        """
         least = self.least.cost
         most = self.most.cost
         texts = self.embeddings.cost
@@ -274,7 +277,10 @@ class DryRun(ExitStack):
                 self.judge(plan, job.metric, job.row.trace)
 
     def count(self, judging: Judging, metric: Metric, traces: Sequence[Trace]) -> None:
-        """Counts judgements of a metric on further cases beside the run's own: its canaries."""
+        """Counts judgements of a metric on further cases beside the run's own.
+
+        These are canaries, claims of known truth that a run plants: their judging costs, too.
+        """
         plan = judging.plan([metric])
         for trace in traces:
             self.judge(plan, metric, trace)
@@ -290,7 +296,10 @@ class DryRun(ExitStack):
             session.run(lambda models: plan.judge(metric, trace, models))
 
     def estimate(self) -> JudgingEstimate:
-        """The tokens, calls and cost of all judgements counted so far, at the least and at most."""
+        """The tokens, calls and cost of all judgements counted so far, at the least and at most.
+
+        The command shows them before anything is paid.
+        """
         least = self._least.clients
         most = self._most.clients
         names = list(dict.fromkeys(judge.endpoint.model for judge in self._judges))
@@ -322,7 +331,11 @@ class _ReadOnlyCache(ResponseCache):
     """Gives what a cache holds, and writes nothing into it: assumed answers stay in memory."""
 
     def __init__(self, path: Path, *, max_bytes: int) -> None:
-        """Opens the run's cache of answers for reading, if there is one; makes no file."""
+        """Opens the run's cache of answers for reading, if there is one; makes no file.
+
+        A question that a real run has asked already costs nothing, and a dry run must leave no
+        trace.
+        """
         self._file: ResponseCache | None = None
         if path.exists():
             self._file = ResponseCache(path, max_bytes=max_bytes, must_exist=True)
@@ -347,14 +360,20 @@ class _ReadOnlyCache(ResponseCache):
         self._assumed[reply.key] = replace(reply, cached=True)
 
     def dialect(self, judge: str) -> None:
-        """The stored request forms that an endpoint understands: always None, as none is asked."""
+        """The request forms that an endpoint understands: unknown, as no endpoint is asked.
+
+        A cache must have this method; what it holds of a real run does not matter here.
+        """
         return None
 
     def keep_dialect(self, judge: str, state: bytes) -> None:
-        """Keeps nothing: an assumed model shows no request forms that an endpoint understands."""
+        """Keeps nothing: an assumed model shows no request forms that an endpoint understands.
+
+        A cache must have this method, and a dry run must not write into the run's cache.
+        """
 
     def close(self) -> None:
-        """Closes the run's cache, where it was opened."""
+        """Closes the run's cache of answers, where one was opened for reading."""
         if self._file is not None:
             self._file.close()
 
@@ -363,7 +382,7 @@ class _AssumedModel:
     """Says as much as is assumed, and counts the tokens: a `Transport` without a network."""
 
     def __init__(self, assumption: Assumption) -> None:
-        """Makes a model that writes as much as is assumed: so many statements and words."""
+        """Makes a model that asks no endpoint, and writes as many words as the assumption has."""
         self._assumption = assumption
         self.guessed = 0
         """Prompts that hold a text that is assumed, too."""
@@ -371,10 +390,10 @@ class _AssumedModel:
         """Those that send their calls here; they hold what was counted."""
 
     async def open(self) -> None:
-        """Opens no connection: a `Transport` must have this, and this one has no network."""
+        """Opens no connection: clients open a `Transport` first, and this one has no network."""
 
     async def close(self) -> None:
-        """Closes no connection: a `Transport` must have this, and this one has no network."""
+        """Closes no connection: clients close a `Transport` at the end, and this has no network."""
 
     async def send(self, path: str, payload: Mapping[str, Any]) -> Answer:
         """The reply to a request, as an endpoint would send it, with an answer of assumed length.

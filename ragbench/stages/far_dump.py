@@ -79,7 +79,14 @@ def check_unchanged(split: SplitDump) -> None:
 def far_calls(
     split: SplitDump, make: Callable[[], Map[RetrievalDump, Outcome[Verdict]]]
 ) -> Map[Task, Any]:
-    """Makes a worker's calls by kind of task: to read pieces of a dump, or to judge queries."""
+    """Makes a worker's calls by kind of task: to read pieces of a dump, or to judge queries.
+
+    Sent to each worker, which makes a call when the first task of its kind comes.
+
+    Args:
+        split: the dump, as a worker reads it under its address.
+        make: makes the validator's call on whole retrievals.
+    """
     return by_kind(
         {READ: partial(_piece_reader, split), VALIDATE: partial(_query_judge, split, make)}
     )

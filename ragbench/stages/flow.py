@@ -154,7 +154,10 @@ class RefusedError(Exception):
     """
 
     def __init__(self, wait: float | None) -> None:
-        """Takes the seconds that the system asks to wait before the next call; None without any."""
+        """Takes the seconds that the system asks to wait before the next call; None without any.
+
+        The flow waits that long before the cases of the call are asked again.
+        """
         super().__init__("too many calls")
         self.wait = wait
         """Seconds that it asks to wait; None where it does not say."""
@@ -220,16 +223,22 @@ class Callers:
             self._busy -= 1
 
     def close(self) -> None:
-        """Ends the threads that wait for a call; those that are in a call end after it."""
+        """Ends the threads that wait for a call; a thread that is in a call ends after that call.
+
+        At the end of a run: idle threads would keep what they hold until the process ends.
+        """
         for _ in range(self._threads):
             self._waiting.put(None)
 
     def _has_awaited_calls(self, stage: CallStage[Any, Any]) -> bool:
-        """Whether the calls of a stage are coroutines for the event loop, which need no thread."""
+        """Whether the calls of a stage are coroutines, for the event loop and not for a thread."""
         return stage.call_async is not None and self._loop is not None
 
     def _make_calls(self) -> None:
-        """Makes the next plain call that waits, again and again, until the thread is ended."""
+        """Makes the next plain call that waits, again and again, until the thread is ended.
+
+        The whole life of a calling thread; None in the queue ends it.
+        """
         while (make_call := self._waiting.get()) is not None:
             make_call()
 
@@ -303,7 +312,10 @@ class _Room:
 
     @property
     def is_free(self) -> bool:
-        """Whether one more call may begin: no pause is on, and the limit is not reached."""
+        """Whether one more call may begin: no pause is on, and the limit is not reached.
+
+        More calls than the system bears would be refused.
+        """
         return self.calls.pause <= 0 and self.calls.in_flight < self.calls.limit
 
 
@@ -448,7 +460,10 @@ class Flow:
 
     @property
     def _is_ending(self) -> bool:
-        """Whether no more calls are begun: the run is stopped, or has met an error that ends it."""
+        """Whether no more calls are begun: the run is stopped, or has met an error that ends it.
+
+        What is in flight is still settled, so that no paid answer is lost.
+        """
         return self._error is not None or self._run.stopped()
 
     @property
@@ -724,7 +739,10 @@ class Flow:
     # --- calls end
 
     def _settle(self, end: _End) -> None:
-        """Stores what has ended (an answer, a call or a judging), and lets its cases move on."""
+        """Stores what has ended (an answer, a call or a judging), and lets its cases move on.
+
+        Only the flow's own thread does so: others put ends into a queue.
+        """
         if isinstance(end, _Answered):
             self._settle_answer(end)
         elif isinstance(end, _Ended):
@@ -733,7 +751,10 @@ class Flow:
             self._settle_judged(end)
 
     def _settle_answer(self, end: _Answered) -> None:
-        """Stores outcomes of a call, and takes their cases to the stage after the call's own."""
+        """Stores outcomes of a call, and takes their cases to the stage after the call's own.
+
+        No case waits for the others of its window.
+        """
         place = end.call.place
         stage = self._calling[place].stage
         with directory_kept(stage.name):
@@ -762,7 +783,10 @@ class Flow:
             raise end.error
 
     def _end_run(self, error: RagbenchError) -> None:
-        """Has no more calls begun, and keeps the first error, with which the run ends."""
+        """Has no more calls begun, and keeps the first error, with which the run ends.
+
+        The error is raised only when all that is in flight is stored.
+        """
         if self._error is None:
             self._error = error
 
@@ -822,14 +846,20 @@ class Flow:
             heapq.heappush(self._refused, (earliest, work.row.number, call.place, work))
 
     def _ask_refused_again(self) -> None:
-        """Puts refused cases whose wait is over in front of the cases that wait for a call."""
+        """Puts refused cases whose wait is over in front of the cases that wait for a call.
+
+        They have waited longest, and a window ends only with its last case.
+        """
         now = time.monotonic()
         while self._refused and self._refused[0][0] <= now:
             _, _, place, work = heapq.heappop(self._refused)
             self._calling[place].waiting.appendleft(work)
 
     def _settle_judged(self, end: _Judged) -> None:
-        """Stores a judged cell (a metric's value); after its last cell, a case is through."""
+        """Stores a judged cell (a metric's value); after its last cell, a case is through.
+
+        An error that ends the run is kept until all that is in flight is stored.
+        """
         assert self._judge is not None
         self._judging -= 1
         error = end.future.exception()
@@ -929,7 +959,10 @@ def _http_status_of(error: BaseException) -> int | None:
 
 
 def _wait_of_answer(error: BaseException) -> float | None:
-    """Seconds that the HTTP answer behind an error asks to wait; None where it asks for none."""
+    """Seconds that the HTTP answer behind an error asks to wait; None where it asks for none.
+
+    A service that refuses calls often names the time after which it takes them again.
+    """
     for cause in _error_and_causes(error):
         response = getattr(cause, "response", None)
         for holder in (response, cause):

@@ -64,7 +64,10 @@ class Judging(Record):
         return _WORKERS_PER_CALL * limits.concurrency
 
     def plan(self, metrics: Sequence[Metric]) -> JudgePlan:
-        """What the metrics ask their judges, how often and whom, from these settings."""
+        """The plan of judging some metrics: their questions to models, the judges, the repeats.
+
+        By the plan a cell is judged, and its identity is in the run's manifest.
+        """
         panel = [juror.endpoint for juror in self.panel]
         return JudgePlan(metrics, repeats=self.repeats, panel=panel)
 
@@ -275,7 +278,10 @@ class JudgeStage:
         return open_jobs
 
     def begin(self, job: Job, run: Running) -> Future[JudgedCell]:
-        """Begins to judge a cell in the models' event loop, and returns the future of its value."""
+        """Begins to judge a cell in the models' event loop, and returns the future of its value.
+
+        A flow begins many, and stores each in its own thread once the future is done.
+        """
         self._try_models(run)
         return self.judging.session.begin(lambda models: self._judged_job(job, models))
 
@@ -309,7 +315,10 @@ class JudgeStage:
 
     @property
     def _judged_places(self) -> list[int]:
-        """The positions of the judged metrics among the run's metrics: a row has a cell at each."""
+        """The positions of the judged metrics among the run's metrics: a row has a cell at each.
+
+        Only cells at these positions are asked of models; others are computed before.
+        """
         return [place for place, metric in enumerate(self.table.metrics) if metric.is_judged]
 
     def _try_models(self, run: Running) -> None:

@@ -187,7 +187,10 @@ class Account:
         )
 
     def _juror_score(self, judge: str) -> JurorScore:
-        """How one judge of the panel scored, over cases: beside the others it shows who differs."""
+        """The figures of one judge of a panel, over cases: score, missing proofs, verdicts.
+
+        Beside the other judges' they show which judge differs.
+        """
         values: list[float] = []
         for means in self.verdicts:
             value = means.get(judge)
@@ -259,7 +262,10 @@ class JudgeTally:
                 self._accounts.setdefault(position, Account()).add(cell_judgements)
 
     def report(self) -> JudgeReport:
-        """The report's part on judging: a line for each judged metric, with or without cases."""
+        """The report's part on judging: a line for each judged metric, with or without cases.
+
+        With the price at which tokens were counted, so that a reader can check the cost.
+        """
         price = price_of(self.judge)
         lines: list[JudgeLine] = []
         for position, metric in enumerate(self.metrics):

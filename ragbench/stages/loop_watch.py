@@ -46,7 +46,10 @@ class LoopWatch:
     """Looks at a loop in which a system's calls are awaited. For one thread, not the loop's own."""
 
     def __init__(self, loop: LoopThread) -> None:
-        """Begins to watch an event loop; nothing is looked at yet."""
+        """Begins to watch an event loop in which a system's calls are awaited.
+
+        Nothing is looked at yet: the caller looks again and again while it waits.
+        """
         self._loop = loop
         self._looked_at = time.monotonic()
         self._blocked_looks = 0
@@ -148,7 +151,7 @@ _INSTALLED = (
 
 
 def _is_of_loop(frame: FrameType) -> bool:
-    """Whether a frame runs the event loop's own code: the loop waits and is not blocked."""
+    """Whether a frame runs the event loop's own code: then the loop waits, and is not blocked."""
     return any(part in frame.f_code.co_filename for part in _LOOP_FILES)
 
 

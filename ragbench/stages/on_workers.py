@@ -113,7 +113,10 @@ def staffed(
 
 
 def _lost_task(task: Task) -> Any:
-    """The outcome of a task that ended every worker that it was given to: its case has failed."""
+    """The outcome of a task that ended every worker that it was given to: its case has failed.
+
+    The run goes on with the other cases.
+    """
     return lost_case(task.kind, task.input)
 
 

@@ -197,7 +197,10 @@ def _retrieve_input(row: RunCase, *, takes_messages: bool) -> Given[RetrieveInpu
 
 
 def _retrieve_arguments(inputs: Sequence[RetrieveInput], *, takes_messages: bool) -> _Arguments:
-    """The inputs of a batch of retrievals as the lists that a RAG's batch method takes."""
+    """The inputs of a batch of retrievals as the lists that a RAG's batch method takes.
+
+    One list of queries, and one of messages if the RAG takes a history.
+    """
     queries = [query for query, _ in inputs]
     messages: list[list[dict[str, str]]] | None = None
     if takes_messages:
@@ -227,7 +230,10 @@ def generate_stage(rag: RAG, identity: bytes) -> CallStage[GenerateInput, Genera
 
 
 def _generate_arguments(inputs: Sequence[GenerateInput], *, takes_messages: bool) -> _Arguments:
-    """The inputs of a batch of generations as the lists that a RAG's batch method takes."""
+    """The inputs of a batch of generations as the lists that a RAG's batch method takes.
+
+    One list of queries, one of contexts, and one of messages if the RAG takes a history.
+    """
     queries = [query for query, _, _ in inputs]
     # Lists of their own: a RAG that sorts or cuts what it is given must not change what is scored.
     contexts = [list(texts) for _, texts, _ in inputs]
@@ -305,7 +311,10 @@ class _BatchMethod(NamedTuple):
     """Gives a result in its usual form, or raises an `InterfaceError`."""
 
     def call(self, inputs: Sequence[Any]) -> Sequence[Any]:
-        """Asks a RAG of plain methods for a batch, and returns one checked result a query."""
+        """Asks a RAG of plain methods for a batch, and returns one checked result a query.
+
+        Where only some queries failed, the error carries the checked results of the others.
+        """
         columns, messages = self.arguments(inputs)
         try:
             answer = self.ask(*columns, said=messages)
@@ -314,7 +323,10 @@ class _BatchMethod(NamedTuple):
         return self._checked_results(answer, len(inputs))
 
     async def call_async(self, inputs: Sequence[Any]) -> Sequence[Any]:
-        """Asks a RAG of coroutine methods for a batch, and returns one checked result a query."""
+        """Asks a RAG of coroutine methods for a batch, and returns one checked result a query.
+
+        Where only some queries failed, the error carries the checked results of the others.
+        """
         columns, messages = self.arguments(inputs)
         try:
             answer = await self.ask(*columns, said=messages)
@@ -456,7 +468,7 @@ class Locator(Protocol):
     def located(
         self, inputs: Sequence[LocateInput], top_k: int | None = None
     ) -> Sequence[GoldSearch]:
-        """For each case and its retrieval, where its gold is and why retrieval missed it."""
+        """For each case and its retrieval, where the case's gold is and why retrieval missed it."""
         ...
 
 

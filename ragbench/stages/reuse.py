@@ -190,7 +190,7 @@ class OutcomeReuse:
         self.generations = dict.fromkeys(self._origins, 1)
         """Outcomes of a stage are kept under this number, too."""
         self.identities = {**evaluation.stages}
-        """What outcomes of each stage are kept under; see `_stored_identity`."""
+        """What outcomes of each stage are kept under; see `_is_own_state`."""
         self._earlier: dict[str, Origin] = {}
         """What stored outcomes came from that hold still."""
         self._changes_at_last_keep = -1
@@ -360,7 +360,11 @@ def _changed_settings(before: Origin, now: Origin) -> list[str]:
 
 
 def _setting_digests(origin: Origin) -> dict[str, str]:
-    """The digest of each setting of an origin, by name: two origins are compared by these."""
+    """The digest of each setting in an origin, by the setting's name.
+
+    An origin is what a stage's outcomes came from; two of them differ in a setting where the
+    digests do.
+    """
     return {part.name: part.digest for part in origin.parts if part.kind == "setting"}
 
 

@@ -328,7 +328,10 @@ class RunTally:
         return tuple(groups)
 
     def stages(self) -> tuple[tuple[StageCount, ...], tuple[Latency, ...]]:
-        """The report's tables of stages: how often each ended in which way, and its times."""
+        """The report's tables of stages: how often each ended in which way, and its times.
+
+        In the order in which a case goes through the stages.
+        """
         stage_counts: list[StageCount] = []
         for stage in STAGES:
             if stage in self.endings:
@@ -371,7 +374,9 @@ class RunTally:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The nearest-rank percentile of times: a value that was really measured; 0 without any value.
+    """The nearest-rank percentile of times or counts, for a table; 0 without any value.
+
+    It is a value that was really measured, and not one between two.
 
     Args:
         share: from 0 to 1, such as 0.95.
@@ -422,7 +427,10 @@ class CauseTally:
     """Answers by what decided about them."""
 
     def add(self, case_id: str, attribution: Attribution) -> None:
-        """Counts a case by its cause (the stage that lost its answer), with a few cases of each."""
+        """Counts a case by its cause (the stage that lost its answer, or that it is right).
+
+        The first cases of each cause are kept as examples.
+        """
         counts = self._causes.get(attribution.cause)
         if counts is None:
             counts = _CauseCounts()
@@ -438,7 +446,10 @@ class CauseTally:
         self._deciders[attribution.decided_by] += 1
 
     def causes(self) -> tuple[CauseCount, ...]:
-        """The table of causes: each cause that occurred, in the order of a case's way."""
+        """The report's table of causes, a line for each that occurred.
+
+        In the order of `Cause`, which is that of a case's way through the stages.
+        """
         causes: list[CauseCount] = []
         for cause in Cause:
             counts = self._causes.get(cause)
@@ -447,7 +458,10 @@ class CauseTally:
         return tuple(causes)
 
     def answers(self) -> AnswerCounts:
-        """The counts of cases by how their answers compare with the right ones, and who decided."""
+        """The counts of cases by how their answers compare with the right ones.
+
+        Also by what decided: people's labels, a judge, or words.
+        """
         return AnswerCounts(
             cases=self._answers.total(),
             by_label=self._deciders[Decider.LABEL],
@@ -482,7 +496,10 @@ def _field_of_answer(attribution: Attribution) -> str:
 
 
 def _line_of_cause(cause: Cause, counts: _CauseCounts) -> CauseCount:
-    """The line of one cause in the report's table: cases, who decided, stages, examples."""
+    """The line of one cause in the report's table: how many cases, which of them, who decided.
+
+    Only deciders that judge an answer are listed (`JUDGING`).
+    """
     deciders: list[tuple[Decider, int]] = []
     for decider in JUDGING:
         if counts.deciders[decider]:

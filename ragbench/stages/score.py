@@ -93,7 +93,10 @@ class CellTable:
             row.cells = tuple(cells)
 
     def forget(self, row: RunCase) -> None:
-        """Frees the memory of a row (case) that is through all stages: drops its stored cells."""
+        """Frees the memory of a row (case) that is through all stages: drops its stored cells.
+
+        Without that, a long run would hold the cells of all its cases.
+        """
         self._stored_cells.pop(row.number, None)
 
     def carry(self, window: Sequence[RunCase], holds: Sequence[bool]) -> None:

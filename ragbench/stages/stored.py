@@ -228,7 +228,10 @@ def _question_key(cluster: str | None, user_turns: Sequence[str]) -> bytes:
 
 
 def _user_turns(case: Case) -> list[str]:
-    """The texts of the user's turns before the case's question, without the assistant's."""
+    """The texts of the user's turns before the case's question, without the assistant's.
+
+    A question in a conversation is known by these: the assistant's answers may be the system's own.
+    """
     return [turn.text for turn in case.history if turn.role == "user"]
 
 

@@ -314,12 +314,18 @@ def _web_address(result: RetrievalResult[Any], position: int) -> str | None:
 
 
 def _chunk_ids(result: RetrievalResult[Any]) -> Sequence[str]:
-    """The ids of a retrieval's chunks; their positions as texts where they have no ids."""
+    """The ids of a retrieval's chunks; their positions, as texts, where they have no ids.
+
+    A page links ranks, moves and quotes of a chunk by its id, so that each needs one.
+    """
     return result.context_ids or [str(position) for position in range(len(result))]
 
 
 def _moves_of_chunk(id: str, steps: Sequence[Step]) -> Iterator[str]:
-    """What each operator did to a chunk, in words: ``rerank: 7 to 2``; nothing where it stayed."""
+    """What each post-retrieval operator did to a chunk, in words: ``rerank: 7 to 2``.
+
+    Operators that left its rank as it was are left out.
+    """
     for step in steps:
         before = _rank_of(id, step.given)
         after = _rank_of(id, step.left)
@@ -334,7 +340,10 @@ def _moves_of_chunk(id: str, steps: Sequence[Step]) -> Iterator[str]:
 
 
 def _rank_of(id: str, chunks: Sequence[tuple[str, float | None]]) -> int | None:
-    """The rank of a chunk in one order of chunks, from 1; None where the order lacks the chunk."""
+    """The rank of a chunk, by its id, in one order of chunks, from 1; None where it is not there.
+
+    Two such ranks show what an operator did to the chunk.
+    """
     for rank, (chunk_id, _score) in enumerate(chunks, start=1):
         if chunk_id == id:
             return rank

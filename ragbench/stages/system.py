@@ -95,7 +95,10 @@ class EvalSettings(Record):
     """Compute again what failed in an earlier run."""
 
     def __post_init__(self) -> None:
-        """Refuses a setting of a wrong type, and a `top_k` below 1, under the setting's name."""
+        """Refuses a setting of a wrong type, and a `top_k` below 1, under the setting's name.
+
+        Deep in a run, such a value would fail with an error that does not name it.
+        """
         check_types(
             "EvalSettings",
             limits=(self.limits, CallSettings),

@@ -92,7 +92,10 @@ class Trial:
     """The variant's, with the store of scores."""
 
     def __post_init__(self) -> None:
-        """Makes the stage that runs the variant's operators; slow rerankers have stored scores."""
+        """Makes the stage that runs the variant's operators; slow rerankers have stored scores.
+
+        Under the variant's name, so that failures name the variant.
+        """
         stage = self.variant.stage
         if self.scores is not None:
             stage = with_stored_scores(stage, self.scores)
@@ -150,7 +153,10 @@ class Trial:
                 return
 
     def _case_after_variant(self, trace: Trace) -> Trace:
-        """The case with the chunks that the variant leaves, and an answer if a RAG is asked."""
+        """The case with the chunks that the variant leaves, and an answer if a RAG is asked.
+
+        A case without a retrieval passes its reason on.
+        """
         retrieval = trace.retrieval.value
         query = trace.case.query
         if retrieval is None:
@@ -198,7 +204,10 @@ class Trial:
             self.passed_over += 1
 
     def _count_answer(self, answer: Outcome[GenerationResult[Any]]) -> None:
-        """Counts the answer to a case after the variant: status, time and, if reported, tokens."""
+        """Counts the answer to a case after the variant: status, time and, if reported, tokens.
+
+        Answers are compared only where a RAG is asked; their cost is computed from the tokens.
+        """
         self.answers[answer.status] += 1
         if answer.seconds is not None:
             self.answer_seconds.append(answer.seconds)
@@ -339,5 +348,5 @@ class Answering(ExitStack):
         return outcome
 
     def forget(self) -> None:
-        """Drops all answers kept so far: their cases are through, and they take memory."""
+        """Drops all answers kept so far: their cases are through, and answers take memory."""
         self._outcomes.clear()

@@ -133,7 +133,10 @@ def validate_stage(validator: Validator, identity: bytes) -> CallStage[ChunksInp
 
 
 def _verdicts_on_cases(validator: Validator, inputs: Sequence[ChunksInput]) -> Sequence[Verdict]:
-    """The validator's verdict on the chunks of each case of a run, messages before it included."""
+    """The validator's verdict on the chunks of each case of a run, in its conversation.
+
+    In this process; a case's query comes with its chunks and the messages before it.
+    """
     verdicts: list[Verdict] = []
     for query, result, history in inputs:
         # Without an id: the same chunks of two queries share one stored verdict.
@@ -235,7 +238,7 @@ def dump_stage(validator: Validator, identity: bytes) -> CallStage[RetrievalDump
 
 
 def _verdicts_on_dumps(validator: Validator, dumps: Sequence[RetrievalDump]) -> Sequence[Verdict]:
-    """The validator's verdict on each retrieval of a dump."""
+    """The validator's verdict on each retrieval of a dump, in this process."""
     try:
         return [validate_query(validator, dump) for dump in dumps]
     except NoContextsError as error:
@@ -285,7 +288,10 @@ def judge_on_workers(
 
 
 def _count_row(tally: Tally, row: RunCase) -> None:
-    """Hands a query of a dump that has been judged to the tally, with its verdict or failure."""
+    """Hands a judged query of a dump to the tally, with its verdict or failure.
+
+    The loop of a run gives rows of cases; the tally of a dump takes retrievals.
+    """
     dump = cast("RetrievalDump", row.settled["retrieve"].outcome.value)
     tally(dump, row.settled[VALIDATE].outcome)
 

@@ -207,7 +207,10 @@ class _Replay(Record):
     def ablation(
         self, manifest: Manifest, counter: TokenCounter, *, confidence: float, price: Price | None
     ) -> Ablation:
-        """The finished report on all variants: scores, differences from the first, advice."""
+        """The finished report on all variants: scores, differences from the first, advice.
+
+        Intervals hold together over all variants and metrics at the given confidence.
+        """
         metrics = tuple(self.plan.metrics)
         measured: list[Measured] = []
         for trial in self.trials:
@@ -238,7 +241,10 @@ class _Replay(Record):
         )
 
     def _notes(self, counter: TokenCounter) -> Iterator[str]:
-        """The notes that a reader of an ablation needs, such as on shallow retrievals."""
+        """The notes that a reader of an ablation needs, such as on shallow retrievals.
+
+        Where no retrieval is deep, for example, a reranker has little to choose from.
+        """
         rising = self.score_orders.note()
         if rising is not None:
             yield rising

@@ -96,7 +96,10 @@ def _unknown_tag(report: Report, tag: str) -> ConfigError:
 
 
 def ranked(cases: Iterable[IndexedCase], report: Report, position: int | None) -> list[str]:
-    """The ids of cases, the worst first by the metric at a position; in their order without one."""
+    """The ids of cases, the worst first by the metric at a position; in their order without one.
+
+    The caller shows the first few of them.
+    """
     if position is not None:
         metric = report.metrics[position]
         cases = sorted(cases, key=lambda case: badness(case.value, metric))

@@ -268,7 +268,7 @@ def _opened_judge(model: str, judging: Judging | None) -> AbstractContextManager
 
 
 def _refuse_cases(value: object) -> NoReturn:
-    """Raises the error for a value that can be no list of cases, with an example of one."""
+    """Raises the error for a value that can be no list of cases, with an example of a list."""
     raise ConfigError(
         f"cases are a path, or a list of cases or dicts, and not {kind_of(value)}: "
         'give [{"query": ..., "reference": ...}], or the path of a dataset'
@@ -444,7 +444,10 @@ def _content_digest(cases: Iterable[Case | Entry], settings: EvalSettings) -> st
 
 
 def _import_packages(request: RunRequest, evaluation: Evaluation) -> None:
-    """Imports the packages that the run needs: a missing one is an error before anything is run."""
+    """Imports the packages that the run needs: a missing one is an error before anything is run.
+
+    Else it would be found after hours, when the first case needs it.
+    """
     import_packages_of(request.rag, request.post_retrieval, request.validator)
     if evaluation.judge is not None:
         _import_for_judging(evaluation.judge.judging)
@@ -490,7 +493,10 @@ def import_for_metrics(metrics: Sequence[Metric], judging: Judging | None) -> No
 
 
 def _import_for_judging(judging: Judging) -> None:
-    """Imports the packages of the models that judge; none for a dry run, which asks no model."""
+    """Imports the packages of the models that judge; none for a dry run, which asks no model.
+
+    A missing package is so an error before anything is paid.
+    """
     if judging.rehearsal is None:  # a dry run asks nobody
         import_packages_of(judging)
 
@@ -692,7 +698,10 @@ def _full_tally(gold: GoldSpace, stored: StoredTraces) -> MatchingTally:
 
 
 def _decided_matching(tally: MatchingTally, begun: BegunRun) -> Matching:
-    """Decides from all cases how retrieved chunks are matched with gold; the manifest keeps it."""
+    """Decides from all cases how retrieved chunks are matched with gold; the manifest keeps it.
+
+    By ids or by texts. The corpus, if at hand, shows whether ids that never met are of its kind.
+    """
     corpus = begun.evaluation.settings.corpus
     if corpus is None:
         verdict = tally.verdict()
@@ -747,14 +756,17 @@ def _entries_of_records(records: Iterable[object]) -> Iterator[Case | Entry]:
 
 
 def _case_of(record: Case | Entry) -> Case:
-    """The case of a record, which is a case or an entry (a case with its recorded outcomes)."""
+    """The case of a record from Python: itself, or that of an entry (with recorded outcomes)."""
     if isinstance(record, Case):
         return record
     return record.case
 
 
 def _plain_values(record: Mapping[Any, Any]) -> dict[str, Any]:
-    """The fields of a record in Python's own types, nested ones too: NumPy's cannot be stored."""
+    """The fields of a record in Python's own types, nested ones too: NumPy's cannot be stored.
+
+    Names of fields become texts, as in JSON.
+    """
     return {str(name): _plain_value(value) for name, value in record.items()}
 
 

@@ -496,6 +496,8 @@ def _draws_of_real(real: Scored, by_made: Floats, seed: int) -> Iterator[Drawn]:
 def _mean_cost(means: Floats, by_others: Floats) -> float:
     """The MRR that is lost by taking the retriever that some questions find best.
 
+    The cost to a user who decides by those questions, in the mean of all draws.
+
     Args:
         means: by draw and retriever, the mean score by the questions that choose.
         by_others: the same by other questions, which decide what the choice is worth.

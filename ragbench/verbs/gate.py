@@ -310,7 +310,10 @@ def age_note(run: RunScores, baseline: RunScores) -> str | None:
 
 
 def _days_between(earlier: str | None, later: str | None) -> int | None:
-    """Whole days between two dates in ISO form; None where one is unknown or both are reversed."""
+    """Whole days between two dates in ISO form, for a note on a baseline's age.
+
+    None where one date is unknown or no date, or the earlier one is later: clocks may differ.
+    """
     if earlier is None or later is None:
         return None
     try:

@@ -141,7 +141,10 @@ def rehearse_card(
 
 
 def _judged_claim(metric: Metric, job: _Job, panel: ModelClients) -> Awaitable[JudgedCell]:
-    """Has the models of a panel judge one labelled claim, as if it were a case's answer."""
+    """Has the models of a panel judge one labelled claim, as if it were a case's answer.
+
+    So the card measures the judge as it works in a run.
+    """
     return job.plan.judge(metric, _trace_of_claim(job.claim, metric), panel)
 
 
@@ -264,7 +267,10 @@ def _probe_figure(
 
 
 def _reads_references(metric: Metric) -> bool:
-    """Whether a metric compares an answer with right ones: a claim's evidence is those then."""
+    """Whether a metric compares an answer with right answers, in place of contexts.
+
+    A labelled claim's evidence is those right answers then.
+    """
     return Need.REFERENCE in metric.definition.needs
 
 
@@ -294,7 +300,11 @@ _ROUNDING = 1e-9
 
 
 def _level(value: float) -> int:
-    """The level of a judge's value, as people label: 2 supported (1), 0 not (0), 1 partially."""
+    """The level of a judge's value, on the scale of people's labels.
+
+    2 is supported (a value of 1), 0 not supported (0), and 1 all between: partially. Labels use the
+    same numbers.
+    """
     if value >= 1 - _ROUNDING:
         return 2
     if value <= _ROUNDING:
@@ -453,7 +463,11 @@ def _account_of(judged: Collection[JudgedCell], info: dict[str, Any]) -> _Accoun
 
 
 def _card_figure(estimated: Estimated, count: int) -> CardFigure:
-    """A figure of the judge card with its interval, and the number of labels behind it."""
+    """A figure of the judge card, from an estimate with its interval.
+
+    Args:
+        count: labels behind it.
+    """
     return CardFigure(value=estimated.value, low=estimated.low, high=estimated.high, count=count)
 
 

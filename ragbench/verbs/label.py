@@ -34,7 +34,7 @@ def with_labels(run: RunScores, book: LabelBook | None, *, validated: bool = Fal
     same answer. A baseline file holds no answers, and gets no labels.
 
     Args:
-        validated: its validator's verdicts are a metric, too: ``answer_present``.
+        validated: whether the verdicts of the run's validator become a metric, ``answer_present``.
     """
     folder = run_around(Path(run.source))
     if book is None or not folder.is_dir():
@@ -126,7 +126,10 @@ def corrected_report(report: Report, run: Path, book: LabelBook) -> Report:
 def _corrected_summaries(
     summaries: Iterable[Summary], figures: Iterable[Correction]
 ) -> Iterator[Summary]:
-    """The figures of metrics, each corrected where people's labels are enough for its interval."""
+    """The figures of metrics, each corrected where people's labels are enough for its interval.
+
+    With fewer labels, a figure stays the judge's own.
+    """
     corrected_figures: dict[str, Correction] = {}
     for figure in figures:
         if figure.interval is not None:
@@ -337,7 +340,11 @@ class _Side(Record):
         return replace(self, scores=scores, names=names)
 
     def judged(self, trace: Trace, value: float | None) -> Judged:
-        """A case's answer as people are shown it to label, with its score and the label's key."""
+        """A case's answer as people are shown it to label, with its score and the label's key.
+
+        Args:
+            value: the metric's value of the case.
+        """
         answer, contexts = _answer_and_contexts(trace)
         return Judged(
             answer=answer,
@@ -362,7 +369,11 @@ class _Side(Record):
 
 
 def _labelled_metric(side: _Side, name: str) -> Metric:
-    """The run's metric of a name, which must have a scale on which people can label."""
+    """The run's metric of a name, which must have a scale on which people can label.
+
+    Raises:
+        ConfigError: the run has no such metric, or single answers have no value of it.
+    """
     manifest = read_manifest(RunFolder(path=side.folder).manifest)
     metrics = list(metrics_of(manifest))
     if side.scores.column(ANSWER_PRESENT.name) is not None:

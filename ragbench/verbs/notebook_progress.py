@@ -17,7 +17,10 @@ _SECONDS = 0.2
 
 
 def notebook_progress() -> NotebookProgress | None:
-    """The display of progress below the running cell of a notebook; None outside of a notebook."""
+    """The display of progress below the running cell of a notebook; None outside of a notebook.
+
+    Nothing is imported for that: a notebook's process has IPython already.
+    """
     # A process that serves a notebook has imported IPython.
     ipython: Any = sys.modules.get("IPython")
     if ipython is None:
@@ -36,7 +39,10 @@ class _CellLine:
         self._handle: Any = None
 
     def show(self, text: str) -> None:
-        """Shows a text below the running cell, in place of the text before."""
+        """Shows a text below the running cell, in place of the text before.
+
+        A new line for each update would fill the page.
+        """
         # Raw: without it, IPython would show the representation of the dictionary.
         data = {"text/plain": text}
         if self._handle is None:
@@ -78,12 +84,18 @@ class NotebookProgress:
             self._show(self._line())
 
     def finish(self) -> None:
-        """Shows the counts at the end of the run, however it ends; nothing without any case."""
+        """Shows the counts at the end of the run, however it ends; nothing without any case.
+
+        The last update may be too old to show them.
+        """
         if self._done:
             self._show(self._line())
 
     def _line(self) -> str:
-        """The line with the counts of all stages: ``retrieve 80/80, generate 38/80 (2 failed)``."""
+        """The line with the counts of all stages: ``retrieve 80/80, generate 38/80 (2 failed)``.
+
+        Only shown, so that its form is free.
+        """
         parts: list[str] = []
         for stage, done in self._done.items():
             part = f"{stage} {done:,}{self._total}"

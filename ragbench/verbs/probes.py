@@ -109,7 +109,10 @@ async def probe_generation(
 
 
 async def called(stage: CallStage[Any, Any], inputs: Sequence[Any]) -> list[Any]:
-    """The results of a stage for some inputs, without a run around it that would store them."""
+    """The results of a stage for some inputs, without a run around it that would store them.
+
+    Probes try a RAG by the same calls as a run, plain or coroutines.
+    """
     if stage.call_async is not None:
         return list(await stage.call_async(inputs))
     if stage.call is None:
@@ -278,7 +281,10 @@ def _repeated_questions(cases: Iterable[Case]) -> Iterator[tuple[Case, Case]]:
 
 
 def _answer_words(case: Case) -> frozenset[tuple[str, ...]]:
-    """The references of a case as words, so that case and punctuation make no other answer."""
+    """The references of a case as words: two cases have the same answer where one is in both.
+
+    Case and punctuation make no other answer.
+    """
     return frozenset(map(multilingual_tokens, case.references))
 
 

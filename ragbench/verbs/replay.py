@@ -95,7 +95,7 @@ class Replay(Record, kw_only=False):
 
     @property
     def questions(self) -> int:
-        """How often the RAG will be asked: the user sees that number before it costs anything."""
+        """How often the RAG will be asked: the user sees that number before anything is paid."""
         return sum(len(planned.changes) for planned in self.cases)
 
     def ask(self, answering: Answering) -> Iterator[ReplayedCase]:
@@ -172,14 +172,20 @@ def plan_replay(
 
 
 def _documents_by_id(documents: Documents | None) -> Mapping[str, Document]:
-    """The documents that are searched, by id; none where the corpus is not at hand."""
+    """The documents that are searched, by id, to put the gold among them into a context.
+
+    None of them where the corpus is not at hand.
+    """
     if documents is None:
         return {}
     return {document.id: document for document in documents()}
 
 
 def _nothing_to_replay(run: str | Path, case: str | None) -> ConfigError:
-    """The error of a run, or of a case, for which no change of a context can be tried."""
+    """The error of a run, or of a case, for which no change of a context can be tried.
+
+    Without a reference answer, it cannot be known whether a change makes the answer right.
+    """
     if case is None:
         return ConfigError(
             f"there is nothing to replay in {run}: no case with a reference answer is lost there"
@@ -291,12 +297,12 @@ def _excerpt_around(text: str, span: str) -> str:
 
 
 def _gold_chunk(text: str) -> Chunk:
-    """A text of the gold as a chunk that can be added to a context."""
+    """A text of the gold as a chunk, to be added to a context that lacks it."""
     return Chunk(id="gold", text=text)
 
 
 def _context_of_chunks(chunks: Sequence[Chunk]) -> RetrievalResult[Any]:
-    """Chunks as the context that generation is given; it reads their texts alone."""
+    """Chunks as the context that generation is given, which reads nothing but their texts."""
     return RetrievalResult([chunk.text for chunk in chunks])
 
 

@@ -143,7 +143,11 @@ class RunCases:
 
     @classmethod
     def of(cls, path: Path, book: LabelBook | None = None) -> RunCases:
-        """The run of a folder, read from its manifest, with the metrics that it was scored by."""
+        """The run of a folder, read from its manifest, with the metrics that it was scored by.
+
+        Args:
+            book: people's labels, which decide about the answers that they are of.
+        """
         manifest = read_manifest(RunFolder(path=path).manifest)
         return cls(path, manifest, metrics_of(manifest), book)
 
@@ -153,7 +157,10 @@ class RunCases:
         return Matching(self.manifest.settings["matching"])
 
     def journal(self) -> Journal:
-        """The run's journal (the database of its outcomes), which the caller opens and closes."""
+        """The run's journal (the database of its outcomes), which the caller opens and closes.
+
+        A folder without a run is an error.
+        """
         return Journal(RunFolder(path=self.path).kept_journal)
 
     def traces(
@@ -174,7 +181,10 @@ class RunCases:
             )
 
     def cause(self, case: RunCase, matching: Matching, biography: Biography | None) -> Attribution:
-        """The cause of a case, computed anew: why its answer is right, or which stage lost it."""
+        """The cause of a case, computed anew: why its answer is right, or which stage lost it.
+
+        A label of people decides about the answer before a judge's value does.
+        """
         correctness = None
         judge_reason = ""
         if self._correctness is not None:
@@ -203,7 +213,10 @@ class RunCases:
         return case.attribution
 
     def attributed(self) -> Iterator[tuple[RunCase, Attribution]]:
-        """All cases of the run in order, each with its cause: the stage that lost its answer."""
+        """All cases of the run in order, each with its cause: the stage that lost its answer.
+
+        With people's labels these causes differ from the stored ones.
+        """
         matching = self.matching
         for case in self.traces():
             biography = None
@@ -212,7 +225,10 @@ class RunCases:
             yield case, self.stored_cause(case, matching, biography)
 
     def _label(self, trace: Trace) -> float | None:
-        """People's label of an answer, from 0 (wrong) to 1 (right); None without a label."""
+        """People's label of an answer, from 0 (wrong) to 1 (right); None without a label.
+
+        Any run that gave the same answer has it, whatever contexts people were shown.
+        """
         answer = trace.generation.value
         if self.book is None or answer is None:
             return None
@@ -435,7 +451,10 @@ class ReportBuilder:
 
 
 def _has_document_match(matched: Matched) -> bool:
-    """Whether some chunk of a case counts as relevant because of its document alone."""
+    """Whether some chunk of a case counts as relevant because of its document alone.
+
+    The report then marks its figures: any chunk of a relevant document counted.
+    """
     return any(chunk_match.by is MatchedBy.DOCUMENT for chunk_match in matched.matches)
 
 

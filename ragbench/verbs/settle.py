@@ -275,7 +275,10 @@ class Settling:
             metric.see(self._drawn, values, self._chances)
 
     def settled(self) -> dict[str, Settled]:
-        """By metric, what the answers so far have proved, for the verdict and for progress."""
+        """By metric, what the answers so far have proved, for the verdict and for progress.
+
+        Valid after any round: the test may be stopped at any time.
+        """
         records: dict[str, Settled] = {}
         for metric in self._metrics:
             records[metric.question.metric] = metric.record(len(self._asked))
@@ -403,7 +406,11 @@ class _Metric:
         return "open"
 
     def record(self, cases: int) -> Settled:
-        """The record of the metric for the report, after so many cases were asked about."""
+        """The record of the metric for the report: its decision, drop and chances of error.
+
+        Args:
+            cases: how many cases were asked about.
+        """
         drop = None
         if self.bet.mean is not None:
             # 0.0 - mean, and not -mean: no drop is 0, and not minus 0.

@@ -74,7 +74,10 @@ def _settings_as_texts(manifest: Manifest) -> dict[str, str]:
 
 
 def _tracked_cases(cases: RunCases) -> Iterator[TrackedCase]:
-    """The run's cases in order as a tracker takes them: texts, and the report's scores."""
+    """The run's cases in order as a tracker takes them: texts, and the report's scores.
+
+    One at a time, as a tracker sends them; a run may be larger than memory.
+    """
     names = [metric.name for metric in cases.metrics]
     for row, run_case in zip(cases.rows(), cases.traces(), strict=True):
         cells = dict(zip(names, row.cells, strict=True))

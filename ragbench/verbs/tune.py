@@ -81,7 +81,10 @@ class SearchSetting(Record):
 
     @property
     def name(self) -> str:
-        """The name of the setting in reports, such as ``hybrid dense_weight=0.5 exact``."""
+        """The name of the setting in reports, such as ``hybrid dense_weight=0.5 exact``.
+
+        Settings are told apart by it in a report: each must have another one.
+        """
         words: list[str] = [self.strategy]
         for name, value in self.settings.items():
             if name == "type":
@@ -148,7 +151,11 @@ class Tuning(Record):
     """Name of the setting that searches have by default."""
 
     def __getitem__(self, name: str) -> TunedSetting:
-        """The setting of a name among those that were tried, such as that of ``best``."""
+        """The setting of a name among those that were tried, such as that of ``best``.
+
+        Raises:
+            StopIteration: no such setting was tried.
+        """
         return next(setting for setting in self.settings if setting.name == name)
 
 
@@ -167,7 +174,7 @@ class TunedCollection(Record):
 
     @property
     def store(self) -> OwnCollection | ForeignCollection:
-        """The store that the collection's strategies search; both have the same one."""
+        """The store that the collection's two strategies search: both have the same store."""
         # Both strategies search the same store; a strategy in general need not have one.
         strategy: Any = self.dense or self.sparse
         return cast("OwnCollection | ForeignCollection", strategy.store)
@@ -247,7 +254,10 @@ def _comparable_positions(
 ) -> list[int]:
     """The positions of the questions that every setting has a score for.
 
-    On those alone are settings compared. Too few of them are an error: the choice would be chance.
+    On those alone are settings compared.
+
+    Raises:
+        DataError: these are too few to choose a setting by.
     """
     positions: list[int] = []
     for position, row in enumerate(zip(*scores.values(), strict=True)):
@@ -368,7 +378,10 @@ class _QueryVectors(Record, kw_only=False):
     vectors: Mapping[str, Floats32]
 
     def embed_queries(self, texts: Sequence[str]) -> Floats32:
-        """The vectors of the texts, in their order; each text was embedded before the search."""
+        """The vectors of the texts, in their order; each text was embedded before the search.
+
+        The time of a search is so measured without the embedder's.
+        """
         return np.stack([self.vectors[text] for text in texts])
 
 
@@ -486,7 +499,11 @@ def scores_of(
 
 
 def _retrieval_trace(case: Case, chunks: Sequence[Chunk]) -> Trace:
-    """A case with retrieved chunks and no answer, in the form that metrics read."""
+    """A case with retrieved chunks and no answer, in the form that metrics read.
+
+    Each chunk carries its document and its place there, so that it is compared with the gold
+    however documents are cut.
+    """
     result = RetrievalResult.from_chunks([with_origin(chunk) for chunk in chunks])
     return Trace(
         case=case,

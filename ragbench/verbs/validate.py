@@ -207,7 +207,10 @@ def validate_dump(
 
 
 def _publish(takers: Iterable[Callable[[ValidatedQuery], None]], judged: ValidatedQuery) -> None:
-    """Hands the verdict on a query to each taker: the file of verdicts, and the caller."""
+    """Hands the verdict on a query to each taker: the file of verdicts, and the caller.
+
+    In the order of the list; a verdict is in the file before the caller sees it.
+    """
     for take in takers:
         take(judged)
 
@@ -337,7 +340,10 @@ class _Judging:
         query: RetrievalDump,
         outcome: Outcome[Verdict],
     ) -> None:
-        """Counts the verdict on a query, or its failure, for the summary, and publishes it."""
+        """Counts the verdict on a query, or its failure, for the summary, and publishes it.
+
+        Called once for each query, in the order of the dump.
+        """
         publish(self._published(query, outcome))
 
     def _published(self, dump: RetrievalDump, outcome: Outcome[Verdict]) -> ValidatedQuery:
@@ -467,7 +473,7 @@ class _Judging:
 
 
 def _warning_counts(tally: ValidationTally) -> Iterator[WarningCount]:
-    """The warnings on all chunks counted by kind, the most frequent first."""
+    """The warnings on all chunks of a dump by kind, the most frequent first, for the summary."""
     for kind, count in most_frequent(tally.warned):
         yield WarningCount(
             kind=kind,
@@ -501,7 +507,10 @@ def _queries_until_malformed(dump: OpenDump) -> Iterator[RetrievalDump]:
 
 
 def _write_line(lines: BinaryIO, judged: ValidatedQuery) -> None:
-    """Writes a verdict's line; a full disk is the error of the run and not of its query."""
+    """Writes a verdict's line to the draft of the file of verdicts.
+
+    A full disk is the error of the run and not of its query, which has its verdict.
+    """
     try:
         lines.write(judged.line + b"\n")
     except OSError as error:
@@ -518,7 +527,10 @@ def _path_beside(out: Path, kind: str) -> Path:
 
 
 def _remove_journal(path: Path) -> None:
-    """Removes a journal with the files that SQLite keeps beside it."""
+    """Removes a journal of verdicts with the files that SQLite keeps beside it.
+
+    To judge everything anew, or to leave nothing behind of a run without a verdict.
+    """
     # The log first: were it to outlive its journal, SQLite would take it for the next journal's.
     for end in ("-wal", "-shm", ""):
         path.with_name(f"{path.name}{end}").unlink(missing_ok=True)
@@ -579,7 +591,10 @@ def _required_shares(
 
 
 def _least_share(name: str, least: float, count: int, total: int) -> RequiredShare:
-    """A demanded share that must not be smaller, beside the reached one; one of nothing fails."""
+    """A demanded share that must not be smaller, beside the reached one.
+
+    A share of nothing fails: there is nothing that shows it.
+    """
     if not total:
         return RequiredShare(name=name, wanted=least, found=None, is_met=False)
     share = count / total

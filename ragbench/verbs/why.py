@@ -53,7 +53,7 @@ class Change(Record):
 
     @property
     def mean(self) -> float:
-        """The mean gain of the change, by which changes are sorted; 0 without any case."""
+        """The mean gain of the change, by which changes are sorted; 0 without any question."""
         return self.gain.mean or 0.0
 
 
@@ -175,7 +175,9 @@ def _bench_of_questions(
 ) -> Bench:
     """The questions that have gold (chunks that answer them), ready to be searched in many ways.
 
-    Too few of them are an error: no interval could be given.
+    Raises:
+        ConfigError: no chunk is retrieved.
+        DataError: no question has gold, or several have and fewer than an interval needs.
     """
     if k < 1:
         raise ConfigError(f"k must be at least 1, not {k}")
@@ -236,7 +238,10 @@ class _Trial(NamedTuple):
 
     @property
     def is_estimate(self) -> bool:
-        """Whether the change that was tried needs another index, which is only imitated here."""
+        """Whether the change that was tried needs another index, which is only imitated here.
+
+        The report marks it: another index may gain more or less.
+        """
         return self.way is None or self.way.view in ESTIMATED
 
     def change(self, clusters: Sequence[str | None], level: float) -> Change:
@@ -481,7 +486,10 @@ def _ranks_by_way(bench: Bench, now: Way) -> Iterator[Rank]:
 
 
 def _gold_ranks(ranking: Sequence[Chunk], bench: Bench) -> tuple[int | None, ...]:
-    """The best rank of each gold of the single question, from 1; None for unranked gold."""
+    """The best rank of each gold of the single question, from 1; None for unranked gold.
+
+    Only for a report on one question: gold of others is not looked at.
+    """
     ranks: list[int | None] = []
     for gold in bench.golds[0]:
         rank = None

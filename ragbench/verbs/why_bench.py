@@ -68,7 +68,7 @@ class Bench:
 
     @property
     def store(self) -> OwnCollection | ForeignCollection:
-        """The store that every way to search uses, a collection of our own or a foreign one."""
+        """The store that every way to search uses: a collection of our own, or a foreign one."""
         return self.collection.store
 
     def legs(self, view: View) -> dict[Leg, LegRankings]:
@@ -145,7 +145,10 @@ class Bench:
 
     @cached_property
     def words(self) -> Bm25Index:
-        """BM25 over all texts of the store, for views that the store's own index does not have."""
+        """BM25 over all texts of the store, in memory: a search by words where the store has none.
+
+        Made once, when the first view needs it.
+        """
         return Bm25Index(self.texts)
 
     @cached_property
@@ -167,11 +170,17 @@ class Bench:
             return None
 
     def rankings(self, way: Way) -> list[list[Chunk]]:
-        """The ranking of each question in one way to search, `depth` chunks deep."""
+        """The ranking of each question in one way to search, `depth` chunks deep.
+
+        Deeper than a context: it shows at which rank the gold is.
+        """
         return combined(way.setting, self.legs(way.view), self.depth).rankings
 
     def contexts(self, way: Way) -> list[list[Chunk]]:
-        """For each question its context in one way to search: the ranking, cut and post-processed."""
+        """Each question's context in one way to search: the ranking, cut and post-processed.
+
+        That is what generation would be given.
+        """
         rankings = [ranking[: way.k] for ranking in self.rankings(way)]
         if not way.operators:
             return rankings
@@ -184,11 +193,18 @@ class Bench:
         return contexts
 
     def shares(self, way: Way) -> list[float]:
-        """The share of its gold that one way to search brings into the context, by question."""
+        """The share of its gold that one way to search brings into each question's context.
+
+        Two ways are compared by these.
+        """
         return self.gold_shares(self.contexts(way))
 
     def gold_shares(self, contexts: Sequence[Sequence[Chunk]]) -> list[float]:
-        """The share of its gold that each context holds, by question; changes are judged by that."""
+        """The share of its gold that each question's context holds: changes are judged by it.
+
+        Args:
+            contexts: the chunks of each question, in the order of the cases.
+        """
         shares: list[float] = []
         for golds, context in zip(self.golds, contexts, strict=True):
             shown_count = 0
@@ -232,7 +248,10 @@ class Bench:
 
 
 def _strategy_of_setting(collection: TunedCollection, setting: SearchSetting) -> Strategy:
-    """The strategy that searches a collection by a setting, in the form that a retriever takes."""
+    """The strategy (by words, by vectors or both) that searches a collection by a setting.
+
+    In the form that a retriever takes. A setting by words needs an index of words.
+    """
     if collection.dense is None or setting.strategy == "sparse":
         assert collection.sparse is not None
         return collection.sparse
