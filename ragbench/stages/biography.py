@@ -125,7 +125,7 @@ def _fates_of_gold(
     """What became of each gold context: its rank at each time, and the operator that lost it.
 
     Args:
-        states: by chunk its rank, as retrieved and after each operator.
+        states: the rank of each chunk by its id, as retrieved and after each operator.
         gold_states: which gold contexts each chunk holds, at the same times.
     """
     fates: list[GoldFate] = []
@@ -176,7 +176,7 @@ def _lives_of_chunks(
     """What became of each chunk, in the order in which chunks came in: ranks, changes, gold.
 
     Args:
-        states: by chunk its rank, as retrieved and after each operator.
+        states: the rank of each chunk by its id, as retrieved and after each operator.
         gold_states: which gold contexts each chunk holds, at the same times; None where that is not
             known.
     """
@@ -306,9 +306,9 @@ class _Effect:
         The names of the counts are fields of `OperatorEffect`, which `record` fills from them.
 
         Args:
-            biography: the case's.
-            position: the operator's, among those that the case went through.
-            case: its id.
+            biography: what the operators did to the case's chunks.
+            position: the operator's place among those that the case went through.
+            case: the case's id, for the examples.
         """
         counts = self.counts
         counts["cases"] += 1

@@ -105,7 +105,7 @@ class CallStage(Record, Generic[InputT, ValueT]):
         if self.pool is not None:
             self._ask_workers(todo, self.pool, run)
         elif todo:
-            self._ask(todo, run)
+            self._ask_here(todo, run)
         # Nothing but a stop leaves a case without an outcome: a failure is one, too.
         if any(self.name not in work.row.settled for work in todo):
             raise InterruptedRunError(STOPPED)
@@ -238,7 +238,7 @@ class CallStage(Record, Generic[InputT, ValueT]):
         else:
             size = pool.share(len(todo), _PER_WORKER)
         ahead = Ahead(self, pool, run)
-        for batch in _batches(todo, size):
+        for batch in _batches_of_work(todo, size):
             if run.stopped():
                 break
             is_full = ahead.begin(batch, [Task(self.name, work.input) for work in batch])
@@ -285,7 +285,7 @@ class CallStage(Record, Generic[InputT, ValueT]):
         call: Any = self.call_async
         return attempt_async(lambda part: call([work.input for work in part]), batch, manner)
 
-    def _ask(self, todo: Sequence[Work[InputT]], run: Running) -> None:
+    def _ask_here(self, todo: Sequence[Work[InputT]], run: Running) -> None:
         """Asks for the listed cases in this process and thread, and stores each outcome at once.
 
         Cases that an earlier process was asking when it died are asked apart, since they may bring
@@ -295,7 +295,7 @@ class CallStage(Record, Generic[InputT, ValueT]):
         if in_flight is not None and in_flight.left_over:
             todo = self.ask_suspects(todo, {*in_flight.left_over}, run)
         manner = self.manner(run)
-        for batch in _batches(todo, run.calls.batch_size if self.takes_batches else 1):
+        for batch in _batches_of_work(todo, run.calls.batch_size if self.takes_batches else 1):
             for part, outcomes in self.attempt(batch, manner):
                 self.keep(part, outcomes, run)
 
@@ -386,7 +386,7 @@ def calling_here(stage: Stage) -> CallStage[Any, Any] | None:
     return calling if calling.pool is None else None
 
 
-def _batches(todo: Sequence[Work[InputT]], size: int) -> list[Sequence[Work[InputT]]]:
+def _batches_of_work(todo: Sequence[Work[InputT]], size: int) -> list[Sequence[Work[InputT]]]:
     """The work cut into the parts of one call each, ``size`` cases at most.
 
     A RAG that takes several queries in a call gets them so; for others the size is 1.

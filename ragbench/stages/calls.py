@@ -336,7 +336,7 @@ def _ending_in_words(code: int) -> str:
     """How a process ended, for a failed case's message: ``signal 9, SIGKILL: perhaps ...``.
 
     Args:
-        code: its exit code; where a signal has ended it, the signal's number below zero.
+        code: the process's exit code; the signal's number below zero where a signal ended it.
     """
     if code >= 0:
         return f"exit code {code}"

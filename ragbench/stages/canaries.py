@@ -115,7 +115,7 @@ def plant(traces: Iterable[Trace], count: int, *, seed: int = 0) -> list[Canary]
     and seed give the same canaries, as many of every kind.
 
     Args:
-        count: of all canaries; there are fewer where the texts do not carry as many.
+        count: how many canaries; fewer are made where the texts do not carry as many.
     """
     ranked = heapq.nsmallest(count * _POOL, _usable_sources(traces, seed), key=lambda item: item[0])
     sources = [source for _, source in ranked]
@@ -287,10 +287,13 @@ def _with_other_number(sentence: str, contexts: Sequence[str]) -> str | None:
 
 
 def plant_answers(traces: Iterable[Trace], count: int, *, seed: int = 0) -> list[Canary]:
-    """Makes answers of known truth of a run's own references, for a judge of correctness.
+    """Makes canary answers (of known truth) of a run's own references, for a correctness judge.
+
+    How often the judge is wrong about them shows how far its verdicts can be trusted. The same run
+    and seed give the same canaries.
 
     Args:
-        count: of all canaries; there are fewer where the references do not carry as many.
+        count: how many canaries; fewer are made where the references do not carry as many.
     """
     cases = (trace.case for trace in traces if trace.case.query and trace.case.references)
     drawn = heapq.nsmallest(count * _POOL, cases, key=lambda case: _draw_digest(case.id, seed))
@@ -352,13 +355,15 @@ def _is_judged_wrong(kind: CanaryKind, cell: Cell) -> bool:
 def plant_for(
     metrics: Sequence[Metric], traces: Callable[[], Iterable[Trace]], count: int, *, seed: int = 0
 ) -> list[Canary]:
-    """Makes the canaries that a run's metrics can judge, so many of each form.
+    """Makes the canaries (claims of known truth) that a run's metrics can judge.
+
+    None of a form that no metric judges: asking would cost, and show nothing.
 
     Args:
-        metrics: those of the run.
+        metrics: the run's metrics, some of which may judge canaries.
         traces: gives the run's cases, anew at each call.
-        count: of claims beside contexts, and of answers beside references.
-        seed: of the draw.
+        count: how many claims beside contexts, and how many answers beside references.
+        seed: of the draw of cases; the same seed gives the same canaries.
     """
     canaries: list[Canary] = []
     if any(reads_canaries(metric) for metric in metrics):
@@ -403,7 +408,7 @@ def judge_canaries(
     in this run before is not asked again.
 
     Args:
-        folder: of the run, where `canaries.json` is written.
+        folder: the run's folder, where `canaries.json` is written.
         run: the run's fingerprints, by what they are of.
         stopped: asked before each call; once true, no more are made.
     """

@@ -34,9 +34,10 @@ def corpus_gold(
 ) -> CorpusGold:
     """Looks for every case's gold (the text with its answer) in the documents of a system.
 
-    An id is there when a document has it, a text when a document holds it. Where no gold id is a
-    document's, ids say nothing, and only texts count. What could not be looked for is not called
-    absent.
+    No retrieval can find gold that no document holds: such a case is lost before any search. An id
+    is there when a document has it, a text when a document holds it. Where no gold id is a
+    document's, ids decide nothing, and only texts count. Gold that could not be looked for is not
+    called absent.
     """
     golds: dict[str, _CaseGold] = {}
     gold_ids: set[str] = set()
@@ -129,10 +130,10 @@ class _Stored(Struct):
 def write_corpus_gold(folder: Path, run: Mapping[str, str], gold: CorpusGold) -> None:
     """Keeps in the run's folder which cases have gold that no searched document holds.
 
-    The report and `ragbench why` read that file instead of searching the corpus again.
+    The causes of lost cases are decided by that file, long after the corpus was searched.
 
     Args:
-        folder: of the run.
+        folder: the run's folder.
         run: the run's fingerprints, by what they are of.
     """
     stored = _Stored(_run_key(run), gold.documents, {**gold.absent})

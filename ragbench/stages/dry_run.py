@@ -100,9 +100,9 @@ class _AssumedWriter(Record):
         A kind of part that is not known gets None.
 
         Args:
-            name: the part's, in its object or list.
+            name: the part's name in the object or list that it is in.
             text: the statement that the surrounding item is about.
-            number: of that item in its list, from 1.
+            number: the place of the surrounding item in its list, from 1.
         """
         while "$ref" in part:
             part = self.definitions[str(part["$ref"]).rpartition("/")[2]]

@@ -81,7 +81,7 @@ def far_calls(
 ) -> Map[Task, Any]:
     """Makes a worker's calls by kind of task: to read pieces of a dump, or to judge queries.
 
-    Sent to each worker, which makes a call when the first task of its kind comes.
+    Runs on each worker; a call is made when the first task of its kind comes.
 
     Args:
         split: the dump, as a worker reads it under its address.

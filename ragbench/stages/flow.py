@@ -225,7 +225,7 @@ class Callers:
     def close(self) -> None:
         """Ends the threads that wait for a call; a thread that is in a call ends after that call.
 
-        At the end of a run: idle threads would keep what they hold until the process ends.
+        At the end of a run: idle threads would wait for ever.
         """
         for _ in range(self._threads):
             self._waiting.put(None)

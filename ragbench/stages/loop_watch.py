@@ -123,7 +123,7 @@ def blocking_place(frames: Sequence[FrameType]) -> str | None:
     None where the loop waits for something to do, imports, or is looked at in a debugger.
 
     Args:
-        frames: of the loop's thread, the innermost first.
+        frames: the calls that the loop's thread is in, the innermost first.
     """
     if not frames or _is_of_loop(frames[0]):
         return None

@@ -162,7 +162,7 @@ def retrieve_stage(
     """The stage that asks a RAG for the chunks of each query.
 
     Args:
-        identity: what its outcomes are kept under.
+        identity: a digest of the system: stored outcomes are found under it.
         top_k: how many chunks are asked for; None leaves it to the RAG.
     """
     takes_messages = bool(rag.histories) and takes_history(rag, RETRIEVAL.rich_batch.name)
@@ -212,7 +212,7 @@ def generate_stage(rag: RAG, identity: bytes) -> CallStage[GenerateInput, Genera
     """The stage that asks a RAG for the answer to each query with its contexts.
 
     Args:
-        identity: what its outcomes are kept under.
+        identity: a digest of the system: stored outcomes are found under it.
     """
     takes_messages = bool(rag.histories) and takes_history(rag, GENERATION.rich_batch.name)
     arguments = partial(_generate_arguments, takes_messages=takes_messages)
@@ -270,10 +270,12 @@ def _batch_calls(
     check_result: Callable[[object, str], Any],
     top_k: int | None = None,
 ) -> _BatchCalls:
-    """What calls the batch method of a family and checks what it gives.
+    """The functions with which a stage asks a RAG for a batch and has the results checked.
+
+    A RAG that has no batch method of its own gets one that is derived from its other methods.
 
     Args:
-        arguments: what the method is called with for a batch of inputs.
+        arguments: makes, of a batch of inputs, the arguments that the method is called with.
         check_result: gives a result in its usual form, or raises an `InterfaceError`; its second
             argument is the method's name for the message.
         top_k: how many chunks are asked for; None leaves it to the RAG.

@@ -51,9 +51,9 @@ class Repeated:
         """Takes the cells and times of all repeats but the first, whose cases are added one by one.
 
         Args:
-            metrics: those of the run.
-            later: of each later time the cells of its cases.
-            seconds: by stage, how long it took for each case that was asked again.
+            metrics: the run's metrics.
+            later: for each later time that the system was asked, the cells of its cases.
+            seconds: by stage, how long each case took that was asked again.
         """
         self._metrics = tuple(metrics)
         self._later = tuple(later)

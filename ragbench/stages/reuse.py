@@ -227,8 +227,8 @@ class OutcomeReuse:
         all are asked for again.
 
         Args:
-            generation: of the stored outcomes.
-            body: their origin, as JSON.
+            generation: the number under which the stored outcomes are kept.
+            body: the origin of the stored outcomes, as JSON.
         """
         with self._journal.reading:
             before = Origin.from_json(orjson.loads(body))
@@ -311,9 +311,10 @@ class OutcomeReuse:
 
     @contextmanager
     def looking_on(self) -> Generator[None]:
-        """Watches, for the length of a block, the files that the system holds open for writing.
+        """Watches, for the length of a block, which files the system holds open for writing.
 
-        Those are its own output, such as a log: a change of them is no change of the system.
+        Such a file, a database for example, changes by the run itself: that must not look like a
+        change of the system to the next command.
         """
         held_files = self._project.held_files()
         held_files.start()
@@ -330,7 +331,7 @@ def _joined_origin(earlier: Origin | None, now: Origin, moved: Sequence[OriginPa
     later run did not meet it.
 
     Args:
-        earlier: of the outcomes that are used again; None where none are.
+        earlier: the origin of the outcomes that are used again; None where none are.
         moved: files that changed while the later run went on.
     """
     parts: dict[tuple[str, str], OriginPart] = {}

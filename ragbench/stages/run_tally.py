@@ -379,7 +379,7 @@ def percentile(values: Sequence[float], share: float) -> float:
     It is a value that was really measured, and not one between two.
 
     Args:
-        share: from 0 to 1, such as 0.95.
+        share: the share of values that are not larger, from 0 to 1, such as 0.95.
     """
     if not values:
         return 0.0

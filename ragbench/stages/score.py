@@ -152,7 +152,7 @@ class CellTable:
         """Records a judged cell (a metric's value) of a row, with the judgements that it rests on.
 
         Args:
-            position: the metric's, among those of the run.
+            position: the metric's place among the run's metrics.
         """
         row.cells = (*row.cells[:position], cell, *row.cells[position + 1 :])
         self.save(row)
@@ -162,7 +162,7 @@ class CellTable:
         """Gives each row the judgements that its judged cells rest on, as the journal holds them.
 
         Args:
-            positions: of the judged metrics, among those of the run.
+            positions: the places of the judged metrics among the run's metrics.
         """
         stored: Mapping[tuple[int, int], tuple[Judgement, ...]] = {}
         if positions:
@@ -297,7 +297,7 @@ class ScoreStage:
         Also keeps in each row which chunks are which relevant contexts, for the report.
 
         Args:
-            positions: of the metrics whose cells they lack.
+            positions: the places of the metrics whose cells the rows lack.
         """
         table = self.table
         matching = table.matching
@@ -337,7 +337,7 @@ class ScoreStage:
         """The values of metrics (cells) of some cases, computed by workers, in the cases' order.
 
         Args:
-            positions: of the metrics that all these cases lack.
+            positions: the places of the metrics that all these cases lack.
             contexts: for each case, what generation was given, compared with the gold.
         """
         from ragbench.workers.pool import Task

@@ -382,7 +382,7 @@ def restored_outcome(
     """A stage's outcome of a case as an object again, from the row that the journal holds of it.
 
     Args:
-        with_texts: else its texts are empty, which saves reading them where only the rest counts.
+        with_texts: whether texts are read; without, they are empty, which is faster.
     """
     if with_texts and stored.texts:
         texts = journal.texts(stored)

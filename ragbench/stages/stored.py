@@ -184,9 +184,9 @@ class StoredTraces:
 def entries(path: Path) -> Iterator[Entry]:
     """The cases of a run in order, with every outcome that it has, as recorded ones.
 
-    So a run can be the dataset of another evaluation, which asks the system for nothing. What was
-    not asked yet, because the run was interrupted, and what a source had not recorded, is not
-    recorded here either.
+    So a run can be the dataset of another evaluation, which does not ask for these outcomes again.
+    What was not asked yet, because the run was interrupted, and what a source had not recorded, is
+    not recorded here either.
     """
     folder = RunFolder(path=path)
     manifest = read_manifest(folder.manifest)
@@ -263,7 +263,7 @@ class OwnTurns:
                 stored_outcome = stored_outcomes.get(stored.number)
                 if stored_outcome is not None:
                     generation = restored_outcome("generate", stored_outcome, journal)
-                    own_turns._add(stored.case, generation.outcome)
+                    own_turns._keep_answer(stored.case, generation.outcome)
         return own_turns
 
     def windows(self) -> Generator[list[RunCase]]:
@@ -282,7 +282,7 @@ class OwnTurns:
                 rows = [self.row(stored) for stored in window]
                 yield rows
                 for row, stored in zip(rows, window, strict=True):
-                    self._add(stored.case, row.settled["generate"].outcome)
+                    self._keep_answer(stored.case, row.settled["generate"].outcome)
 
     def row(self, stored: RunCase) -> RunCase:
         """A case as it is asked in a conversation: with the system's own answers in its history.
@@ -322,7 +322,7 @@ class OwnTurns:
             elif not is_own:  # else it is the recorded answer to a question that was asked here
                 yield turn
 
-    def _add(self, case: Case, outcome: Outcome[GenerationResult]) -> None:
+    def _keep_answer(self, case: Case, outcome: Outcome[GenerationResult]) -> None:
         """Keeps the answer to a case's question, for the histories of the turns after it.
 
         Args:

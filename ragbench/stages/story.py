@@ -204,8 +204,8 @@ def _chunk_stories(
 
     Args:
         gold: which gold each chunk holds; None where no gold is known.
-        steps: of the operators.
-        judgements: whose quotes are marked in the texts.
+        steps: what each operator did to the chunks.
+        judgements: those of the case's judges, whose quotes are marked in the texts.
     """
     retrieved = trace.retrieval.value
     shown = trace.context.value
@@ -274,8 +274,9 @@ class _CaseEvents(NamedTuple):
         Args:
             result: the retrieval, or the shown chunks, that the chunk is in.
             position: its place there, from 0.
-            retrieved_rank: from 1; None for a chunk that an operator added.
-            shown_rank: from 1; None for a chunk that generation was not given.
+            retrieved_rank: the rank in the retrieval, from 1; None for a chunk that an operator
+                added.
+            shown_rank: the rank in the context, from 1; None for a chunk that was not shown.
         """
         text = result.contexts[position]
         # Judges count the contexts that they are shown from 0.
@@ -355,10 +356,10 @@ def _marks_in_text(
 ) -> tuple[Mark, ...]:
     """The stretches of a chunk's text to mark: the case, a validator or a judge points at them.
 
-    At most a fixed number, as a page could not show more.
+    Only the first of them, if there are very many.
 
     Args:
-        quotes: start and end of what judges quoted of it.
+        quotes: start and end of the stretches of this chunk that judges quoted.
     """
     stretches: set[tuple[int, int, str]] = set()
     for evidence in trace.case.evidence:
@@ -424,7 +425,7 @@ def judged_answers(
 
     Args:
         shown: ids of the chunks that generation was given.
-        judgements: those of each metric, in the order of ``metrics``.
+        judgements: for each metric, in the order of ``metrics``, what its judges gave.
     """
     for metric, metric_judgements in zip(metrics, judgements, strict=False):
         # These two judge claim by claim; others give an answer one value.

@@ -161,7 +161,7 @@ def evaluation_of(
 
     Args:
         rag: None where all outcomes are those that the source recorded.
-        version: of the system, where the user names it.
+        version: the version of the system, where the user names one.
         judge: who judges the metrics that ask a model; None where none does.
 
     Raises:
@@ -257,7 +257,7 @@ def call_stages(
 
     Args:
         absent: stages that nobody can be asked for, each with the reason.
-        identities: by stage, what its outcomes are kept under.
+        identities: by stage, the fingerprint under which its outcomes are kept.
         generations: by stage, a number that grows whenever its outcomes are to be asked for anew.
     """
     if not evaluation.stages:  # nobody can be asked, and the modules below are not loaded

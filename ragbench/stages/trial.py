@@ -122,7 +122,7 @@ class Trial:
             self.values = [{} for _ in plan.metrics]
         for trace, cells in zip(traces, plan.score(traces), strict=True):
             case_id = trace.case.id
-            self._count(trace)
+            self._count_case(trace)
             self.biographies.add(case_id, biography_of(trace, self.matching))
             for values, cell in zip(self.values, cells, strict=True):
                 values[case_id] = cell.value
@@ -178,7 +178,7 @@ class Trial:
         """
         return self.stage.ask_once((query, retrieval, ()), final=(InputError,))
 
-    def _count(self, trace: Trace) -> None:
+    def _count_case(self, trace: Trace) -> None:
         """Counts what the variant left of a case: chunks, tokens, time, and failures of operators.
 
         A case without a retrieval is not counted: the variant had nothing to work on.
@@ -227,7 +227,7 @@ class Trial:
         """The figures of the variant's answers: how many, and their time, tokens and cost.
 
         Args:
-            price: of the tokens; None where it is not known: there is no cost then.
+            price: the price of the tokens; None where it is not known: there is no cost then.
         """
         answered = self.answers[Status.MEASURED]
         declined = self.answers[Status.ABSTAINED]
@@ -256,7 +256,7 @@ class Trial:
 
         Args:
             effects: how its metrics differ from those of the first variant.
-            price: of the tokens of answers; None where it is not known.
+            price: the price of the answers' tokens; None where it is not known.
         """
         acted: int | None = None
         if not is_first:  # which is compared with nothing

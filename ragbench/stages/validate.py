@@ -120,7 +120,7 @@ def validate_stage(validator: Validator, identity: bytes) -> CallStage[ChunksInp
     """The stage of a run that judges the chunks that generation is given.
 
     Args:
-        identity: what its outcomes are kept under.
+        identity: a digest of the validator: stored verdicts are found under it.
     """
     return CallStage(
         name=VALIDATE,
@@ -225,7 +225,7 @@ def dump_stage(validator: Validator, identity: bytes) -> CallStage[RetrievalDump
     """The stage that judges the queries of a dump, whose chunks are all that is known of them.
 
     Args:
-        identity: what its outcomes are kept under.
+        identity: a digest of the validator: stored verdicts are found under it.
     """
     return CallStage(
         name=VALIDATE,
@@ -439,7 +439,7 @@ class ValidationTally:
         """Counts the verdict on a case or query, with its warnings; a failure has no verdict.
 
         Args:
-            name: of the case or query, for the examples.
+            name: the id of the case or query, for the examples.
         """
         verdict = outcome.value
         if outcome.failure is not None:

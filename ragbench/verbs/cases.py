@@ -35,7 +35,7 @@ def worst_metric(report: Report, name: str | None = None) -> int | None:
     """The position of the metric by which the worst cases come first; None for a run without any.
 
     Args:
-        name: of the metric that a user chose; without one, the run's main metric.
+        name: the metric that a user chose; without one, the run's main metric is taken.
     """
     names = [metric.name for metric in report.metrics]
     if name is None:

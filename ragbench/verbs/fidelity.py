@@ -187,7 +187,8 @@ def rank(
 ) -> Ranked:
     """Asks the built-in retrievers both sets of questions.
 
-    Many retrievers, so that there is an order of them in which the sets can differ.
+    The sets are real and made-up questions. Many retrievers, so that there is an order of them in
+    which the sets can differ.
 
     Args:
         embedder: makes the vectors; None takes ``english`` or ``multilingual`` by the language of
@@ -270,7 +271,7 @@ def _hybrid_rankings(
     """The rankings of a hybrid search: rankings by vectors and by words, fused by their ranks.
 
     Args:
-        weight: what the ranking by vectors counts.
+        weight: what the ranking by vectors counts, where the one by words counts 1.
     """
     by_vectors = dense.batch_search(queries, _DEPTH)
     by_words = words.batch_search(queries, _DEPTH)
@@ -307,8 +308,8 @@ def _scored_set(
     few of them are an error.
 
     Args:
-        texts: of the documents, by their ids.
-        fewest: so many questions are needed.
+        texts: the documents' texts, by their ids.
+        fewest: how many usable questions are needed.
     """
     verdict, scores = scores_of(cases, rankings, k=K, measure=reciprocal_rank, corpus=lambda: texts)
     by_text = verdict.matching is Matching.TEXT
@@ -393,7 +394,7 @@ def fidelity(ranked: Ranked, seed: int = 0) -> Fidelity:
     """Compares the two orders of the retrievers, and what a choice by made-up questions costs.
 
     Args:
-        seed: of the resamples and draws.
+        seed: of the resamples and draws; the same seed gives the same figures.
     """
     real, made, notes = ranked
     by_real = real.scored.means

@@ -188,7 +188,7 @@ def _with_computed_metrics(baseline: RunScores, path: Path, names: Sequence[str]
 
     Args:
         path: the baseline's run folder.
-        names: of the metrics to add.
+        names: the names of the metrics to add.
     """
     from ragbench.metrics.plan import Plan
     from ragbench.metrics.registry import parse_metrics

@@ -241,7 +241,7 @@ def _probe_figure(
 
     Args:
         plain: by number of the claim, the verdict on the claim as it is.
-        probed: the same on the changed claim.
+        probed: by number of the claim, the verdict on the changed claim.
     """
     levels: list[tuple[int, int]] = []
     unproved = 0
@@ -335,7 +335,7 @@ def _agreement_of(
     Later verdicts on the same claim show only how steady the judge is.
 
     Args:
-        judged: by number of the claim, what the judge gave.
+        judged: by number of the claim, the judge's verdicts.
         seed: of the resamples behind the intervals.
     """
     clusters: list[str | None] = []

@@ -105,7 +105,8 @@ def _answer_and_contexts(trace: Trace) -> tuple[str, tuple[str, ...]]:
 def corrected_report(report: Report, run: Path, book: LabelBook) -> Report:
     """A run's report, with its figures and causes as labels of people have them.
 
-    A label decides about its answer, and with enough of them they correct the figures of all.
+    A label decides about its answer, and with enough of them they correct the figures of all. The
+    stored report stays as it is: labels are in a file of their own.
     """
     scored = with_labels(read_run(run), book, validated=True)
     figures = tuple(corrections([("", scored)]))
@@ -182,7 +183,7 @@ def _mean_kappa(people: Sequence[str], items: Sequence[Mapping[str, float]]) -> 
     Kappa is defined for two people only. None where no pair has one.
 
     Args:
-        items: of each answer the labels, by person.
+        items: for each answer the labels, by person.
     """
     total = 0.0
     count = 0

@@ -135,8 +135,8 @@ def _probes_of_repeats(call: str, results: Sequence[object]) -> Iterator[Probe]:
     Results that vary, or that a batch mixes up, make scores wrong without an error.
 
     Args:
-        call: its name, "retrieval" or "generation".
-        results: of a question, of the same again, of another question; then of both in one batch.
+        call: the name of the call, "retrieval" or "generation".
+        results: those for a question, the same again, another question; then both in one batch.
     """
     alone, repeated, second_alone, *together = results
     is_steady = alone == repeated

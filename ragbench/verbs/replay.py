@@ -131,7 +131,9 @@ def cures(cases: Iterable[ReplayedCase]) -> tuple[Cure, ...]:
 def plan_replay(
     run: str | Path, *, case: str | None, most: int, documents: Documents | None = None
 ) -> Replay:
-    """What is asked of a case, or of the worst lost ones of a run.
+    """Plans which changes of the context are tried on a case, or on the worst lost ones of a run.
+
+    Nothing is asked yet: the user sees first how often the RAG would be.
 
     Args:
         documents: gives what is searched, for gold that is known by id and was not retrieved.
@@ -312,7 +314,7 @@ def _try_of_change(
     """The RAG's answer to a changed context, and whether the change cures the case.
 
     Args:
-        change: its name in reports.
+        change: the name of the change in reports.
     """
     outcome = answering.answer(case.query, context, case.messages)
     if outcome.value is None:

@@ -126,9 +126,9 @@ def lost_once(verdict: GateResult) -> list[str]:
 
 
 def with_must_pass(verdict: GateResult, asked: RunScores, config: GateConfig) -> GateResult:
-    """The gate's result after the cases that must pass and did not were asked again.
+    """The gate's result after the cases that must pass, and were lost once, were asked again.
 
-    A failure that asking again does not bear out stops failing the gate.
+    A case that fails most of its asks fails the gate; any other counts as passed.
 
     Args:
         asked: the scores of the cases of `lost_once`, asked again.
@@ -297,7 +297,7 @@ class _Metric:
         """Begins the bets on one metric with its differences between the two runs.
 
         Args:
-            places: of all cases, those of other metrics included.
+            places: the place of each case by its id, cases of other metrics included.
             alpha: the level at which it is called not worse.
             family: how many metrics there are: a worse one must be surer the more there are.
         """

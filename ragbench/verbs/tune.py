@@ -285,7 +285,7 @@ def _tuned_setting(
     Args:
         values: the setting's score of each question.
         best: the best setting's.
-        overlaps: of each question, the share of chunks that an exact search finds, too.
+        overlaps: for each question, the share of chunks that an exact search finds, too.
         clusters: questions with the same label are not independent.
         margin: a loss that is surely smaller counts as none.
     """

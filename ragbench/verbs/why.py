@@ -111,7 +111,7 @@ def why(
 
     Args:
         k: how many chunks are retrieved.
-        post_retrieval: what stands between retrieval and generation.
+        post_retrieval: the operators between retrieval and generation.
         command: how the store is searched, for the commands that are proposed.
 
     Raises:

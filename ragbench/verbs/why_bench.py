@@ -219,7 +219,7 @@ class Bench:
         """For some questions, where their gold is in the store and why one way to search misses it.
 
         Args:
-            positions: of the questions.
+            positions: the places of these questions among all.
         """
         collection = self.collection
         embedder = None
