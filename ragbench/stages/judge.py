@@ -131,7 +131,7 @@ class Judging(Record):
     def try_models(self, plan: JudgePlan, stopped: Callable[[], bool]) -> None:
         """Asks the models a small question each, unless `preflight` is off; raises if one fails.
 
-        A wrong key or an unknown model ends the run at once, and not after its retrieval.
+        A wrong key or an unknown model is so one clear error, and not a failed cell for each case.
         """
         if not self.preflight:
             return
@@ -324,8 +324,8 @@ class JudgeStage:
     def _try_models(self, run: Running) -> None:
         """Asks the models a small question once in a run, when a cell first needs a model.
 
-        A wrong key then ends the run before its first case; a run with all cells stored asks no
-        model.
+        A wrong key then ends the run with one error, before any cell fails; a run with all cells
+        stored asks no model.
         """
         if not self._is_tried:
             self.judging.session.models.stop_when(run.stopped)

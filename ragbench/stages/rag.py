@@ -140,7 +140,7 @@ def _holds_failures(body: bytes, has_failed: Callable[[RetrievalResult[Any]], bo
     Where the user has failures tried again, such a result is asked for anew: it may find more then.
 
     Args:
-        has_failed: whether it does, by the result's metadata.
+        has_failed: whether a result's metadata hold such failures.
     """
     # Most results hold none, and parsing each would take longer than all the rest.
     if b'"failures"' not in body:

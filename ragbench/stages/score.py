@@ -247,7 +247,7 @@ class ScoreStage:
     def _decide_matching(self) -> None:
         """Decides, by the first window of cases, how retrieved chunks are compared with the gold.
 
-        By ids or by texts, as most cases allow. All cases together may still show another way, see
+        By ids or by texts, as these cases show. All cases together may still show another way, see
         `rematch`.
         """
         table = self.table

@@ -38,7 +38,7 @@ _INTERRUPTED = "not asked yet: the run was interrupted"
 def judge_key(info: Mapping[str, Any] | None, metric: Metric) -> bytes:
     """The key of the judge behind a metric's cells (its values); empty for a metric without one.
 
-    Cells are found in the journal by it: those of another judge or prompt have another key.
+    Stored cells are looked up by this key: those of another judge or prompt have another one.
 
     Args:
         info: the manifest's record of who judged; see `Judging.info`.
