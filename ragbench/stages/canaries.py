@@ -190,10 +190,14 @@ def _words_of(texts: Sequence[str]) -> set[str]:
 def _canaries_of_kind(
     kind: CanaryKind, sources: Sequence[_Source], count: int, common: frozenset[str]
 ) -> Iterator[Canary]:
-    """Makes up to ``count`` canaries of one kind, at most one of each case.
+    """Makes up to ``count`` canaries (claims of known truth) of one kind, at most one of each case.
+
+    Cases that can carry none of the kind are passed over. Other ids, or other turns in which the
+    instruction is put into a context or the claim, are other canaries: judges are asked anew then.
 
     Args:
-        common: words that most cases have.
+        sources: the cases, in the order in which they were drawn.
+        common: words that most cases have, which do not show whose sentence it is.
     """
     missing = count
     for place, source in enumerate(sources):

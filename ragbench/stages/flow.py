@@ -231,7 +231,10 @@ class Callers:
             self._waiting.put(None)
 
     def _has_awaited_calls(self, stage: CallStage[Any, Any]) -> bool:
-        """Whether the calls of a stage are coroutines, for the event loop and not for a thread."""
+        """Whether the calls of a stage are coroutines, for the event loop and not for a thread.
+
+        A run without a loop has none of them awaited.
+        """
         return stage.call_async is not None and self._loop is not None
 
     def _make_calls(self) -> None:
@@ -468,7 +471,10 @@ class Flow:
 
     @property
     def _is_idle(self) -> bool:
-        """Whether no call and no judging is in flight: to wait for an end would last for ever."""
+        """Whether no call and no judging is in flight: to wait for an end would last for ever.
+
+        The loop of the flow then ends, waits for refused cases, or reads more cases.
+        """
         if self._judging:
             return False
         return all(not calling.room.calls.in_flight for calling in self._calling.values())
@@ -976,7 +982,7 @@ def _wait_of_answer(error: BaseException) -> float | None:
 def _is_overload(error: BaseException) -> bool:
     """Whether an error means that too much is asked at once: time outs, errors of a server.
 
-    Then fewer calls are kept in flight.
+    Then fewer calls are kept in flight; any other error is the fault of its case alone.
     """
     if isinstance(error, (TimeoutError, ConnectionError, StageTimeoutError, UnreachableError)):
         return True

@@ -286,7 +286,7 @@ class JudgeStage:
         return self.judging.session.begin(lambda models: self._judged_job(job, models))
 
     async def _judged_job(self, job: Job, models: ModelClients) -> JudgedCell:
-        """Asks the models to judge one cell: one metric's value of one case."""
+        """Asks the models to judge one cell (one metric's value of one case), and awaits it."""
         return await self.plan.judge(job.metric, job.row.trace, models)
 
     def keep(self, job: Job, judged: JudgedCell, run: Running) -> bool:

@@ -461,16 +461,22 @@ class Locator(Protocol):
     """Says where the gold of a case is that retrieval has missed."""
 
     def has_gold(self, case: Case) -> bool:
-        """Whether a case has gold: contexts that its retrieval should return.
+        """Whether a case has gold to search for: contexts that its retrieval should return.
 
-        Without any, there is nothing to look for.
+        The stage `locate` skips any other case.
         """
         ...
 
     def located(
         self, inputs: Sequence[LocateInput], top_k: int | None = None
     ) -> Sequence[GoldSearch]:
-        """For each case and its retrieval, where the case's gold is and why retrieval missed it."""
+        """For each case and its retrieval, where the case's gold is and why retrieval missed it.
+
+        Answers come in the order of the cases, one each.
+
+        Args:
+            top_k: how many chunks the run's retrieval asks for; None for the system's own number.
+        """
         ...
 
 

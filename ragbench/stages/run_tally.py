@@ -309,9 +309,9 @@ class RunTally:
             yield f"{counted(count, 'answer')} {words}".replace("{metrics}", metrics_text)
 
     def failures(self) -> tuple[FailureGroup, ...]:
-        """The table of failures for the report: one line for each stage, type and message.
+        """The report's table of failures: one line for each stage, type and message.
 
-        The most frequent comes first.
+        The most frequent comes first, with a few cases in which it can be looked at.
         """
         groups: list[FailureGroup] = []
         for key, count in most_frequent(self.counts):

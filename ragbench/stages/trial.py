@@ -348,5 +348,8 @@ class Answering(ExitStack):
         return outcome
 
     def forget(self) -> None:
-        """Drops all answers kept so far: their cases are through, and answers take memory."""
+        """Drops all answers kept so far, to free memory: their cases are through.
+
+        The same question is asked of the RAG again after that.
+        """
         self._outcomes.clear()

@@ -507,9 +507,10 @@ class ValidationTally:
         return tuple(counts)
 
     def table(self) -> ValidationTable | None:
-        """The report's table of verdicts: quality of retrieval, and verdict against answer.
+        """The report's table of verdicts on the cases of a run; None without any verdict.
 
-        None without any verdict.
+        How good retrieval was by the validator and, for each verdict, how often the system
+        answered: it should decline where no answer is present.
         """
         if not self.verdicts:
             return None

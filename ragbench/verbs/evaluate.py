@@ -268,7 +268,10 @@ def _opened_judge(model: str, judging: Judging | None) -> AbstractContextManager
 
 
 def _refuse_cases(value: object) -> NoReturn:
-    """Raises the error for a value that can be no list of cases, with an example of a list."""
+    """Raises the error for a value that can be no list of cases, with an example of a list.
+
+    At the start: iterated as cases, such a value would fail with an error about its items.
+    """
     raise ConfigError(
         f"cases are a path, or a list of cases or dicts, and not {kind_of(value)}: "
         'give [{"query": ..., "reference": ...}], or the path of a dataset'

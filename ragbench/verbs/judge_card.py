@@ -463,10 +463,11 @@ def _account_of(judged: Collection[JudgedCell], info: dict[str, Any]) -> _Accoun
 
 
 def _card_figure(estimated: Estimated, count: int) -> CardFigure:
-    """A figure of the judge card, from an estimate with its interval.
+    """A figure of the judge card (how far a judge agrees with people), with its interval.
 
     Args:
-        count: labels behind it.
+        estimated: the value with its bounds, any of which may be None.
+        count: labels behind it, which a reader needs to weigh it.
     """
     return CardFigure(value=estimated.value, low=estimated.low, high=estimated.high, count=count)
 

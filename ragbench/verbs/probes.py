@@ -121,9 +121,9 @@ async def called(stage: CallStage[Any, Any], inputs: Sequence[Any]) -> list[Any]
 
 
 def _probe_of_error(name: str, error: Exception, stage: CallStage[Any, Any]) -> Probe:
-    """The failed probe of a RAG that answers once, but raises an error when asked again.
+    """The failed probe (finding) for a RAG that raises when asked again, or for two at once.
 
-    Or when asked for two questions at once.
+    It has answered once before, so that only a probe shows this fault.
     """
     failure = Failure.of(error, stage=stage.name)
     return Probe(name, False, f"asked again, or for two at once, it raises: {failure}")
@@ -221,9 +221,9 @@ def probe_dataset(
 
 
 def _probe_of_corpus(cases: Sequence[Case], documents: Sequence[Document]) -> Probe:
-    """The probe for whether the documents hold the gold of each case.
+    """The probe (finding) on whether the documents hold the gold of each case.
 
-    No retrieval can find gold that no document holds.
+    No retrieval can find gold that no document holds: such a case is lost for every system.
     """
     absent = corpus_gold(cases, documents, Matching.AUTO).absent
     faults: list[tuple[str, str]] = []
@@ -322,7 +322,7 @@ def _repeated_cases(cases: Sequence[Case]) -> _Faults:
 def _broken_word(text: str) -> str | None:
     """The first word of a text that a wrong encoding has broken, or that holds an HTML entity.
 
-    None for a text that is right.
+    None for a text that is right. Plain ASCII cannot be broken, and is passed over quickly.
     """
     entity = _ENTITY.search(text)
     if entity is not None:
@@ -428,9 +428,9 @@ def _is_quoted(answer: str) -> bool:
 
 
 def _contradicting_cases(cases: Sequence[Case]) -> _Faults:
-    """The cases whose references contradict their label ``answerable``: a fault.
+    """The cases whose references contradict their label ``answerable``, each with its example.
 
-    To decline is scored against one of the two.
+    A fault of the dataset: by one of the two, a system that declines is scored wrongly.
     """
     for case in cases:
         answers = [text for text in case.references if not read_answer(text).declines]

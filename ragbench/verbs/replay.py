@@ -101,7 +101,7 @@ class Replay(Record, kw_only=False):
     def ask(self, answering: Answering) -> Iterator[ReplayedCase]:
         """Asks the RAG for the answer with every changed context, a case at a time.
 
-        Yields a case as soon as all its changes are tried.
+        Yields a case as soon as all its changes are tried, so that the user sees progress.
         """
         for case, cause, changes in self.cases:
             tries: list[Try] = []
@@ -251,7 +251,10 @@ def _with_gold_first(chunks: Sequence[Chunk], golds: Sequence[frozenset[int]]) -
 
 
 def _gold_not_shown(gold: FoundGold) -> frozenset[int]:
-    """The positions of the gold contexts that no shown chunk holds: these are to be added."""
+    """The positions of the gold contexts (with the answer) that no shown chunk holds.
+
+    A replay adds these to the context, to see whether the RAG is right then.
+    """
     all_positions = frozenset(range(gold.total))
     return all_positions.difference(*gold.shown)
 
@@ -299,7 +302,10 @@ def _excerpt_around(text: str, span: str) -> str:
 
 
 def _gold_chunk(text: str) -> Chunk:
-    """A text of the gold as a chunk, to be added to a context that lacks it."""
+    """A text of the gold as a chunk, to be added to a context that lacks it.
+
+    Its id is never read: generation reads texts alone.
+    """
     return Chunk(id="gold", text=text)
 
 

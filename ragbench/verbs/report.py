@@ -59,7 +59,11 @@ _UNSCORED = Cell.skipped("not scored yet: the run was interrupted")
 
 
 def open_traces(path: str | Path, *, with_texts: bool = True) -> Iterator[RunCase]:
-    """Reads the cases of a stored run with their outcomes, in order."""
+    """Reads the cases of a stored run with their outcomes, in order.
+
+    Args:
+        with_texts: whether contexts have their texts; without, the reading is much faster.
+    """
     return RunCases.of(path_of(path)).traces(with_texts=with_texts)
 
 

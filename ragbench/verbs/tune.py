@@ -174,7 +174,10 @@ class TunedCollection(Record):
 
     @property
     def store(self) -> OwnCollection | ForeignCollection:
-        """The store that the collection's two strategies search: both have the same store."""
+        """The store that the collection's two strategies search: both have the same store.
+
+        At least one strategy must be there.
+        """
         # Both strategies search the same store; a strategy in general need not have one.
         strategy: Any = self.dense or self.sparse
         return cast("OwnCollection | ForeignCollection", strategy.store)

@@ -473,7 +473,10 @@ class _Judging:
 
 
 def _warning_counts(tally: ValidationTally) -> Iterator[WarningCount]:
-    """The warnings on all chunks of a dump by kind, the most frequent first, for the summary."""
+    """The warnings on a dump's chunks by kind, for its summary: the most frequent first.
+
+    Each with how many queries and chunks have it, and a few of the queries.
+    """
     for kind, count in most_frequent(tally.warned):
         yield WarningCount(
             kind=kind,

@@ -53,7 +53,10 @@ class Change(Record):
 
     @property
     def mean(self) -> float:
-        """The mean gain of the change, by which changes are sorted; 0 without any question."""
+        """The mean gain of a change of the search, by which changes are sorted.
+
+        0 without any question, where nothing was measured.
+        """
         return self.gain.mean or 0.0
 
 

@@ -68,7 +68,10 @@ class Bench:
 
     @property
     def store(self) -> OwnCollection | ForeignCollection:
-        """The store that every way to search uses: a collection of our own, or a foreign one."""
+        """The store that every way to search uses: a collection of our own, or a foreign one.
+
+        No way writes to it: other indexes are imitated in memory.
+        """
         return self.collection.store
 
     def legs(self, view: View) -> dict[Leg, LegRankings]:
