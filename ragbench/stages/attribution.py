@@ -706,7 +706,7 @@ def _finding_of_missing_gold(
     retriever, and last that the retriever did not return it.
 
     Args:
-        shown: positions of those that were.
+        shown: positions of the gold contexts that were shown.
     """
     is_by_words = gold.basis is Basis.REFERENCE
     if answer is Answer.RIGHT and not is_by_words:

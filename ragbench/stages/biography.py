@@ -85,7 +85,7 @@ def _gold_by_chunk_over_time(
 
     Args:
         retrieved: the chunks before the first operator.
-        result: the chunks after the last one.
+        result: the chunks after the last operator.
     """
     gold_by_chunk: _GoldByChunk = {}
     for chunk in retrieved.to_chunks():

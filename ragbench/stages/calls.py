@@ -173,7 +173,7 @@ def _end_fork(process: int) -> None:
     Otherwise the child would go on as a second run, and write into the journal of the first.
 
     Args:
-        process: the one that made the call.
+        process: the number of the process that made the call.
     """
     if os.getpid() != process:
         os._exit(0)

@@ -413,7 +413,7 @@ def judge_canaries(
 
     Args:
         folder: the run's folder, where `canaries.json` is written.
-        run: the run's fingerprints, by what they are of.
+        run: the run's fingerprints, by the name of the part: dataset, judge, rag.
         stopped: asked before each call; once true, no more are made.
     """
     jobs: list[tuple[Metric, Canary]] = []

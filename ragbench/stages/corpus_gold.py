@@ -134,7 +134,7 @@ def write_corpus_gold(folder: Path, run: Mapping[str, str], gold: CorpusGold) ->
 
     Args:
         folder: the run's folder.
-        run: the run's fingerprints, by what they are of.
+        run: the run's fingerprints, by the name of the part: dataset, rag.
     """
     stored = _Stored(_run_key(run), gold.documents, {**gold.absent})
     write_atomic(folder / CORPUS_GOLD, json.format(json.encode(stored)) + b"\n")

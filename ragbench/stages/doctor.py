@@ -328,24 +328,34 @@ def _entries_by_query(path: Path, read: Callable[[Mapping[str, Any]], _Entry]) -
         read: makes the entry from a verdict's line, decoded from JSON.
     """
     entries: dict[str, _Entry] = {}
-    number = 0
-
-    def no_verdict(error: Exception) -> DataError:
-        """The reader's error, with the file and the line being read, for whatever was raised.
-
-        Called only where the file cannot be read, or a line of it is no verdict.
-        """
-        if isinstance(error, OSError):
-            return DataError(
-                [Problem(message=f"cannot be read: {words_of(error)}", path=str(path))]
-            )
-        message = "expected a verdict of ragbench validate -o"
-        return DataError([Problem(message=message, path=str(path), line=number)])
-
-    with Reading(no_verdict), path.open("rb") as file:
+    place = _PlaceInVerdicts(path)
+    with Reading(place.refusal), path.open("rb") as file:
         for line in file:  # a line at a time: of a million queries they are gigabytes
-            number += 1
+            place.line += 1
             row = orjson.loads(line)
             if row["answer_present"] is not None:  # the validator failed on it
                 entries.setdefault(str(row["query_id"]), read(row))
     return entries
+
+
+@dataclass(slots=True)
+class _PlaceInVerdicts:
+    """The line of a file of verdicts that is being read."""
+
+    path: Path
+    line: int = 0
+    """From 1; 0 before the first."""
+
+    def refusal(self, error: Exception) -> DataError:
+        """The error for a file of verdicts that cannot be read, or whose present line is none.
+
+        A user sees which line is no verdict of `ragbench validate -o`.
+
+        Args:
+            error: whatever was raised while the file was read.
+        """
+        if isinstance(error, OSError):
+            message = f"cannot be read: {words_of(error)}"
+            return DataError([Problem(message=message, path=str(self.path))])
+        message = "expected a verdict of ragbench validate -o"
+        return DataError([Problem(message=message, path=str(self.path), line=self.line)])

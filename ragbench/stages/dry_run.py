@@ -226,6 +226,7 @@ class DryRun(ExitStack):
     ) -> None:
         """Opens a session with an assumed model for each of two assumptions: few words, and many.
 
+        A run is rehearsed with both, which shows the least and the most that its judging may cost.
         With ``with``, both sessions are closed at the end.
         """
         super().__init__()

@@ -104,7 +104,7 @@ class Repeated:
         system: then the repeats show nothing.
 
         Args:
-            first: the seconds of each stage when it was asked the first time.
+            first: by stage, the seconds of each case when the system was asked the first time.
         """
         if not self._later:
             return

@@ -75,7 +75,7 @@ def project_of(
     Stored outcomes hold as long as none of its files changes.
 
     Args:
-        metrics: those of the run; files of the user's own formulas are told apart, as no answer
+        metrics: the run's metrics; files of the user's own formulas are told apart, as no answer
             depends on them.
         watch: sees what the system opens while it is asked.
         leaving_out: files that are no part of the project, such as those that a run writes.

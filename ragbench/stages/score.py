@@ -105,7 +105,7 @@ class CellTable:
         A cell is a metric's value for a case. The others are None then, to be computed again.
 
         Args:
-            holds: for each metric, whether its cells are such.
+            holds: for each metric, whether its cells do not depend on how chunks are compared.
         """
         scores = self.journal.scores
         scores.were_empty = False  # notes and causes of before must go
@@ -268,7 +268,7 @@ class ScoreStage:
 
         Args:
             windows: all cases of the run.
-            matching: how they are compared from now on.
+            matching: how chunks are compared with the gold from now on.
         """
         table = self.table
         table.matching = matching
@@ -397,7 +397,7 @@ def _cells_on_worker(
 
     Args:
         by_name: the run's metrics, by name.
-        plans: those made so far, to be used again: a plan may hold a model.
+        plans: the plans made so far, to be used again: a plan may hold a model.
         items: cases that all lack the same metrics.
     """
     names, matching, _, _ = items[0]

@@ -326,7 +326,7 @@ class OwnTurns:
         """Keeps the answer to a case's question, for the histories of the turns after it.
 
         Args:
-            case: as the dataset has it: recorded answers are not in the question's key.
+            case: the case as the dataset has it: recorded answers are not in the question's key.
         """
         key = _question_key(case.cluster, [*_user_turns(case), case.query])
         answer: str | None = None

@@ -273,7 +273,7 @@ class _CaseEvents(NamedTuple):
 
         Args:
             result: the retrieval, or the shown chunks, that the chunk is in.
-            position: its place there, from 0.
+            position: the chunk's place in the result, from 0.
             retrieved_rank: the rank in the retrieval, from 1; None for a chunk that an operator
                 added.
             shown_rank: the rank in the context, from 1; None for a chunk that was not shown.

@@ -255,7 +255,7 @@ class Trial:
         """The report on the variant over all windows: figures, differences, failures.
 
         Args:
-            effects: how its metrics differ from those of the first variant.
+            effects: how the variant's metrics differ from those of the first variant.
             price: the price of the answers' tokens; None where it is not known.
         """
         acted: int | None = None

@@ -479,7 +479,7 @@ class ValidationTally:
         """Counts the warnings on a query by kind: queries that have one, their chunks, examples.
 
         Args:
-            kinds: the kind of each warning, and how many chunks it is of.
+            kinds: the kind of each warning, and how many chunks have it.
         """
         chunks_by_kind: dict[str, int] = Counter()
         for kind, chunks in kinds:

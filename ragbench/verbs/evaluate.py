@@ -206,7 +206,7 @@ def _notebook_advance(stack: ExitStack) -> Callable[[Progress], None] | None:
     """The function that shows progress below the cell of a notebook; None outside of a notebook.
 
     Args:
-        stack: shows the last counts when it is closed.
+        stack: shows the last counts when the stack is closed.
     """
     from ragbench.verbs.notebook_progress import notebook_progress
 

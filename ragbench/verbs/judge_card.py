@@ -413,7 +413,7 @@ def _account_of(judged: Collection[JudgedCell], info: dict[str, Any]) -> _Accoun
     """The quotes, proofs, tokens and cost of all verdicts that the judge gave, for the card.
 
     Args:
-        info: who judged, with its price.
+        info: the record of the judge, with the price of its tokens.
     """
     reasons: Counter[str] = Counter()
     judgements: list[Judgement] = []

@@ -81,7 +81,7 @@ def _budget_of(max_cost: str | Decimal | None) -> Budget | None:
     """The budget that the calls of models are counted against; None where no cost is capped.
 
     Args:
-        max_cost: the most that they may cost together, in the currency of their price.
+        max_cost: the most that the models may cost together, in the currency of their price.
     """
     if max_cost is None:
         return None

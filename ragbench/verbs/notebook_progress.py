@@ -59,7 +59,7 @@ class NotebookProgress:
         """Makes a progress to which no stage has reported yet.
 
         Args:
-            show: shows a text in place of the earlier one.
+            show: shows a text in place of the text before.
             now: seconds on a clock that only moves forward.
         """
         self._show = show

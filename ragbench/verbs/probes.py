@@ -206,6 +206,8 @@ def probe_dataset(
 ) -> tuple[Probe, ...]:
     """Looks for faults of a dataset that are scored wrongly whatever a system does.
 
+    The order of the probes (one finding each) is that of the report.
+
     Args:
         documents: the corpus, in which the gold is looked for; None leaves that out.
     """

@@ -62,7 +62,7 @@ def open_traces(path: str | Path, *, with_texts: bool = True) -> Iterator[RunCas
     """Reads the cases of a stored run with their outcomes, in order.
 
     Args:
-        with_texts: whether contexts have their texts; without, the reading is much faster.
+        with_texts: whether the texts of contexts are read, too; else they are empty.
     """
     return RunCases.of(path_of(path)).traces(with_texts=with_texts)
 
@@ -173,7 +173,7 @@ class RunCases:
         """The run's cases with their outcomes, all in order, or those with some ids in that order.
 
         Args:
-            with_texts: whether contexts have their texts; without, the reading is much faster.
+            with_texts: whether the texts of contexts are read, too; else they are empty.
         """
         with self.journal() as journal:
             yield from StoredTraces(
@@ -344,7 +344,7 @@ class ReportBuilder:
         """Begins to count a run's cases; counts only what the run has, such as judges and repeats.
 
         Args:
-            concurrency: calls of the system in flight while it was asked; see `Latency`.
+            concurrency: how many calls of the system were in flight in the run; see `Latency`.
         """
         self.cases = cases
         self._concurrency = concurrency
@@ -486,7 +486,7 @@ def case_row(
     """The row of a case: what reports and pages show of a case, from its outcomes and scores.
 
     Args:
-        tell: makes the case's story, for those who want it.
+        tell: makes the case's story, when a reader asks for it; None where none is made.
     """
     trace = run_case.trace
     case = run_case.case

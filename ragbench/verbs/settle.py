@@ -298,7 +298,7 @@ class _Metric:
 
         Args:
             places: the place of each case by its id, cases of other metrics included.
-            alpha: the level at which it is called not worse.
+            alpha: the level at which the metric is called not worse.
             family: how many metrics there are: a worse one must be surer the more there are.
         """
         self.question = question
@@ -361,7 +361,7 @@ class _Metric:
 
         Args:
             drawn: places of the drawn cases, in order.
-            values: the difference of each; None where it could not be compared.
+            values: the difference of each drawn case; None where it could not be compared.
             chances: with which each case was drawn.
         """
         centres = self.centres()
