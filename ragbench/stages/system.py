@@ -131,7 +131,8 @@ class Evaluation(Record):
 def _settings_of_asking(rag: RAG | None, settings: EvalSettings) -> dict[str, Any]:
     """How the system is asked, as the run's manifest records it; usual settings are left out.
 
-    A later run with another record is another run. Own turns are refused for a RAG without history.
+    A command whose record is another does not take a finished run's report for its own. Own turns
+    are refused for a RAG without history.
     """
     said: dict[str, Any] = {"top_k": settings.top_k}
     if settings.turns == OWN:
