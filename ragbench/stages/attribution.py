@@ -37,10 +37,11 @@ _NO_GOLD: frozenset[int] = frozenset()
 
 
 def matches_of(trace: Trace, matching: Matching) -> dict[str, Compared]:
-    """The chunks of a case compared with the gold, by the stage that gave them.
+    """A case's chunks compared with its gold (relevant contexts), by the stage that gave them.
 
-    ``"retrieve"``, and ``"post_retrieve"`` where the run has that stage. Metrics of the retriever
-    read the last of them.
+    The keys are ``"retrieve"`` and, where the run has that stage, ``"post_retrieve"``: two
+    comparisons show whether search missed the gold or an operator dropped it. Metrics of the
+    retriever read the last entry, so the order of the keys counts.
     """
     outcomes = {"retrieve": trace.retrieval}
     if trace.post_retrieval is not None:
@@ -69,7 +70,12 @@ class FoundGold(NamedTuple):
 
     @classmethod
     def of(cls, trace: Trace, matches: Mapping[str, Compared]) -> FoundGold | None:
-        """By gold contexts, or else by the words of the reference; None where there are neither."""
+        """Follows a case's gold (what holds its answer) from retrieval to the shown chunks.
+
+        The gold is the case's labelled contexts or, without labels that count, the words of its
+        reference answers. None where a case has neither: its cause then rests on a validator or on
+        the answer alone.
+        """
         before = matches.get("retrieve")
         after = before
         if trace.post_retrieval is not None:
@@ -86,14 +92,16 @@ class FoundGold(NamedTuple):
                 shown = retrieved
                 if after is not before:
                     shown = _gold_by_chunk(after)
-                return cls(basis, total, retrieved, shown, _is_by_document(trace, after))
+                return cls(basis, total, retrieved, shown, _is_gold_by_document(trace, after))
         return cls._by_reference(trace)
 
     @classmethod
     def _by_reference(cls, trace: Trace) -> FoundGold | None:
-        """Ranks of the reference answers' texts, for cases without labels of their gold.
+        """Follows the words of the reference answers through the chunks of an unlabelled case.
 
-        None where no answer is telling, as "yes" is not, or where there are ids alone.
+        So the lost answer of an unlabelled case can still be traced to a stage, as an estimate.
+        None where no reference is telling ("yes" may stand in any chunk by chance), or where the
+        chunks are ids without texts.
         """
         texts = [normalised(reference) for reference in trace.case.references]
         answers = tuple(dict.fromkeys(text for text in texts if is_telling(text)))
@@ -109,7 +117,11 @@ class FoundGold(NamedTuple):
 
 
 def _gold_by_chunk(matched: Matched) -> list[frozenset[int]]:
-    """Which gold contexts each chunk holds; those that are judged not relevant are no gold."""
+    """For each chunk, in order, the positions of the gold contexts that the chunk holds.
+
+    Attribution reads from these sets at which rank the gold was, and which of it was shown. A
+    context that the case grades 0 is judged not relevant, and is no gold.
+    """
     chunks = [_NO_GOLD] * matched.chunks
     for chunk_match in matched.matches:
         if matched.grades[chunk_match.gold] > 0:
@@ -117,10 +129,11 @@ def _gold_by_chunk(matched: Matched) -> list[frozenset[int]]:
     return chunks
 
 
-def _is_by_document(trace: Trace, matched: Matched) -> bool:
-    """Whether every shown gold chunk counts for its document alone.
+def _is_gold_by_document(trace: Trace, matched: Matched) -> bool:
+    """Whether the shown gold is known by document ids alone, not by the chunk with the answer.
 
-    A document's id is also the id of its chunks where several chunks of a retrieval have it.
+    A document may be shown by a chunk that lacks the answer: only then is it worth a look at the
+    text of the chunks. An id that several chunks of a retrieval share is taken as their document's.
     """
     ids: Sequence[str | None] = ()
     if trace.context.value is not None and trace.context.value.context_ids is not None:
@@ -140,8 +153,9 @@ def _gold_by_answer(
 ) -> list[frozenset[int]]:
     """For each chunk the gold that it holds, where no gold is known but reference answers are.
 
-    A chunk with the words of an answer counts as gold context 0, so that the rest of this module
-    follows it like any gold. The answers say the same in other words: there is one gold context.
+    A chunk with the words of an answer counts as gold context 0, so that attribution follows such a
+    chunk like any labelled gold. The answers mean the same in other words: there is one gold
+    context.
     """
     if result is None:
         return []
@@ -169,7 +183,11 @@ class _CheckedAnswer(NamedTuple):
 def _checked_answer(
     trace: Trace, label: float | None, correctness: Cell | None, judge_reason: str
 ) -> _CheckedAnswer:
-    """How an answer compares with the right one: by people, or else a judge, or else its words."""
+    """How an answer compares with the right one: by people, or else a judge, or else by its words.
+
+    The surest source decides, and is named beside the verdict, so that a reader of the cause sees
+    how far to trust it. An answer that declines is found by its text before a judge is heard.
+    """
     outcome = trace.generation
     if outcome.value is None:
         return _CheckedAnswer(Answer.NONE, Decider.NONE)
@@ -192,7 +210,10 @@ def _checked_answer(
 
 
 def _answer_by_value(value: float) -> Answer:
-    """The verdict that a value from 0 to 1 of people or a judge stands for."""
+    """The verdict that a score of an answer, from 0 to 1 by people or a judge, comes to.
+
+    Exactly one half is partly right; the cause of a case needs such a word, not a number.
+    """
     if value == _PARTLY:
         return Answer.PARTLY
     if value > _PARTLY:
@@ -268,19 +289,20 @@ def attribute(
     correctness: Cell | None = None,
     judge_reason: str = "",
 ) -> Attribution:
-    """The cause of a case.
+    """The cause of a case: why it went right or wrong, and the stage that lost the answer.
 
     What is sure comes first: a stage that failed, a label that there is no answer, gold contexts.
     Then the estimates: the words of the reference in the chunks, and a validator's verdict.
 
     Args:
-        matches: what `matches_of` gives of it, where that is known.
-        biography: what post-retrieval did, where one ran.
+        matches: the chunks compared with the gold, by stage, as `matches_of` gives them; None:
+            they are compared here.
+        biography: what post-retrieval did to the chunks, where one ran.
         corpus: the gold that no document holds, where the corpus was searched for it.
-        label: what people say of the answer, from 0 (wrong) to 1 (right).
-        correctness: what a judge says of it, on the same scale. Without a value of either, the
-            words of response and reference decide.
-        judge_reason: why the judge says so, in its own words.
+        label: people's value of the answer, from 0 (wrong) to 1 (right).
+        correctness: a judge's value of the answer, on the same scale. Without a value of either,
+            the words of response and reference decide.
+        judge_reason: the judge's reason, in its own words.
     """
     checked = _checked_answer(trace, label, correctness, judge_reason)
     attribution = _attribution(trace, checked, matches, biography, corpus)
@@ -296,17 +318,21 @@ def _attribution(
     biography: Biography | None,
     corpus: CorpusGold | None,
 ) -> Attribution:
-    """The cause of a case whose answer is compared already: from the surest basis to the least."""
-    by_failure = _by_failure(trace, checked.answer)
+    """The cause of a case whose answer is compared already, from the surest basis to the least.
+
+    The order of the steps decides the cause where several apply: a failed stage, a case without an
+    answer, a case that needs no retrieval, gold, a validator's verdict, and last the answer alone.
+    """
+    by_failure = _attribution_by_failure(trace, checked.answer)
     if by_failure is not None:
         return by_failure
     case = trace.case
     if is_unanswerable(case):
-        return _of_unanswerable(checked)
+        return _attribution_of_unanswerable(checked)
     # It was looked for what is relevant, and nothing is: retrieval has no part in the answer.
     judgements = case.judgements
     if judgements is not None and not any(judgements.values()):
-        return _without_retrieval(checked)
+        return _attribution_without_retrieval(checked)
     if matches is None:
         matches = matches_of(trace, Matching.AUTO)
         biography = biography or biography_of(trace, Matching.AUTO)
@@ -314,23 +340,24 @@ def _attribution(
     if trace.context.value is not None:
         gold = FoundGold.of(trace, matches)
         if gold is not None:
-            by_gold = _by_gold(trace, gold, checked, biography, corpus)
+            by_gold = _attribution_by_gold(trace, gold, checked, biography, corpus)
     if by_gold is not None and (by_gold.basis is not Basis.REFERENCE or by_gold.shown):
         return by_gold
     # That no chunk holds the words of the reference says little: a validator that sees an answer in
     # the chunks knows better.
     evidence = None if trace.validation is None else trace.validation.value
     if evidence is not None and (by_gold is None or evidence.answer_present):
-        return _by_verdict(evidence, checked)
+        return _attribution_by_verdict(evidence, checked)
     if by_gold is not None:
         return by_gold
-    return _without_basis(trace, checked)
+    return _attribution_without_basis(trace, checked)
 
 
-def _by_failure(trace: Trace, answer: Answer) -> Attribution | None:
-    """The cause of a case in which a stage failed; None where none did.
+def _attribution_by_failure(trace: Trace, answer: Answer) -> Attribution | None:
+    """The cause of a case in which a stage failed; None where no stage failed.
 
-    It comes before all other causes: what was not given cannot be judged.
+    A failure comes before all other causes: output that a stage never gave cannot be judged. Stages
+    that only look on (`locate`, `validate`) have no part in the answer and do not count.
     """
     for stage, outcome in trace.stages:
         # Neither of the two has a part in the answer.
@@ -347,10 +374,10 @@ def _by_failure(trace: Trace, answer: Answer) -> Attribution | None:
 
 
 def is_unanswerable(case: Case) -> bool:
-    """Whether a case is known to have no answer: by its own label, or by gold that is empty.
+    """Whether a case is known to have no answer: by its own label, or by an empty list of gold.
 
-    An empty list of gold says so only where there is no reference either: an answer may need no
-    document at all.
+    In such a case the right answer is to decline, and no stage can have lost gold. An empty list of
+    gold counts only where there is no reference either: an answer may need no document at all.
     """
     if case.answerable is not None:
         return not case.answerable
@@ -358,8 +385,11 @@ def is_unanswerable(case: Case) -> bool:
     return has_empty_gold and not case.references
 
 
-def _of_unanswerable(checked: _CheckedAnswer) -> Attribution:
-    """The cause of a case that has no answer: to decline is right."""
+def _attribution_of_unanswerable(checked: _CheckedAnswer) -> Attribution:
+    """The cause of a case that has no answer: to decline is right, to answer is a fault.
+
+    The fault is generation's. People's label comes before that: they may call an answer right.
+    """
     is_by_label = checked.decided_by is Decider.LABEL
     if is_by_label and checked.answer is Answer.RIGHT:
         cause = Cause.RIGHT
@@ -389,10 +419,11 @@ def _of_unanswerable(checked: _CheckedAnswer) -> Attribution:
     )
 
 
-def _without_retrieval(checked: _CheckedAnswer) -> Attribution:
-    """The cause of a case for which no context is relevant, but which has an answer.
+def _attribution_without_retrieval(checked: _CheckedAnswer) -> Attribution:
+    """The cause of a case whose judged contexts are all irrelevant, but which has an answer.
 
-    Such as a turn of a conversation that thanks: retrieval has no part in it.
+    In a turn of a conversation that gives thanks, for example, retrieval has no part in the answer:
+    only generation can be at fault.
     """
     meaning = _MEANINGS[checked.answer]
     cause = meaning.gold_shown
@@ -402,16 +433,17 @@ def _without_retrieval(checked: _CheckedAnswer) -> Attribution:
         cause=cause,
         basis=Basis.NONE,
         detail=f"Nothing had to be retrieved, and {meaning.sentence}.",
-        stage=_generating_stage(cause),
+        stage=_stage_at_fault(cause),
         answer=checked.answer,
         decided_by=checked.decided_by,
     )
 
 
-def _without_basis(trace: Trace, checked: _CheckedAnswer) -> Attribution:
-    """The cause of a case of which neither gold, nor a reference, nor a verdict is known.
+def _attribution_without_basis(trace: Trace, checked: _CheckedAnswer) -> Attribution:
+    """The cause of a case without gold, without a reference in the chunks and without a verdict.
 
-    The answer alone may still be compared, as with labels of people.
+    The answer alone may still be compared, as with labels of people: then the case is right, partly
+    right, or wrong for an unknown reason. Any other case stays unchecked.
     """
     if trace.context.value is None and trace.generation.reason:
         detail = f"{trace.generation.reason}."
@@ -434,10 +466,11 @@ _CAUSES_WITHOUT_BASIS = {
 """Causes that are known from the answer alone; a case with any other answer is unchecked."""
 
 
-def _by_verdict(verdict: Verdict, checked: _CheckedAnswer) -> Attribution:
-    """The cause as a validator's verdict on the shown chunks says: an estimate.
+def _attribution_by_verdict(verdict: Verdict, checked: _CheckedAnswer) -> Attribution:
+    """The cause of a case by a validator's verdict on whether its shown chunks hold the answer.
 
-    For cases without gold and without a reference in the chunks, of which nothing surer is known.
+    An estimate, for cases without gold and without a reference in the chunks, of which nothing
+    surer is known.
     """
     meaning = _MEANINGS[checked.answer]
     cause = meaning.gold_absent
@@ -450,15 +483,18 @@ def _by_verdict(verdict: Verdict, checked: _CheckedAnswer) -> Attribution:
             f"{verdict.validator} gives {verdict.answer_probability:.2f} that the shown chunks "
             f"hold the answer; {meaning.sentence}."
         ),
-        stage=_generating_stage(cause),
+        stage=_stage_at_fault(cause),
         probability=verdict.answer_probability,
         answer=checked.answer,
         decided_by=checked.decided_by,
     )
 
 
-def _generating_stage(cause: Cause) -> str | None:
-    """The stage at fault where the answer was shown, and the system did not give it."""
+def _stage_at_fault(cause: Cause) -> str | None:
+    """The stage at fault where the answer was shown, and the system did not give it: generation.
+
+    None for every other cause, which is either no fault or is given its stage elsewhere.
+    """
     if cause in (Cause.NOT_USED, Cause.DECLINED):
         return "generate"
     return None
@@ -479,23 +515,28 @@ class _Finding(NamedTuple):
     """Whether the reference answer was searched for in the chunks, whatever the gold rests on."""
 
 
-def _by_gold(
+def _attribution_by_gold(
     trace: Trace,
     gold: FoundGold,
     checked: _CheckedAnswer,
     biography: Biography | None,
     corpus: CorpusGold | None,
 ) -> Attribution:
-    """The cause of a case whose gold is known, by contexts or by the words of the reference."""
+    """The cause of a case whose gold is known, by labelled contexts or by the reference's words.
+
+    With enough gold shown, generation is looked at (or the passage, where only the right document
+    is known); else the stage that lost the missing gold. A case that needs all its gold has enough
+    only with every part shown, unless its answer is right anyway.
+    """
     shown = _NO_GOLD.union(*gold.shown)
     # A right answer needed nothing that was not shown.
     needs_all = trace.case.needs_all and checked.answer is not Answer.RIGHT
     if shown and (len(shown) == gold.total or not needs_all):
-        finding = _of_wrong_passage(trace, gold, checked.answer, biography)
+        finding = _finding_of_wrong_passage(trace, gold, checked.answer, biography)
         if finding is None:
-            finding = _of_shown(trace, gold, checked.answer, len(shown))
+            finding = _finding_of_shown_gold(trace, gold, checked.answer, len(shown))
     else:
-        finding = _of_missing(trace, gold, checked.answer, shown, biography, corpus)
+        finding = _finding_of_missing_gold(trace, gold, checked.answer, shown, biography, corpus)
     basis = gold.basis
     if finding.is_by_reference:
         basis = Basis.REFERENCE
@@ -517,13 +558,14 @@ _NOT_LOST = frozenset({Answer.RIGHT, Answer.PARTLY})
 """Answers that needed nothing but what was shown."""
 
 
-def _of_wrong_passage(
+def _finding_of_wrong_passage(
     trace: Trace, gold: FoundGold, answer: Answer, biography: Biography | None
 ) -> _Finding | None:
-    """What lost the answer where the right document was shown, and no chunk of it has the answer.
+    """The cause of a case that was shown the right document, but no chunk of it with the answer.
 
-    None where the gold is a chunk or a text and not a document, and where a chunk has the answer,
-    or may have it in other words.
+    Without this, generation would be blamed for an answer that it never saw. None where the gold is
+    a chunk or a text and not a document, and where a chunk has the answer, or may have it in other
+    words.
     """
     context = trace.context.value
     case = trace.case
@@ -538,15 +580,15 @@ def _of_wrong_passage(
     for passage in passages:
         if not lacks_answer(case.query, case.references, passage):
             return None
-    dropped = _dropped_passage(trace, gold, biography)
+    dropped = _finding_of_dropped_passage(trace, gold, biography)
     if dropped is not None:
         return dropped
     rank = next(rank for rank, golds in enumerate(gold.shown, 1) if golds)
     return _Finding(
         cause=Cause.WRONG_PASSAGE,
         detail=(
-            f"The right document is shown at rank {rank}, and {_passages_text(passages)} not hold "
-            f"the answer, by words; {_MEANINGS[answer].sentence}."
+            f"The right document is shown at rank {rank}, and {_passages_phrase(passages)} not "
+            f"hold the answer, by words; {_MEANINGS[answer].sentence}."
         ),
         stage="retrieve",
         rank=rank,
@@ -554,8 +596,12 @@ def _of_wrong_passage(
     )
 
 
-def _passages_text(passages: Sequence[str]) -> str:
-    """The chunks of the right document with their sizes: ``its 2 chunks (4 to 9 words) do``."""
+def _passages_phrase(passages: Sequence[str]) -> str:
+    """The chunks of the right document with their sizes: ``its 2 shown chunks (4 to 9 words) do``.
+
+    The subject and verb of the sentence ``... not hold the answer``: the sizes show whether the
+    chunks were too short, or headings alone, to hold an answer.
+    """
     sizes = sorted(len(passage.split()) for passage in passages)
     headings = sum(map(is_heading, passages))
     if len(passages) == 1:
@@ -569,8 +615,14 @@ def _passages_text(passages: Sequence[str]) -> str:
     return f"its {len(passages)} shown chunks ({sizes[0]} to {sizes[-1]} words{remark}) do"
 
 
-def _dropped_passage(trace: Trace, gold: FoundGold, biography: Biography | None) -> _Finding | None:
-    """The operator that dropped the chunk of the right document that quotes the answer."""
+def _finding_of_dropped_passage(
+    trace: Trace, gold: FoundGold, biography: Biography | None
+) -> _Finding | None:
+    """The cause of a case whose chunk with the answer was retrieved, and dropped by an operator.
+
+    Looked for where another chunk of the same document was shown, which hides the loss. None where
+    no retrieved chunk of the document quotes the answer, or no operator ran.
+    """
     retrieval = trace.retrieval.value
     if retrieval is None or trace.post_retrieval is None:
         return None
@@ -580,7 +632,7 @@ def _dropped_passage(trace: Trace, gold: FoundGold, biography: Biography | None)
         # Only this chunk is followed: other chunks of the document may have been shown.
         followed = [_NO_GOLD] * len(gold.retrieved)
         followed[position] = golds
-        stage, last_rank = _dropped_by(trace, followed, biography)
+        stage, last_rank = _dropping_operator(trace, followed, biography)
         rank = position + 1
         detail = (
             f"The chunk with the answer was retrieved at rank {rank} and dropped by {stage}; "
@@ -590,18 +642,20 @@ def _dropped_passage(trace: Trace, gold: FoundGold, biography: Biography | None)
     return None
 
 
-def _of_shown(trace: Trace, gold: FoundGold, answer: Answer, shown_count: int) -> _Finding:
-    """What generation made of the gold that it was given, with the rank of the first chunk of it.
+def _finding_of_shown_gold(
+    trace: Trace, gold: FoundGold, answer: Answer, shown_count: int
+) -> _Finding:
+    """The cause of a case whose gold was shown: generation's use of it, and the gold's rank.
 
-    Of a wrong answer it is also said whether another chunk holds it: then a chunk has misled the
-    system, and else it has made the answer up.
+    Of a wrong answer the detail also says whether another shown chunk contains it: then that chunk
+    has misled the system, and else the system has made the answer up.
     """
     rank = next(rank for rank, golds in enumerate(gold.shown, 1) if golds)
     meaning = _MEANINGS[answer]
     detail = f"Shown at rank {rank}, and {meaning.sentence}"
     supported: bool | None = None
     if answer is Answer.WRONG:
-        supported = _is_supported(trace, gold)
+        supported = _is_wrong_answer_supported(trace, gold)
     if supported is True:
         detail += "; another shown chunk contains that answer"
     elif supported is False:
@@ -612,14 +666,18 @@ def _of_shown(trace: Trace, gold: FoundGold, answer: Answer, shown_count: int) -
     return _Finding(
         cause=meaning.gold_shown,
         detail=f"{detail}.",
-        stage=_generating_stage(meaning.gold_shown),
+        stage=_stage_at_fault(meaning.gold_shown),
         rank=rank,
         supported=supported,
     )
 
 
-def _is_supported(trace: Trace, gold: FoundGold) -> bool | None:
-    """Whether a shown chunk that is not gold holds a wrong answer; None where that says nothing."""
+def _is_wrong_answer_supported(trace: Trace, gold: FoundGold) -> bool | None:
+    """Whether a shown chunk that is not gold contains a wrong answer, and so misled the system.
+
+    None where the words decide nothing: there are no texts, no answer, or an answer such as "yes"
+    that any chunk may contain by chance.
+    """
     context = trace.context.value
     answer = trace.generation.value
     if context is None or context.is_ids_alone or answer is None:
@@ -633,7 +691,7 @@ def _is_supported(trace: Trace, gold: FoundGold) -> bool | None:
     return False
 
 
-def _of_missing(
+def _finding_of_missing_gold(
     trace: Trace,
     gold: FoundGold,
     answer: Answer,
@@ -641,12 +699,14 @@ def _of_missing(
     biography: Biography | None,
     corpus: CorpusGold | None,
 ) -> _Finding:
-    """What lost the gold that generation should have been given.
+    """The cause of a case whose gold, or a needed part of it, was not shown: who lost it.
 
-    Of several gold contexts that are needed, it is asked what became of those that were not shown.
+    The causes are tried in this order, and the first that applies counts: right all the same,
+    dropped by an operator, absent from the corpus, what a search for the gold says of the
+    retriever, and last that the retriever did not return it.
 
     Args:
-        shown: positions of those that were.
+        shown: positions of the gold contexts that were shown.
     """
     is_by_words = gold.basis is Basis.REFERENCE
     if answer is Answer.RIGHT and not is_by_words:
@@ -654,7 +714,7 @@ def _of_missing(
         return _Finding(Cause.RIGHT_WITHOUT_EVIDENCE, detail)
     for rank, golds in enumerate(gold.retrieved, 1):
         if golds - shown:
-            stage, last_rank = _dropped_by(trace, gold.retrieved, biography)
+            stage, last_rank = _dropping_operator(trace, gold.retrieved, biography)
             last_rank = last_rank or rank
             detail = f"Retrieved at rank {rank}; dropped by {stage} at rank {last_rank}."
             return _Finding(Cause.DROPPED, detail, stage, last_rank)
@@ -698,12 +758,13 @@ _LOST_BY = {
 """What of a retriever lost the gold, and the sentence that says so."""
 
 
-def _dropped_by(
+def _dropping_operator(
     trace: Trace, retrieved: Sequence[frozenset[int]], biography: Biography | None
 ) -> tuple[str, int | None]:
-    """The operator that dropped the gold last, and the rank that the gold had before it.
+    """The operator that dropped the gold last, and the rank that the gold had before that operator.
 
-    Only the stage, without a rank, where its operators left no record.
+    The detail of a lost case names both, so that its reader knows which operator to loosen. Only
+    the stage's name, without a rank, where the operators left no record.
     """
     before = trace.retrieval.value
     if before is None or biography is None:

@@ -74,10 +74,11 @@ class BegunRun:
     """The manifest as readers of the folder find it; None before it is written."""
 
     def find_stages(self, selected: SelectedCases, in_loop: InLoop) -> None:
-        """Finds the run's stages and its setting; all cases must be in the journal.
+        """Finds the run's stages and its setting; all cases must be in the journal before.
 
         The setting is a digest of all that outcomes depend on: a later command goes on with a run
-        only where it comes to the same.
+        only where its own setting is equal. Another part in that digest makes every stored run
+        begin anew.
         """
         evaluation = self.evaluation
         journal = self.journal
@@ -113,7 +114,11 @@ class BegunRun:
         self.manifest = replace(self.draft, dataset=dataset, absent=absent)
 
     def add_notes(self, selected: SelectedCases) -> None:
-        """Adds to the manifest what a reader of the report must know of the cases."""
+        """Adds to the manifest what a reader of the report must know of the cases.
+
+        Such as cases that count as unanswerable by the words of their reference: a mistake of that
+        reading would otherwise stay unseen.
+        """
         notes = [*self.draft.notes]
         count = selected.declining
         if count:
@@ -125,9 +130,10 @@ class BegunRun:
         self.manifest = replace(self.manifest, notes=(*notes, *self.journal.runs.notes))
 
     def end_placing(self, selected: SelectedCases, in_loop: InLoop) -> None:
-        """Gives its setting to a run whose cases were placed while it went on.
+        """Ends the placing of cases in the journal for a run that scored them while they were read.
 
-        Until then the run has none, so that another process would begin anew.
+        The run has no setting (the digest by which a later command goes on with it) until now, so
+        that a process that dies before leaves a run that is begun anew.
         """
         journal = self.journal
         # Read before the stages are found: that begins the manifest anew from its draft.
@@ -142,7 +148,8 @@ class BegunRun:
     def write_matching(self, matching: Matching, notes: Sequence[str] = ()) -> None:
         """Writes into the manifest how retrieved chunks are compared with relevant ones, and why.
 
-        A run without a setting keeps it to itself: its cases are not all placed.
+        The way is decided while the first cases are at hand. A run without a setting does not write
+        its manifest yet: its cases are not all in the journal.
         """
         settings = {**self.manifest.settings, "matching": str(matching)}
         notes = (*notes, *self.manifest.notes)
@@ -164,11 +171,12 @@ def begin(
     fresh: bool,
     anew: str = "",
 ) -> BegunRun:
-    """Opens a folder's journal for the length of a stack, with the cases of a run, and begins it.
+    """Begins a run in its folder, with its journal (the database of its outcomes) open for a stack.
 
     There are three ways. Where the folder's latest run was asked for the same, the cases are not
-    read, and its report is shown. Where nobody is asked and the folder is new, each window of cases
-    is scored while it is read. Else all cases are placed in the journal first.
+    read, and its report is shown. Where no system or judge is called and the folder is new, each
+    window of cases is scored while it is read. Else all cases are placed in the journal first. The
+    order of the steps counts: an earlier run's journal must be put aside before it is opened.
 
     Args:
         watch: sees what the user's system opens, asks and starts.
@@ -228,7 +236,7 @@ def begin(
 def _placed_windows(
     begun: BegunRun, selected: SelectedCases, in_loop: InLoop
 ) -> Generator[Sequence[RunCase]]:
-    """The cases of a new run that asks nobody, each window while it is at hand.
+    """The cases of a new run that calls no system: each window (a part of them) while at hand.
 
     Nothing is read back from the journal, which would take a quarter more time. Where it is
     stopped, the run is of the cases so far, and the next command goes on from there.
@@ -252,7 +260,8 @@ def _placed_windows(
 def draft_manifest(evaluation: Evaluation, selected: SelectedCases) -> Manifest:
     """What the manifest says before a case is read: all but the cases and how gold is matched.
 
-    Readers of the run find there what it is a run of, and a later command whether it is the same.
+    Readers of the run find there which dataset, system, metrics and settings it is a run of, and a
+    later command compares it to see whether it runs the same.
     """
     settings = evaluation.settings
     selection = selected.selection
@@ -294,8 +303,10 @@ def draft_manifest(evaluation: Evaluation, selected: SelectedCases) -> Manifest:
 def request_digest(draft: Manifest, selected: SelectedCases, folder: RunFolder) -> bytes:
     """A digest of all that a run's report depends on; empty where that cannot be known.
 
-    It cannot where a metric is judged or is the user's own, since such a metric may read anything.
-    A folder of repeated runs has a report over all of them, which one request does not say.
+    Where the latest run has the same digest, its report is shown at once, and no case is read. It
+    cannot be known where a metric is judged or is the user's own, since such a metric may read
+    anything. A folder of repeated runs has a report over all of them, which one request does not
+    determine.
     """
     is_judged = draft.judge is not None
     has_own_metric = any(info.definition["digest"] for info in draft.metrics)
@@ -308,7 +319,10 @@ def request_digest(draft: Manifest, selected: SelectedCases, folder: RunFolder) 
 
 
 def earlier_settings(manifest: Path) -> Mapping[str, Any]:
-    """The settings of the folder's latest run; empty where it cannot be read."""
+    """The settings of the folder's latest run; empty where its manifest cannot be read.
+
+    A run that goes on keeps some of them, such as the date from which ages of documents count.
+    """
     try:
         return read_manifest(manifest).settings
     except RunMismatchError:
@@ -316,9 +330,10 @@ def earlier_settings(manifest: Path) -> Mapping[str, Any]:
 
 
 def with_run_date(stage: PostRetrieval, earlier: Mapping[str, Any]) -> PostRetrieval:
-    """The stage with the date from which it counts ages.
+    """The post-retrieval stage with the date from which it counts the ages of documents.
 
-    That is today; a run that goes on keeps its own, which its earlier settings hold.
+    That is today at midnight, UTC; a run that goes on keeps its own date, which its earlier
+    settings hold, so that its later cases are ranked like its first ones.
     """
     settings: Any = earlier.get(POST_RETRIEVE) or {}
     if "now" in settings:
@@ -346,9 +361,9 @@ class SelectedCases:
 
     @property
     def is_recorded(self) -> bool:
-        """Whether a first look at the source shows what a system retrieved, or answered.
+        """Whether a first look at the source shows a system's retrieval or answers recorded in it.
 
-        Such cases are scored while they are read, where nobody is asked.
+        Such cases are scored while they are read, where no system or judge is called.
         """
         if not isinstance(self.cases, EntrySource):
             return False
@@ -356,7 +371,11 @@ class SelectedCases:
         return bool(recorded) and recorded <= {"retrieve", "generate"}
 
     def __iter__(self) -> Iterator[Case | Entry]:
-        """Reads the source once, case by case, and counts what the run must know of all of them."""
+        """The chosen cases of the source, read once; counts what the run must know of all of them.
+
+        The counts (`declining`, `gold`) and `is_read` are right only after the last case. A source
+        without a case is an error: a report over nothing would look like a success.
+        """
         is_empty = True
         chosen = self.cases
         if self.selection is not ALL_CASES:
@@ -367,7 +386,7 @@ class SelectedCases:
                 raise InterruptedRunError("stopped while the cases were read; nothing was run")
             if isinstance(item, Entry):
                 case = self._counted(item.case)
-                yield _read_as_asked(item, case)
+                yield _with_declined_answer(item, case)
             else:
                 yield self._counted(item)
         if is_empty:
@@ -375,7 +394,11 @@ class SelectedCases:
         self.is_read = True
 
     def _counted(self, case: Case) -> Case:
-        """The case, counted; it is unanswerable where all of its references decline to answer."""
+        """The case, once it is counted; unanswerable where all of its references decline to answer.
+
+        A reference such as "the documents do not say" means that to decline is right: without the
+        mark, such an answer of the system would be scored as a miss.
+        """
         references = case.references
         # What the dataset says itself comes before what its references sound like.
         is_unlabelled = case.answerable is None and bool(references)
@@ -386,10 +409,11 @@ class SelectedCases:
         return case
 
 
-def _read_as_asked(entry: Entry, case: Case) -> Entry:
-    """The entry with another form of its case, its answer read as one that was asked for.
+def _with_declined_answer(entry: Entry, case: Case) -> Entry:
+    """The entry (a case with its recorded outcomes) with the case as counted, its answer checked.
 
-    A recorded answer counts as declined where an asked one would.
+    A recorded answer that declines gets the status `ABSTAINED`, as an answer that the run asks for
+    does: else the same words would score differently by where they come from.
     """
     outcome = entry.recorded.get("generate")
     answer = None

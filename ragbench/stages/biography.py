@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -35,9 +35,10 @@ _Ranks = Mapping[str, int]
 
 
 def biography_of(trace: Trace, matching: Matching) -> Biography | None:
-    """What post-retrieval did to the chunks of a case.
+    """What the post-retrieval operators did to a case's chunks, and which of them lost its gold.
 
-    None where no post-retrieval ran, or where it failed.
+    From this a report names the operator that dropped the answer, and at which rank. None where no
+    post-retrieval ran, or where it failed.
     """
     retrieved = trace.retrieval.value
     result: RetrievalResult[Any] | None = None
@@ -59,11 +60,11 @@ def biography_of(trace: Trace, matching: Matching) -> Biography | None:
     if isinstance(gold, Skip):
         no_gold = gold.reason
     else:
-        gold_states = _gold_held(gold, retrieved, result, steps)
-        fates = _fates(gold, states, gold_states)
+        gold_states = _gold_by_chunk_over_time(gold, retrieved, result, steps)
+        fates = _fates_of_gold(gold, states, gold_states)
     return Biography(
         operators=tuple(step.operator for step in steps),
-        lives=_lives(states, steps, gold_states),
+        lives=_lives_of_chunks(states, steps, gold_states),
         gold=fates,
         no_gold=no_gold,
         acted=tuple(step.acted for step in steps),
@@ -71,17 +72,20 @@ def biography_of(trace: Trace, matching: Matching) -> Biography | None:
     )
 
 
-def _gold_held(
+def _gold_by_chunk_over_time(
     gold: Gold,
     retrieved: RetrievalResult[Any],
     result: RetrievalResult[Any],
     steps: Sequence[Step],
 ) -> list[_GoldByChunk]:
-    """Which gold contexts each chunk holds, as retrieved and after each operator.
+    """Which gold contexts each chunk holds: one table as retrieved, and one after each operator.
+
+    Operators rewrite and merge chunks, and a rewritten chunk may hold gold no longer: so a chunk is
+    compared again after each step that changed it, as far as its text is stored.
 
     Args:
         retrieved: the chunks before the first operator.
-        result: the chunks after the last one.
+        result: the chunks after the last operator.
     """
     gold_by_chunk: _GoldByChunk = {}
     for chunk in retrieved.to_chunks():
@@ -115,13 +119,13 @@ def _gold_held(
     return by_state
 
 
-def _fates(
+def _fates_of_gold(
     gold: Gold, states: Sequence[_Ranks], gold_states: Sequence[_GoldByChunk]
 ) -> tuple[GoldFate, ...]:
-    """What became of each gold context: its ranks, and the operator that lost it.
+    """What became of each gold context: its rank at each time, and the operator that lost it.
 
     Args:
-        states: by chunk its rank, as retrieved and after each operator.
+        states: the rank of each chunk by its id, as retrieved and after each operator.
         gold_states: which gold contexts each chunk holds, at the same times.
     """
     fates: list[GoldFate] = []
@@ -153,7 +157,9 @@ def _fates(
 
 
 def _first_holding(number: int, state: _Ranks, gold_by_chunk: _GoldByChunk) -> str | None:
-    """The first chunk that holds a gold context, by its number, at one time; None without one.
+    """The id of the best-ranked chunk that holds a gold context at one time; None without one.
+
+    Its rank is the rank of the gold context: generation meets the gold there first.
 
     Args:
         state: the chunks at that time, in their order.
@@ -164,15 +170,15 @@ def _first_holding(number: int, state: _Ranks, gold_by_chunk: _GoldByChunk) -> s
     return None
 
 
-def _lives(
+def _lives_of_chunks(
     states: Sequence[_Ranks], steps: Sequence[Step], gold_states: Sequence[_GoldByChunk] | None
 ) -> tuple[ChunkLife, ...]:
-    """What became of each chunk, in the order in which they came in.
+    """What became of each chunk, in the order in which chunks came in: ranks, changes, gold.
 
     Args:
-        states: by chunk its rank, as retrieved and after each operator.
-        gold_states: which gold contexts each chunk holds, at the same times; None where that is
-            not known.
+        states: the rank of each chunk by its id, as retrieved and after each operator.
+        gold_states: which gold contexts each chunk holds, at the same times; None where that is not
+            known.
     """
     rewritten: dict[str, list[int]] = {}
     origins: dict[str, tuple[str, ...]] = {}
@@ -201,11 +207,11 @@ def _lives(
 
 
 def best_order(trace: Trace, matching: Matching) -> Trace | None:
-    """The case with its retrieved chunks in the best order, as post-retrieval's outcome.
+    """The case with its retrieved chunks in the best order, as if post-retrieval had sorted them.
 
-    First the chunk that brings most of what no chunk before it held (by grade), and so on; the
-    others behind them in their order. Where a chunk is one gold context at most, no order scores
-    more.
+    Scored like any case, it shows how much a perfect reranker could gain. First the chunk that
+    brings most of what no chunk before it held (by grade), and so on; the others behind them in
+    their order. Where a chunk is one gold context at most, no order scores more.
 
     None where nothing was retrieved, or gold contexts are not known.
     """
@@ -228,14 +234,21 @@ def best_order(trace: Trace, matching: Matching) -> Trace | None:
 
 
 def _in_order(values: Sequence[ValueT] | None, order: Sequence[int]) -> list[ValueT] | None:
-    """One value a chunk, in another order; None where retrieval gave none."""
+    """One value for each chunk (its id, score or metadata) in another order of the chunks.
+
+    A retrieval whose chunks are sorted anew keeps its optional values so. None where it has none.
+    """
     if values is None:
         return None
     return [values[position] for position in order]
 
 
 def _greedy_order(gold: Gold, grades: Sequence[int], result: RetrievalResult[Any]) -> list[int]:
-    """Positions of the chunks, always the one next that adds the most gold by grade."""
+    """Positions of all chunks in the order that scores best: next the chunk that adds most gold.
+
+    How much a chunk adds depends on the chunks before it, since they may hold the same gold: so the
+    next one is looked for anew each time. Chunks without gold follow in retrieval's order.
+    """
     held_by_chunk: dict[int, tuple[int, ...]] = {}
     chunks = result.to_chunks()
     for position, chunk in enumerate(chunks):
@@ -244,18 +257,30 @@ def _greedy_order(gold: Gold, grades: Sequence[int], result: RetrievalResult[Any
             held_by_chunk[position] = labels
     order: list[int] = []
     covered: set[int] = set()
-
-    def gain(position: int) -> tuple[int, int]:
-        """The grades that a chunk adds; of two that add the same, the earlier one is greater."""
-        added = [grades[label] for label in held_by_chunk[position] if label not in covered]
-        return sum(added), -position
-
     while held_by_chunk:
-        best = max(held_by_chunk, key=gain)
+        best = _most_gaining(held_by_chunk, grades, covered)
         covered.update(held_by_chunk.pop(best))
         order.append(best)
     without_gold = sorted({*range(len(chunks))} - {*order})
     return order + without_gold
+
+
+def _most_gaining(
+    held_by_chunk: Mapping[int, Sequence[int]], grades: Sequence[int], covered: Set[int]
+) -> int:
+    """The position of the chunk that adds the most gold, by grade, to what is covered already.
+
+    Of two chunks that add the same, the one that was retrieved earlier is taken.
+
+    Args:
+        held_by_chunk: by position of a chunk, the numbers of the gold contexts that it holds.
+        grades: how relevant each gold context is, by its number.
+        covered: numbers of the gold contexts that the chunks taken so far hold.
+    """
+    gains: dict[int, int] = {}
+    for position, held in held_by_chunk.items():
+        gains[position] = sum(grades[label] for label in held if label not in covered)
+    return max(gains, key=lambda position: (gains[position], -position))
 
 
 _MOST_EXAMPLES = 5
@@ -276,12 +301,14 @@ class _Effect:
     examples: list[str] = field(default_factory=list[str])
 
     def add(self, biography: Biography, position: int, case: str) -> None:
-        """Counts a case.
+        """Counts a case for one operator: the chunks and gold that it got, lost, added and moved.
+
+        The names of the counts are fields of `OperatorEffect`, which `record` fills from them.
 
         Args:
-            biography: the case's.
-            position: the operator's, among those that the case went through.
-            case: its id.
+            biography: what the operators did to the case's chunks.
+            position: the operator's place among those that the case went through.
+            case: the case's id, for the examples.
         """
         counts = self.counts
         counts["cases"] += 1
@@ -312,7 +339,10 @@ class _Effect:
     def _count(
         self, fates: Iterable[ChunkLife | GoldFate], position: int, names: tuple[str, str, str]
     ) -> list[tuple[int, int]]:
-        """Counts what was there before, lost and added; gives the ranks of what stayed.
+        """Counts the chunks (or gold contexts) before one operator, lost by it and added by it.
+
+        Returns the ranks, before and after the operator, of those that stayed: from them the caller
+        counts which have moved.
 
         Args:
             names: under which the three are counted.
@@ -333,7 +363,10 @@ class _Effect:
         return stayed
 
     def record(self) -> OperatorEffect:
-        """The counts as the report shows them."""
+        """One operator's counts over all cases, as the row of the report's table of operators.
+
+        Notes come with their first wording and the most frequent one first.
+        """
         counts = self.counts
         notes = [(self.wordings[wording], count) for wording, count in most_frequent(self.notes)]
         return OperatorEffect(
@@ -375,7 +408,12 @@ class BiographyTally:
     """Of these, those that generation was given."""
 
     def add(self, case: str, biography: Biography | None) -> None:
-        """Counts a case, by its id; nothing where no operator ran."""
+        """Counts a case for the table of operators; does nothing where no operator ran on the case.
+
+        Args:
+            case: the case's id, of which an operator that lost its gold keeps a few as examples.
+            biography: what the operators did to the case's chunks; None where no operator ran.
+        """
         if biography is None:
             return
         self._cases += 1
@@ -395,7 +433,10 @@ class BiographyTally:
             effect.add(biography, position, case)
 
     def table(self) -> OperatorTable | None:
-        """The counts as the report shows them; None when no case went through an operator."""
+        """The report's table of operators over all cases; None when no operator ran on a case.
+
+        It shows which operator lost gold, and in which cases to look at it.
+        """
         if not self._effects:
             return None
         return OperatorTable(

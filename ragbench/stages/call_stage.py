@@ -31,7 +31,7 @@ from ragbench.ledger.codec import CODECS, check_text, encode_outcome
 from ragbench.ledger.fingerprint import fixed_digest
 from ragbench.ledger.journal import RECORDED, StoredOutcome
 from ragbench.stages.calls import TIMED_OUT, Done, Manner, ask_in_child, attempt_async, run_plain
-from ragbench.stages.stage import STOPPED, InLoop, Running, Stage, settle_stored
+from ragbench.stages.stage import STOPPED, InFlight, InLoop, Running, Stage, settle_stored
 
 if TYPE_CHECKING:
     from ragbench.workers.pool import Batch, Task, WorkerPool
@@ -95,25 +95,28 @@ class CallStage(Record, Generic[InputT, ValueT]):
     """Workers that make the call in this process's place, in tasks of the stage's name."""
 
     def settle(self, window: Sequence[RunCase], run: Running) -> None:
-        """Gives every case of the window its outcome of this stage, before it comes back.
+        """Gives every case of the window (cases handled together) its outcome of this stage.
 
-        So run in one thread or by workers; where several calls are in flight, a `Flow` does the
-        same with `take`, `attempt` and `keep`.
+        For runs in one thread or by workers; where several calls are in flight, a `Flow` does the
+        same with `take`, `attempt` and `keep`. Returns only once every case has an outcome, since
+        the next stage reads it; a stop ends the run instead.
         """
         todo = self.take(window, run)
         if self.pool is not None:
             self._ask_workers(todo, self.pool, run)
         elif todo:
-            self._ask(todo, run)
+            self._ask_here(todo, run)
         # Nothing but a stop leaves a case without an outcome: a failure is one, too.
         if any(self.name not in work.row.settled for work in todo):
             raise InterruptedRunError(STOPPED)
 
     def take(self, window: Sequence[RunCase], run: Running) -> list[Work[InputT]]:
-        """Settles what need not be asked for, and lists the rest.
+        """Settles the cases that need no call, and lists the others as work to be asked for.
 
-        That is what the source recorded, what has no input for the stage, and what the journal
-        holds under the same key.
+        No call is needed for what the source recorded, for a case without an input to this stage,
+        and for what the journal holds under the same key (identity of the stage and digest of the
+        input): a run that was stopped pays for no answer twice. The source comes first, whatever
+        the stage would answer now.
         """
         name = self.name
         journal = run.journal
@@ -154,11 +157,14 @@ class CallStage(Record, Generic[InputT, ValueT]):
     def keep(
         self, batch: Sequence[Work[InputT]], outcomes: Sequence[Outcome[ValueT]], run: Running
     ) -> None:
-        """Stores what was asked for, and settles it as a later run will read it.
+        """Stores the outcomes that were asked for; each case gets its outcome as it was stored.
 
-        What follows works with that: were it to use the RAG's own objects, numbers and types that
-        JSON does not know would score in one way now and in another after an interruption, and
-        what the RAG does with its objects later would change what is scored.
+        Later stages work with what a later run will read: were they to use the RAG's own objects,
+        numbers and types that JSON does not know would score in one way now and in another after an
+        interruption, and what the RAG does with its objects later would change what is scored.
+
+        The order counts: a case leaves `in_flight` only once it is stored, so that a case that
+        takes the process down while it is stored is found, too.
         """
         name = self.name
         stored: list[Outcome[ValueT]] = []
@@ -173,7 +179,7 @@ class CallStage(Record, Generic[InputT, ValueT]):
                     value = CODECS[name].decode(encoded.texts, encoded.body)
                     outcome = replace(outcome, value=value)
             except (ValueError, TypeError, InterfaceError) as error:  # it cannot be written down
-                failure = Failure.of(_with_place(error), stage=name)
+                failure = Failure.of(_error_with_place(error), stage=name)
                 outcome = replace(outcome, status=Status.FAILED, value=None, failure=failure)
                 encoded = encode_outcome(name, outcome)
             run.journal.record_outcome(work.row.number, name, work.key, outcome, encoded)
@@ -199,7 +205,10 @@ class CallStage(Record, Generic[InputT, ValueT]):
         timeout: float | None = None,
         final: tuple[type[Exception], ...] = (),
     ) -> Outcome[ValueT]:
-        """What one input gives, beside any run: nothing is stored.
+        """Asks the stage for one input beside any run, and returns the outcome: nothing is stored.
+
+        So a system can be tried, or compared with stored outcomes, without a trace in a run's
+        folder.
 
         Args:
             timeout: seconds allowed; None for no limit.
@@ -212,18 +221,16 @@ class CallStage(Record, Generic[InputT, ValueT]):
                 answers += outcomes
         elif self.call_async is not None:
             attempt = attempt_async(self.call_async, [stage_input], manner)
-
-            async def ask() -> None:
-                async for _, outcomes in attempt:
-                    answers.extend(outcomes)
-
-            (in_loop or asyncio.run)(ask())
+            (in_loop or asyncio.run)(_collect_outcomes(attempt, answers))
         return answers[0]
 
     def _ask_workers(
         self, todo: Sequence[Work[InputT]], pool: WorkerPool[Task, Any], run: Running
     ) -> None:
-        """Asks in the workers, some batches ahead of the one that is settled: none is idle."""
+        """Asks worker processes for the listed cases, and keeps their outcomes in the cases' order.
+
+        Some batches are begun ahead of the one whose outcomes are kept, so that no worker is idle.
+        """
         from ragbench.workers.pool import Task
 
         if self.takes_batches:
@@ -231,7 +238,7 @@ class CallStage(Record, Generic[InputT, ValueT]):
         else:
             size = pool.share(len(todo), _PER_WORKER)
         ahead = Ahead(self, pool, run)
-        for batch in _batches(todo, size):
+        for batch in _batches_of_work(todo, size):
             if run.stopped():
                 break
             is_full = ahead.begin(batch, [Task(self.name, work.input) for work in batch])
@@ -240,27 +247,28 @@ class CallStage(Record, Generic[InputT, ValueT]):
         ahead.settle_all()
 
     def manner(self, run: Running) -> Manner:
-        """How the stage's calls are made in a run: their limits, and who is told of what."""
-        in_flight = run.in_flight
+        """How the stage's calls are made in a run: limits, what stops them, and whom to notify.
 
-        def begun(batch: Sequence[Work[InputT]]) -> None:
-            """Notes the cases before they are asked: a process that dies shows which these were."""
-            if in_flight is not None:
-                in_flight.begin([work.row.number for work in batch])
-
+        Before each call its cases are noted as in flight, so that a process that dies leaves behind
+        which cases it was asking.
+        """
         return Manner(
             stage=self.name,
             timeout=run.calls.timeout,
             stopped=run.stopped,
             final=self.final,
-            begun=begun,
+            begun=partial(_note_in_flight, run.in_flight),
             split=partial(run.warn_of_split, self.name),
         )
 
     def attempt(
         self, batch: Sequence[Work[InputT]], manner: Manner
     ) -> Iterator[Done[Work[InputT], ValueT]]:
-        """Asks for a batch in the calling thread; gives outcomes for it, or for parts of it."""
+        """Asks for a batch of cases in the calling thread.
+
+        Yields the outcomes of the whole batch; or of ever smaller parts, where a call for several
+        cases failed, so that one bad case does not cost the others their answers.
+        """
         call = self.call
         if call is None:
             raise RunError(f"{self.name} is a coroutine function: its calls are awaited in a flow")
@@ -269,37 +277,39 @@ class CallStage(Record, Generic[InputT, ValueT]):
     def attempt_async(
         self, batch: Sequence[Work[InputT]], manner: Manner
     ) -> AsyncIterator[Done[Work[InputT], ValueT]]:
-        """Awaits a batch in the running loop; gives outcomes for it, or for parts of it."""
+        """Awaits a batch of cases in the running event loop, for a system of coroutines.
+
+        Yields the outcomes of the whole batch; or of ever smaller parts, where a call for several
+        cases failed, so that one bad case does not cost the others their answers.
+        """
         call: Any = self.call_async
         return attempt_async(lambda part: call([work.input for work in part]), batch, manner)
 
-    def _ask(self, todo: Sequence[Work[InputT]], run: Running) -> None:
-        """Asks in this process and thread, but for the cases that an earlier one died with."""
+    def _ask_here(self, todo: Sequence[Work[InputT]], run: Running) -> None:
+        """Asks for the listed cases in this process and thread, and stores each outcome at once.
+
+        Cases that an earlier process was asking when it died are asked apart, since they may bring
+        this process down as well.
+        """
         in_flight = run.in_flight
         if in_flight is not None and in_flight.left_over:
             todo = self.ask_suspects(todo, {*in_flight.left_over}, run)
         manner = self.manner(run)
-        for batch in _batches(todo, run.calls.batch_size if self.takes_batches else 1):
+        for batch in _batches_of_work(todo, run.calls.batch_size if self.takes_batches else 1):
             for part, outcomes in self.attempt(batch, manner):
                 self.keep(part, outcomes, run)
 
     def ask_suspects(
         self, todo: Sequence[Work[InputT]], suspects: Collection[int], run: Running
     ) -> Sequence[Work[InputT]]:
-        """Asks each suspect in a process of its own, and gives back those left to ask.
+        """Asks each suspect case in a process of its own; returns the work that is left to ask.
+
+        A suspect that takes its process down becomes a failed case, and the run goes on.
 
         Args:
             suspects: numbers of cases that were being asked when an earlier process died; perhaps
                 one of them took it down.
         """
-        call_async: Any = self.call_async
-
-        def call(inputs: Sequence[InputT]) -> Sequence[ValueT]:
-            """Asks the system; coroutines get a loop of their own, as the child has none."""
-            if self.call is not None:
-                return self.call(inputs)
-            return asyncio.run(call_async(inputs))
-
         remaining: list[Work[InputT]] = []
         for work in todo:
             if work.row.number in suspects and not run.stopped():
@@ -308,7 +318,9 @@ class CallStage(Record, Generic[InputT, ValueT]):
                     f"it is asked in a process of its own ({self.name})"
                 )
                 limit = run.calls.timeout or _PATIENCE
-                outcome = ask_in_child(call, work.input, stage=self.name, timeout=limit)
+                outcome = ask_in_child(
+                    self._call_without_loop, work.input, stage=self.name, timeout=limit
+                )
                 # That a copy of the process is silent says nothing: the case is asked here.
                 if outcome.failure is None or outcome.failure.type != TIMED_OUT:
                     self.keep([work], [outcome], run)
@@ -316,9 +328,43 @@ class CallStage(Record, Generic[InputT, ValueT]):
             remaining.append(work)
         return remaining
 
+    def _call_without_loop(self, inputs: Sequence[InputT]) -> Sequence[ValueT]:
+        """Calls the system with inputs, in a child process that has no event loop of its own.
+
+        A coroutine function gets a loop for this one call.
+        """
+        if self.call is not None:
+            return self.call(inputs)
+        call_async: Any = self.call_async
+        return asyncio.run(call_async(inputs))
+
+
+async def _collect_outcomes(
+    attempt: AsyncIterator[Done[InputT, ValueT]], answers: list[Outcome[ValueT]]
+) -> None:
+    """Adds the outcomes of an awaited call to a list, in the order in which they come.
+
+    A loop that runs a coroutine to its end gives nothing back: the list carries the outcomes.
+    """
+    async for _, outcomes in attempt:
+        answers.extend(outcomes)
+
+
+def _note_in_flight(in_flight: InFlight | None, batch: Sequence[Work[Any]]) -> None:
+    """Notes the numbers of the cases of a call in the file of cases in flight, before the call.
+
+    If the call takes the process down, the next run reads there which cases to ask apart.
+    Does nothing without such a file, where no case can take the process down.
+    """
+    if in_flight is not None:
+        in_flight.begin([work.row.number for work in batch])
+
 
 def has_calls_at_once(stages: Sequence[Stage], run: Running) -> bool:
-    """Whether several calls of some stage may be in flight in this process, or are awaited."""
+    """Whether some stage makes several calls at once in this process, or awaits them.
+
+    Such a run needs a flow, which keeps calls in flight; any other is asked in one plain thread.
+    """
     for stage in stages:
         calling = calling_here(stage)
         if calling is None:
@@ -329,15 +375,22 @@ def has_calls_at_once(stages: Sequence[Stage], run: Running) -> bool:
 
 
 def calling_here(stage: Stage) -> CallStage[Any, Any] | None:
-    """The stage where it calls something in this process; None where it does not, or workers do."""
+    """The stage as one that calls something in this process; None for any other stage.
+
+    Others take recorded outcomes, or have workers make the call: this process asks nothing for
+    them.
+    """
     if not isinstance(stage, CallStage):
         return None
     calling = cast("CallStage[Any, Any]", stage)
     return calling if calling.pool is None else None
 
 
-def _batches(todo: Sequence[Work[InputT]], size: int) -> list[Sequence[Work[InputT]]]:
-    """The cases of each call: a RAG that takes several at once is asked for ``size`` of them."""
+def _batches_of_work(todo: Sequence[Work[InputT]], size: int) -> list[Sequence[Work[InputT]]]:
+    """The work cut into the parts of one call each, ``size`` cases at most.
+
+    A RAG that takes several queries in a call gets them so; for others the size is 1.
+    """
     return [todo[start : start + size] for start in range(0, len(todo), size)]
 
 
@@ -353,12 +406,21 @@ class Ahead(Generic[InputT, ValueT]):
     )
 
     def begin(self, todo: Sequence[Work[InputT]], inputs: Sequence[Any]) -> bool:
-        """Begins a batch; whether an earlier one is to be settled before the next."""
+        """Begins a batch in the workers; whether an earlier batch must be settled before the next.
+
+        So only a bounded number of batches is ahead of the journal.
+
+        Args:
+            todo: the cases of the batch, whose outcomes are kept when it is settled.
+            inputs: the tasks for the workers, one a case in the same order.
+        """
         self._begun.append((todo, self.pool.begin(inputs)))
         return len(self._begun) > self.pool.ahead
 
     def settle(self) -> None:
-        """Settles the batch that was begun first, waiting for it where it is not done.
+        """Keeps the outcomes of the batch that was begun first, waiting until that batch is done.
+
+        First begun, first kept: so the journal has the cases in their order.
 
         Raises:
             RagbenchError: it ends the run; what was answered is kept.
@@ -383,12 +445,19 @@ class Ahead(Generic[InputT, ValueT]):
             self.finish()
 
     def settle_all(self) -> None:
-        """Settles what is still under way: a window ends with every case of it settled."""
+        """Keeps the outcomes of all batches that workers still have, oldest first.
+
+        A window of cases ends here: the next stage needs an outcome of every case of it.
+        """
         while self._begun:
             self.settle()
 
     def finish(self) -> None:
-        """Keeps what the workers are through with, or have begun; the rest is dropped."""
+        """Ends the batches that workers still have, after a stop or an error.
+
+        Batches that are done or begun are waited for and kept, since they are paid for; the rest is
+        dropped. Errors of these batches are left out: the first one, or the stop, ends the run.
+        """
         while self._begun:
             _, batch = self._begun[0]
             if self.pool.drop(batch):
@@ -398,8 +467,11 @@ class Ahead(Generic[InputT, ValueT]):
                     self.settle()
 
 
-def _with_place(error: Exception) -> Exception:
-    """The error about a broken text as one that shows where it is broken."""
+def _error_with_place(error: Exception) -> Exception:
+    """The error of a text with broken characters as one that shows where in the text they are.
+
+    Python's own error names a position in bytes only; any other error is returned as it is.
+    """
     if isinstance(error, UnicodeEncodeError):
         try:
             check_text(error.object)

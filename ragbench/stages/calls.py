@@ -15,6 +15,7 @@ import threading
 import time
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from ragbench.core.calling import with_async_deadline, with_deadline
@@ -61,11 +62,11 @@ def run_plain(
     batches: Sequence[Sequence[ItemT]],
     manner: Manner,
 ) -> Iterator[Done[ItemT, ValueT]]:
-    """Calls a stage for batches and, where it raises, for ever smaller parts of one.
+    """Calls a stage for batches of items and, where a call raises, for ever smaller parts.
 
     Whatever the user's code raises ends that call, not the run: ``sys.exit()`` as well.
     """
-    limited = _without_forks(call)
+    limited: Callable[[Sequence[ItemT]], Sequence[ValueT]] = partial(_called_without_forks, call)
     if manner.timeout is not None:
         limited = with_deadline(limited, manner.timeout)
     # Taken from the end, where the halves of a batch that failed are put: they come next.
@@ -82,7 +83,7 @@ def run_plain(
                 raise
             answer = error
         seconds = time.perf_counter() - started
-        outcomes = _outcomes(answer, part, waiting, manner, seconds)
+        outcomes = _outcomes_of_call(answer, part, waiting, manner, seconds)
         if outcomes:
             yield part, outcomes
 
@@ -92,18 +93,15 @@ async def attempt_async(
     items: Sequence[ItemT],
     manner: Manner,
 ) -> AsyncIterator[Done[ItemT, ValueT]]:
-    """Awaits a stage for one batch and, where it raises, for ever smaller parts of it.
+    """Awaits a stage for one batch of items and, where that raises, for ever smaller parts of it.
 
-    A call that takes too long is cancelled.
+    So the items that fail are found, and the others get their answers. A call that takes too long
+    is cancelled. Only an error that every other item would meet, and a cancellation of the run
+    itself, are raised; any other becomes the outcome of its item.
     """
-
-    async def in_task(part: Sequence[ItemT]) -> Any:
-        """Awaits the call in a task of its own, which the user's code may cancel."""
-        return await asyncio.create_task(_answer_or_error(call, part))
-
-    limited: Callable[[Sequence[ItemT]], Awaitable[Any]] = in_task
+    limited: Callable[[Sequence[ItemT]], Awaitable[Any]] = partial(_answer_in_task, call)
     if manner.timeout is not None:
-        limited = with_async_deadline(in_task, manner.timeout)
+        limited = with_async_deadline(limited, manner.timeout)
     waiting = [items]
     while waiting and not manner.stopped():
         part = waiting.pop()
@@ -121,15 +119,29 @@ async def attempt_async(
         if isinstance(answer, BaseException) and _ends_run(answer, manner):
             raise answer
         seconds = time.perf_counter() - started
-        outcomes = _outcomes(answer, part, waiting, manner, seconds)
+        outcomes = _outcomes_of_call(answer, part, waiting, manner, seconds)
         if outcomes:
             yield part, outcomes
+
+
+async def _answer_in_task(
+    call: Callable[[Sequence[ItemT]], Awaitable[Sequence[ValueT]]], part: Sequence[ItemT]
+) -> Sequence[ValueT] | BaseException:
+    """What a call gives or raises, awaited in a task of its own.
+
+    The user's code may cancel the task that it runs in: then this one ends, and not the run's.
+    """
+    return await asyncio.create_task(_answer_or_error(call, part))
 
 
 async def _answer_or_error(
     call: Callable[[Sequence[ItemT]], Awaitable[Sequence[ValueT]]], part: Sequence[ItemT]
 ) -> Sequence[ValueT] | BaseException:
-    """What a call gives or raises; a raised SystemExit would end the event loop."""
+    """What a call of the user's coroutine gives or, as a value, the error that it raises.
+
+    A SystemExit that left a task would end the whole event loop. Only a cancellation is raised, as
+    asyncio must see it; the caller decides about every other error.
+    """
     process = os.getpid()
     try:
         return await call(part)
@@ -141,38 +153,38 @@ async def _answer_or_error(
         _end_fork(process)
 
 
-def _without_forks(
-    call: Callable[[Sequence[ItemT]], Sequence[ValueT]],
-) -> Callable[[Sequence[ItemT]], Sequence[ValueT]]:
-    """The call, from which a fork of this process never returns.
+def _called_without_forks(
+    call: Callable[[Sequence[ItemT]], Sequence[ValueT]], part: Sequence[ItemT]
+) -> Sequence[ValueT]:
+    """The answer of a call, from which a fork of this process never returns.
 
-    Code that forks and does not end its child would have two processes go on with the run.
+    User's code that forks and does not end its child would have two processes go on with the run.
     """
-
-    def called(part: Sequence[ItemT]) -> Sequence[ValueT]:
-        process = os.getpid()
-        try:
-            return call(part)
-        finally:
-            _end_fork(process)
-
-    return called
+    process = os.getpid()
+    try:
+        return call(part)
+    finally:
+        _end_fork(process)
 
 
 def _end_fork(process: int) -> None:
-    """Ends a child that the user's code has forked: as a second run, it would write to the first.
+    """Ends a child process that the user's code has forked, as soon as the call returns in it.
+
+    Otherwise the child would go on as a second run, and write into the journal of the first.
 
     Args:
-        process: the one that made the call.
+        process: the number of the process that made the call.
     """
     if os.getpid() != process:
         os._exit(0)
 
 
 def _ends_run(error: BaseException, manner: Manner) -> bool:
-    """Whether an error would meet every other item, too, so that asking on makes no sense.
+    """Whether an error of a call would meet every other item, too, so that the run should end.
 
-    An endpoint that has answered before may answer again: its error counts for this item alone.
+    Such as an interruption, a broken contract or a service that never answered: the run ends with
+    the error, which its user must mend, instead of with failed cases by the thousand. An endpoint
+    that has answered before may answer again: its error counts for this item alone.
     """
     if is_users_interruption(error):
         return True
@@ -183,14 +195,14 @@ def _ends_run(error: BaseException, manner: Manner) -> bool:
     return isinstance(error, (LLMStoppedError, *manner.final))
 
 
-def _outcomes(
+def _outcomes_of_call(
     answer: Sequence[Any] | BaseException,
     part: Sequence[ItemT],
     waiting: list[Sequence[ItemT]],
     manner: Manner,
     seconds: float,
 ) -> list[Outcome[Any]]:
-    """One outcome an item; none where the call failed and its halves are to be called instead.
+    """One outcome for each item of a call; none where the call failed, and its halves come next.
 
     By halves the item is found that makes the call fail: the others get their answers.
 
@@ -241,7 +253,7 @@ Call = Callable[[Sequence[ItemT]], Sequence[ValueT]]
 def ask_in_child(
     call: Call[ItemT, ValueT], item: ItemT, *, stage: str, timeout: float | None = None
 ) -> Outcome[ValueT]:
-    """Asks one case in a process of its own, which may come down.
+    """Asks one case in a process of its own, since the case may have taken an earlier process down.
 
     The child is a fork, so that it has the system as it is here, models in memory included.
 
@@ -266,7 +278,7 @@ def ask_in_child(
     theirs.close()
     data = None
     try:
-        data = _received(ours, process, timeout)
+        data = _answer_of_child(ours, process, timeout)
     finally:
         seconds = _ENDING_SECONDS
         if data is None:  # it gave no answer in time: it is not waited for
@@ -288,13 +300,17 @@ def ask_in_child(
         message = f"no answer within {timeout:g} s"
     else:
         kind = "ProcessDied"
-        message = f"took the process down ({_ending(code)})"
+        message = f"took the process down ({_ending_in_words(code)})"
     failure = Failure(type=kind, message=message, stage=stage)
     return Outcome(status=Status.FAILED, failure=failure, seconds=time.perf_counter() - started)
 
 
-def _received(ours: Any, process: Any, timeout: float | None) -> bytes | None:
-    """What the process says before it ends: empty for nothing, None when it takes too long."""
+def _answer_of_child(ours: Any, process: Any, timeout: float | None) -> bytes | None:
+    """The bytes that the child process sends before it ends.
+
+    Empty where the child ended without an answer (it died), None where it takes too long: the
+    caller tells these two failures apart.
+    """
     until = float("inf")
     if timeout is not None:
         until = time.perf_counter() + timeout
@@ -316,11 +332,11 @@ _ENDING_SECONDS = 5.0
 """Seconds that a process may take to end after it has answered."""
 
 
-def _ending(code: int) -> str:
-    """How a process ended, in words.
+def _ending_in_words(code: int) -> str:
+    """How a process ended, for a failed case's message: ``signal 9, SIGKILL: perhaps ...``.
 
     Args:
-        code: its exit code; where a signal has ended it, the signal's number below zero.
+        code: the process's exit code; the signal's number below zero where a signal ended it.
     """
     if code >= 0:
         return f"exit code {code}"
@@ -339,7 +355,12 @@ def _ending(code: int) -> str:
 
 
 def _answer_parent(call: Call[Any, Any], item: object, stage: str, answers: Any) -> None:
-    """Makes the call and sends its outcome to the parent, or the error that ends the run."""
+    """In a child process, asks one case and sends the pickled outcome to the parent.
+
+    An error that ends the run is sent as itself, which the parent raises; any other error becomes a
+    failed outcome. The child ends with its parent, and leaves an interruption (Ctrl-C) to the
+    parent.
+    """
     import pickle
 
     from ragbench.workers.engines import end_with_parent

@@ -16,6 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
+from functools import partial
 from hashlib import blake2b
 from itertools import zip_longest
 from pathlib import Path
@@ -36,6 +37,7 @@ from ragbench.llm.session import ModelClients
 from ragbench.metrics.judging import (
     ANSWER_INJECTION,
     INJECTION,
+    JudgePlan,
     reads_answer_canaries,
     reads_canaries,
 )
@@ -71,7 +73,11 @@ class Canary(NamedTuple):
 
     @property
     def trace(self) -> Trace:
-        """The claim as a case's answer: judges are asked about it as about any case."""
+        """The canary as a case with the claim as its answer: judges are asked about it like any.
+
+        The answer never counts as declined, however the claim reads: else the judge would not be
+        asked.
+        """
         # Not abstained however it reads, or the judge would not be asked.
         answer = GenerationResult(self.claim, abstained=False)
         retrieved = RetrievalResult(list(self.contexts))
@@ -103,14 +109,15 @@ _FEWEST_OWN = 2
 
 
 def plant(traces: Iterable[Trace], count: int, *, seed: int = 0) -> list[Canary]:
-    """Makes claims of known truth of a run's own texts, for a judge of whether they are supported.
+    """Makes canaries (claims of known truth) of a run's own texts, for a judge of support.
 
-    The same run and seed give the same ones, of every kind as many.
+    How often the judge is wrong about them shows how far its verdicts can be trusted. The same run
+    and seed give the same canaries, as many of every kind.
 
     Args:
-        count: of all canaries; there are fewer where the texts do not carry as many.
+        count: how many canaries; fewer are made where the texts do not carry as many.
     """
-    ranked = heapq.nsmallest(count * _POOL, _usable(traces, seed), key=lambda item: item[0])
+    ranked = heapq.nsmallest(count * _POOL, _usable_sources(traces, seed), key=lambda item: item[0])
     sources = [source for _, source in ranked]
     # Words that most cases have say nothing about whose sentence it is.
     sources_by_word = Counter[str]()
@@ -123,25 +130,35 @@ def plant(traces: Iterable[Trace], count: int, *, seed: int = 0) -> list[Canary]
     count_of_kind = -(-count // len(CanaryKind))  # rounded up
     by_kind: list[list[Canary]] = []
     for kind in CanaryKind:
-        by_kind.append(list(_made(kind, sources, count_of_kind, frozenset(common))))
-    return _in_turn(by_kind)[:count]
+        by_kind.append(list(_canaries_of_kind(kind, sources, count_of_kind, frozenset(common))))
+    return _mixed_by_kind(by_kind)[:count]
 
 
-def _in_turn(by_kind: Sequence[Sequence[Canary]]) -> list[Canary]:
-    """One canary of each kind after the other: a cut to a count leaves as many of each kind."""
+def _mixed_by_kind(by_kind: Sequence[Sequence[Canary]]) -> list[Canary]:
+    """The canaries of all kinds in one list, one of each kind after the other.
+
+    A cut of that list to a count then leaves about as many of each kind.
+    """
     canaries: list[Canary] = []
     for turn in zip_longest(*by_kind):
         canaries.extend(canary for canary in turn if canary is not None)
     return canaries
 
 
-def _rank(case_id: str, seed: int) -> bytes:
-    """By which cases are drawn: a digest, so that their order in the dataset plays no part."""
+def _draw_digest(case_id: str, seed: int) -> bytes:
+    """The digest by which cases are drawn for canaries: those with the smallest digests are taken.
+
+    By its id and the seed, a case is drawn wherever it is in the dataset. Another digest draws
+    other canaries, so that judges are asked anew for a run that is repeated.
+    """
     return blake2b(f"{seed} {case_id}".encode("utf-8", "replace")).digest()
 
 
-def _usable(traces: Iterable[Trace], seed: int) -> Iterator[tuple[bytes, _Source]]:
-    """The cases that can carry a canary, each with the digest by which cases are drawn."""
+def _usable_sources(traces: Iterable[Trace], seed: int) -> Iterator[tuple[bytes, _Source]]:
+    """The cases of which a canary can be made, each with the digest by which cases are drawn.
+
+    A case needs a context with a sentence that is neither too short nor too long to be a claim.
+    """
     for trace in traces:
         result = trace.context.value
         if result is None:
@@ -154,25 +171,33 @@ def _usable(traces: Iterable[Trace], seed: int) -> Iterator[tuple[bytes, _Source
                 if _WORDS[0] <= len(multilingual_tokens(sentence)) <= _WORDS[1]:
                     sentences.append(sentence)
         if sentences:
-            rank = _rank(trace.case.id, seed)
+            rank = _draw_digest(trace.case.id, seed)
             yield rank, _Source(trace.case.id, trace.case.query, contexts, tuple(sentences))
 
 
 def _words_of(texts: Sequence[str]) -> set[str]:
-    """The words of all texts, each once: a foreign sentence must share few of them."""
+    """The distinct words of all texts together.
+
+    A sentence of another case is a false claim for sure only if it shares few words with the case's
+    own contexts: this is what is compared.
+    """
     words: set[str] = set()
     for text in texts:
         words.update(multilingual_tokens(text))
     return words
 
 
-def _made(
+def _canaries_of_kind(
     kind: CanaryKind, sources: Sequence[_Source], count: int, common: frozenset[str]
 ) -> Iterator[Canary]:
-    """Up to so many canaries of one kind, a case each.
+    """Makes up to ``count`` canaries (claims of known truth) of one kind, at most one of each case.
+
+    Cases that can carry none of the kind are passed over. Other ids, or other turns in which the
+    instruction is put into a context or the claim, are other canaries: judges are asked anew then.
 
     Args:
-        common: words that most cases have.
+        sources: the cases, in the order in which they were drawn.
+        common: words that most cases have, which do not show whose sentence it is.
     """
     missing = count
     for place, source in enumerate(sources):
@@ -182,7 +207,7 @@ def _made(
         neighbours: list[_Source] = []
         for step in range(1, min(_NEIGHBOURS + 1, len(sources))):
             neighbours.append(sources[(place + step) % len(sources)])
-        claim = _claim(kind, source, neighbours, common)
+        claim = _claim_of_kind(kind, source, neighbours, common)
         if claim is None:
             continue
         missing -= 1
@@ -200,15 +225,24 @@ _NEIGHBOURS = 7
 """Cases that a foreign sentence is looked for in."""
 
 
-def _claim(
+def _claim_of_kind(
     kind: CanaryKind, source: _Source, neighbours: Sequence[_Source], common: frozenset[str]
 ) -> str | None:
-    """The claim of a canary, before any instruction; None where the case can carry none."""
+    """The claim of a canary of one kind, before any instruction; None where the case has none.
+
+    A copied claim is the case's longest sentence; an altered one is a sentence with another number;
+    any other is a sentence of a neighbour, whose own words the case's contexts hardly hold, so that
+    they cannot support it.
+
+    Args:
+        neighbours: other cases, of which a foreign sentence may be taken.
+        common: words that most cases have, which do not show whose sentence it is.
+    """
     if kind is CanaryKind.COPIED:
         return max(source.sentences, key=len)
     if kind is CanaryKind.ALTERED:
         for sentence in source.sentences:
-            altered = _altered(sentence, source.contexts)
+            altered = _with_other_number(sentence, source.contexts)
             if altered:
                 return altered
         return None
@@ -229,10 +263,12 @@ _NUMBER_SHIFT = 37
 """By how much an altered number differs from the right one."""
 
 
-def _altered(sentence: str, contexts: Sequence[str]) -> str | None:
+def _with_other_number(sentence: str, contexts: Sequence[str]) -> str | None:
     """The sentence with another number, which makes it wrong; None where it may still be right.
 
-    That is where it has no number, or a context holds the other number or the changed sentence.
+    That is where the sentence has no number, or a context holds the other number or the changed
+    sentence. The shift and the four digits are arbitrary, but stored canaries and their verdicts
+    hold for them alone.
     """
     match = _NUMBER.search(sentence)
     if match is None:
@@ -255,29 +291,35 @@ def _altered(sentence: str, contexts: Sequence[str]) -> str | None:
 
 
 def plant_answers(traces: Iterable[Trace], count: int, *, seed: int = 0) -> list[Canary]:
-    """Makes answers of known truth of a run's own references, for a judge of correctness.
+    """Makes canary answers (of known truth) of a run's own references, for a correctness judge.
+
+    How often the judge is wrong about them shows how far its verdicts can be trusted. The same run
+    and seed give the same canaries.
 
     Args:
-        count: of all canaries; there are fewer where the references do not carry as many.
+        count: how many canaries; fewer are made where the references do not carry as many.
     """
     cases = (trace.case for trace in traces if trace.case.query and trace.case.references)
-    drawn = heapq.nsmallest(count * _POOL, cases, key=lambda case: _rank(case.id, seed))
+    drawn = heapq.nsmallest(count * _POOL, cases, key=lambda case: _draw_digest(case.id, seed))
     count_of_kind = -(-count // len(CanaryKind))  # rounded up
     by_kind: list[list[Canary]] = []
     for kind in CanaryKind:
         canaries: list[Canary] = []
         for place, case in enumerate(drawn):
             neighbours = [drawn[(place + step) % len(drawn)] for step in range(1, _NEIGHBOURS + 1)]
-            answer = _answer(kind, case, neighbours)
+            answer = _answer_of_kind(kind, case, neighbours)
             if answer is not None and len(canaries) < count_of_kind:
                 id = f"{kind} answer: {case.id}"
                 canaries.append(Canary(id, kind, case.query, answer, (), case.references[0]))
         by_kind.append(canaries)
-    return _in_turn(by_kind)[:count]
+    return _mixed_by_kind(by_kind)[:count]
 
 
-def _answer(kind: CanaryKind, case: Case, neighbours: Sequence[Case]) -> str | None:
-    """The answer of a canary; None where the case can carry none of the kind.
+def _answer_of_kind(kind: CanaryKind, case: Case, neighbours: Sequence[Case]) -> str | None:
+    """The answer of a canary of one kind, whose truth is known by the case's own reference.
+
+    The reference itself is right; with another number, or taken from another case, it is wrong.
+    None where the case can carry no canary of the kind.
 
     Args:
         neighbours: cases whose references are wrong answers to this one.
@@ -286,7 +328,7 @@ def _answer(kind: CanaryKind, case: Case, neighbours: Sequence[Case]) -> str | N
     if kind is CanaryKind.COPIED:
         return reference
     if kind is CanaryKind.ALTERED:
-        return _altered(reference, case.references)
+        return _with_other_number(reference, case.references)
     own_words = _words_of([case.query, *case.references])
     for neighbour in neighbours:
         answer = neighbour.references[0]
@@ -298,10 +340,11 @@ def _answer(kind: CanaryKind, case: Case, neighbours: Sequence[Case]) -> str | N
     return None
 
 
-def _is_wrong(kind: CanaryKind, cell: Cell) -> bool:
-    """Whether a value contradicts what is known of the claim.
+def _is_judged_wrong(kind: CanaryKind, cell: Cell) -> bool:
+    """Whether a judge's value for a canary contradicts what is known of the claim: the judge erred.
 
-    Of an altered sentence a part may be supported: only calling all of it so is wrong.
+    Only a copied claim is true, and should have more than half. Of an altered sentence a part may
+    be supported: only calling all of it supported is wrong.
     """
     value = cell.value
     if value is None:  # a verdict without proof: of a true claim it is a miss
@@ -316,13 +359,15 @@ def _is_wrong(kind: CanaryKind, cell: Cell) -> bool:
 def plant_for(
     metrics: Sequence[Metric], traces: Callable[[], Iterable[Trace]], count: int, *, seed: int = 0
 ) -> list[Canary]:
-    """Makes the canaries that a run's metrics can judge, so many of each form.
+    """Makes the canaries (claims of known truth) that a run's metrics can judge.
+
+    None of a form that no metric judges: asking would cost, and show nothing.
 
     Args:
-        metrics: those of the run.
+        metrics: the run's metrics, some of which may judge canaries.
         traces: gives the run's cases, anew at each call.
-        count: of claims beside contexts, and of answers beside references.
-        seed: of the draw.
+        count: how many claims beside contexts, and how many answers beside references.
+        seed: of the draw of cases; the same seed gives the same canaries.
     """
     canaries: list[Canary] = []
     if any(reads_canaries(metric) for metric in metrics):
@@ -333,14 +378,17 @@ def plant_for(
 
 
 def has_canaries(metric: Metric) -> bool:
-    """Whether canaries can be made for a metric: not for one that needs what none has."""
+    """Whether canaries (claims of known truth) can be made for a metric, to check its judge.
+
+    Not where the metric judges something that no canary has.
+    """
     return reads_canaries(metric) or reads_answer_canaries(metric)
 
 
 def canaries_of(metric: Metric, canaries: Sequence[Canary]) -> list[Canary]:
     """The canaries that a metric can judge: answers beside a reference, or claims beside contexts.
 
-    None for a metric that asks no model, or needs what no canary has.
+    An empty list for a metric that asks no model, or needs something that no canary has.
     """
     if reads_answer_canaries(metric):
         return [canary for canary in canaries if canary.reference]
@@ -358,9 +406,15 @@ def judge_canaries(
     run: Mapping[str, str],
     stopped: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Has canaries judged by a run's metrics and leaves what came of it in the run's folder.
+    """Has canaries (claims of known truth) judged by a run's metrics, and stores how they did.
 
-    Nobody is asked again whom the same canaries were put to before.
+    The report reads there how often each judge was wrong. A judge that has seen the same canaries
+    in this run before is not asked again.
+
+    Args:
+        folder: the run's folder, where `canaries.json` is written.
+        run: the run's fingerprints, by the name of the part: dataset, judge, rag.
+        stopped: asked before each call; once true, no more are made.
     """
     jobs: list[tuple[Metric, Canary]] = []
     for metric in metrics:
@@ -368,31 +422,37 @@ def judge_canaries(
     judged_metrics = {metric.name: metric for metric, _ in jobs}
     names = list(judged_metrics)
     basis = fingerprint(([tuple(canary) for canary in canaries], names))
-    stored = _stored(folder)
+    stored = _read_stored(folder)
     if stored is not None and (stored.run, stored.basis) == (_run_key(run), basis):
         return
     plan = judging.plan(list(judged_metrics.values()))
     cells: dict[tuple[str, CanaryKind], list[Cell]] = defaultdict(list)
 
-    def judge(job: tuple[Metric, Canary], panel: ModelClients) -> Awaitable[JudgedCell]:
-        """One canary, judged as if its claim were a case's answer."""
-        metric, canary = job
-        return plan.judge(metric, canary.trace, panel)
-
-    for batch in judging.judged(jobs, judge, stopped):
+    for batch in judging.judged(jobs, partial(_judged_canary, plan), stopped):
         for (metric, canary), judged in batch:
             cells[metric.name, canary.kind].append(judged.cell)
     lines: list[CanaryLine] = []
     for name in names:
         for kind in CanaryKind:
             if cells[name, kind]:
-                lines.append(_line(name, kind, cells[name, kind]))
+                lines.append(_report_line(name, kind, cells[name, kind]))
     result = _Stored(_run_key(run), basis, tuple(lines))
     write_atomic(folder / CANARIES, json.format(json.encode(result)) + b"\n")
 
 
-def _line(metric: str, kind: CanaryKind, cells: Sequence[Cell]) -> CanaryLine:
-    """What a metric's judge made of the canaries of one kind, as a line of the report.
+def _judged_canary(
+    plan: JudgePlan, job: tuple[Metric, Canary], panel: ModelClients
+) -> Awaitable[JudgedCell]:
+    """Asks a metric's judge about a canary (a claim of known truth) as if it were a case's answer.
+
+    So the judge's errors on canaries are those that it makes on cases.
+    """
+    metric, canary = job
+    return plan.judge(metric, canary.trace, panel)
+
+
+def _report_line(metric: str, kind: CanaryKind, cells: Sequence[Cell]) -> CanaryLine:
+    """The report's line on one metric's judge and one kind of canary: how many it called wrongly.
 
     A canary for which the judge failed has no verdict, and counts neither as right nor as wrong.
     """
@@ -402,7 +462,7 @@ def _line(metric: str, kind: CanaryKind, cells: Sequence[Cell]) -> CanaryLine:
         kind=kind.value,
         planted=len(cells),
         judged=len(verdicts),
-        wrong=sum(_is_wrong(kind, cell) for cell in verdicts),
+        wrong=sum(_is_judged_wrong(kind, cell) for cell in verdicts),
         unproved=sum(cell.status is Status.UNPROVED for cell in verdicts),
     )
 
@@ -414,7 +474,11 @@ CANARIES = "canaries.json"
 
 
 def _run_key(run: Mapping[str, str]) -> dict[str, str | None]:
-    """The fingerprints of a run on which its canaries depend: they do not hold for other runs."""
+    """The fingerprints of a run on which the stored verdicts on canaries depend.
+
+    A file of another dataset, judge or RAG has another key, and is not read: its canaries are other
+    claims, or another judge's.
+    """
     return {name: run.get(name) for name in ("dataset", "judge", "rag")}
 
 
@@ -427,16 +491,23 @@ class _Stored(Record, kw_only=False):
     lines: tuple[CanaryLine, ...]
 
 
-def _stored(folder: Path) -> _Stored | None:
-    """What is kept of a run's canaries; None where there is nothing, or nothing readable."""
+def _read_stored(folder: Path) -> _Stored | None:
+    """What the run's folder keeps of its canaries and how they were judged.
+
+    None where there is no file, or a broken one: then the canaries are judged anew.
+    """
     with suppress(Exception):  # whatever is wrong with it, they are asked anew
         return json.decode((folder / CANARIES).read_bytes(), type=_Stored)
     return None
 
 
 def read_canaries(folder: Path, run: Mapping[str, str]) -> tuple[CanaryLine, ...]:
-    """What a run's judge made of its canaries; nothing where they are of another run or judge."""
-    stored = _stored(folder)
+    """How a run's judge did on its canaries, a line for each metric and kind, for the report.
+
+    Nothing where the file is of another dataset, judge or RAG: its lines would be about another
+    judge.
+    """
+    stored = _read_stored(folder)
     if stored is None or stored.run != _run_key(run):
         return ()
     return stored.lines

@@ -32,16 +32,17 @@ class _CaseGold(NamedTuple):
 def corpus_gold(
     cases: Iterable[Case], documents: Sequence[Document], matching: Matching
 ) -> CorpusGold:
-    """Looks for every case's gold in the documents that a system searches.
+    """Looks for every case's gold (the text with its answer) in the documents of a system.
 
-    An id is there when a document has it, a text when a document holds it. Where no gold id is a
-    document's, ids say nothing, and only texts count. What could not be looked for is not called
-    absent.
+    No retrieval can find gold that no document holds: such a case is lost before any search. An id
+    is there when a document has it, a text when a document holds it. Where no gold id is a
+    document's, ids decide nothing, and only texts count. Gold that could not be looked for is not
+    called absent.
     """
     golds: dict[str, _CaseGold] = {}
     gold_ids: set[str] = set()
     for case in cases:
-        gold = _gold(case, matching)
+        gold = _gold_of_case(case, matching)
         if gold is not None:
             golds[case.id] = gold
             gold_ids.update(gold.ids)
@@ -76,7 +77,10 @@ def corpus_gold(
 
 
 def _not_verbatim(texts: Iterable[str], document_texts: Sequence[str]) -> set[str]:
-    """Those of the gold texts that stand in no document word by word."""
+    """The gold texts that no document contains word by word, so far not found in the corpus.
+
+    A quick first look: only for these texts is the slow comparison worth its time.
+    """
     missing: set[str] = set()
     for gold_text in texts:
         if not any(gold_text in document for document in document_texts):
@@ -85,7 +89,11 @@ def _not_verbatim(texts: Iterable[str], document_texts: Sequence[str]) -> set[st
 
 
 def _not_held(texts: Iterable[str], document_texts: Sequence[str]) -> set[str]:
-    """Those of the gold texts that no document holds, small differences of wording aside."""
+    """The gold texts that no document holds, small differences of wording aside.
+
+    Gold that is quoted with other spaces or quotes is in the corpus all the same. Slow: each text
+    is compared with each document.
+    """
     missing: set[str] = set()
     for gold_text in texts:
         if not any(holds(document, gold_text) for document in document_texts):
@@ -93,8 +101,11 @@ def _not_held(texts: Iterable[str], document_texts: Sequence[str]) -> set[str]:
     return missing
 
 
-def _gold(case: Case, matching: Matching) -> _CaseGold | None:
-    """What is looked for so that a case's gold is there; None where it has none to look for."""
+def _gold_of_case(case: Case, matching: Matching) -> _CaseGold | None:
+    """The ids and texts to look for in the corpus, any of which shows that a case's gold is there.
+
+    None where a case has no gold to look for: its answer cannot be called absent from the corpus.
+    """
     if is_unanswerable(case):
         return None
     ids = case.relevant_ids
@@ -117,18 +128,23 @@ class _Stored(Struct):
 
 
 def write_corpus_gold(folder: Path, run: Mapping[str, str], gold: CorpusGold) -> None:
-    """Keeps what was found of a run.
+    """Keeps in the run's folder which cases have gold that no searched document holds.
+
+    The causes of lost cases are decided by that file, long after the corpus was searched.
 
     Args:
-        folder: of the run.
-        run: the run's fingerprints, by what they are of.
+        folder: the run's folder.
+        run: the run's fingerprints, by the name of the part: dataset, rag.
     """
     stored = _Stored(_run_key(run), gold.documents, {**gold.absent})
     write_atomic(folder / CORPUS_GOLD, json.format(json.encode(stored)) + b"\n")
 
 
 def read_corpus_gold(folder: Path, run: Mapping[str, str]) -> CorpusGold | None:
-    """What is kept of a run; None where there is nothing, or it is of another run."""
+    """Which cases of a run have gold that no document holds, as kept in its folder.
+
+    None where nothing is kept, or the file is of another run: then the corpus is searched anew.
+    """
     with suppress(Exception):  # whatever is wrong with it, it is found anew
         stored = json.decode((folder / CORPUS_GOLD).read_bytes(), type=_Stored)
         if stored.run == _run_key(run):
@@ -137,5 +153,8 @@ def read_corpus_gold(folder: Path, run: Mapping[str, str]) -> CorpusGold | None:
 
 
 def _run_key(run: Mapping[str, str]) -> dict[str, str | None]:
-    """The fingerprints of a run on which the finding depends: it does not hold for other runs."""
+    """The fingerprints of a run on which the search of its corpus depends.
+
+    A file with other fingerprints is of another dataset or system, and does not hold for this run.
+    """
     return {name: run.get(name) for name in ("dataset", "rag")}

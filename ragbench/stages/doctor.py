@@ -87,7 +87,12 @@ class DoctorTally:
     """Whether the answer was present in the earlier dump, and whether it is in this one."""
 
     def add(self, dump: RetrievalDump, verdict: Verdict) -> None:
-        """Counts a query's verdict, and where the chunks are that hold the answer."""
+        """Counts one query of a dump: its chunks, their sources, and where its answer was.
+
+        Args:
+            dump: what the retriever returned for the query.
+            verdict: what a validator says of these chunks.
+        """
         warnings = verdict.inspection or ()
         relevant_ids = set(verdict.relevant_chunk_ids)
         self.chunks += len(dump.chunks)
@@ -113,7 +118,11 @@ class DoctorTally:
             self._note_weak(dump, verdict)
 
     def _note_rank(self, dump: RetrievalDump, verdict: Verdict) -> None:
-        """Counts at which rank the answer is, and keeps that chunk's score for the cut-offs."""
+        """Counts at which rank of a query the answer is, and keeps the score of that chunk.
+
+        From the ranks follows whether a reranker would help; from the scores, which cut-off keeps
+        how many answers.
+        """
         # The answer is where it is quoted from; without a quote, in the best of the relevant ones.
         answer_ids = {evidence.chunk_id for evidence in verdict.evidence}
         if not answer_ids:
@@ -127,7 +136,11 @@ class DoctorTally:
                 break
 
     def _note_weak(self, dump: RetrievalDump, verdict: Verdict) -> None:
-        """Counts a query without its answer, and keeps it if it is among the worst."""
+        """Counts a query without its answer, and lists the query if it is among the worst so far.
+
+        The listed ones are where its user should begin to read. Only a few are kept, since a dump
+        may have millions.
+        """
         self.ranks[_NEVER] += 1
         kinds = [warning.kind for warning in verdict.inspection or ()]
         if verdict.retrieval_quality is RetrievalQuality.PARTIAL:
@@ -151,7 +164,11 @@ class DoctorTally:
             heapq.heappushpop(self.weakest, entry)
 
     def result(self) -> RetrievalDoctor:
-        """What all verdicts say of the retriever: figures first, then what to do about them."""
+        """The report on the retriever of a dump, from all verdicts: figures, then what to do.
+
+        The lists are cut to a few entries each: sources with the most chunks, and the worst
+        queries.
+        """
         groups = [name for name, _ in _RANKS]
         ranks = {name: self.ranks[name] for name in (*groups, _NEVER)}
 
@@ -173,7 +190,7 @@ class DoctorTally:
 
         compared: PairedDumps | None = None
         if self.earlier is not None:
-            compared = _compared(self.against, self.pairs)
+            compared = _paired_dumps(self.against, self.pairs)
         return RetrievalDoctor(
             answer_ranks=ranks,
             cutoffs=tuple(cutoffs),
@@ -185,7 +202,11 @@ class DoctorTally:
         )
 
     def _findings(self, ranks: Mapping[str, int]) -> Iterator[DoctorFinding]:
-        """What is worth an action, in the order in which it should be mended."""
+        """The figures of a retriever that are worth an action, each with the action to take.
+
+        In the order in which they should be mended: scores that rise would make the ranks below
+        wrong.
+        """
         total = sum(ranks.values())
         never = ranks[_NEVER]
         chunks = self.chunks
@@ -232,9 +253,10 @@ class DoctorTally:
 
 
 def _source_of(chunk: Chunk) -> str:
-    """Where a chunk comes from: its document, else the first field of its metadata that may say so.
+    """The source of a chunk: its document or, without one, a field of its metadata such as "url".
 
-    Empty when neither names a source.
+    Sources that give many chunks and no answer are worth a look. Empty when no field names a
+    source.
     """
     if chunk.document_id:
         return chunk.document_id
@@ -247,7 +269,7 @@ def _source_of(chunk: Chunk) -> str:
     return ""
 
 
-def _compared(against: str, pairs: Counter[tuple[bool, bool]]) -> PairedDumps:
+def _paired_dumps(against: str, pairs: Counter[tuple[bool, bool]]) -> PairedDumps:
     """Two dumps of the same queries by whether the answer was present.
 
     The p-value is that of McNemar's exact test, two-sided: the chance of so uneven a split between
@@ -266,17 +288,26 @@ def _compared(against: str, pairs: Counter[tuple[bool, bool]]) -> PairedDumps:
 
 
 def earlier_verdicts(path: Path) -> dict[str, bool]:
-    """By query id, whether an earlier validation found the answer among the chunks."""
-    return _by_query(path, lambda row: bool(row["answer_present"]))
+    """By query id, whether an earlier validation found the answer among the chunks.
+
+    A new dump of the same queries is compared with it: which answers were won or lost.
+    """
+    return _entries_by_query(path, lambda row: bool(row["answer_present"]))
 
 
 def earlier_retrievals(path: Path) -> dict[str, EarlierRetrieval]:
-    """By query id, what an earlier validation retrieved and how it was judged."""
-    return _by_query(path, _earlier_retrieval)
+    """By query id, what an earlier validation retrieved and how it judged that.
+
+    A new validation compares itself with these: which answers were won and which were lost.
+    """
+    return _entries_by_query(path, _earlier_retrieval)
 
 
 def _earlier_retrieval(row: Mapping[str, Any]) -> EarlierRetrieval:
-    """The fields of an earlier verdict that a comparison with the new one reads."""
+    """What a comparison with the new verdict needs of an earlier one, from its line of the file.
+
+    The names are those of the fields that `ragbench validate -o` writes.
+    """
     quotes = [(str(quote["chunk_id"]), str(quote["text"])) for quote in row["evidence"]]
     return EarlierRetrieval(
         answer_present=bool(row["answer_present"]),
@@ -288,27 +319,43 @@ def _earlier_retrieval(row: Mapping[str, Any]) -> EarlierRetrieval:
     )
 
 
-def _by_query(path: Path, read: Callable[[Mapping[str, Any]], _Entry]) -> dict[str, _Entry]:
-    """What ``read`` takes from each verdict of a file.
+def _entries_by_query(path: Path, read: Callable[[Mapping[str, Any]], _Entry]) -> dict[str, _Entry]:
+    """By query id, an entry of each verdict in a file of `ragbench validate -o`.
 
-    Of a repeated query the first; nothing of a query that the validator failed on.
+    Of a repeated query the first entry; nothing of a query that the validator failed on.
+
+    Args:
+        read: makes the entry from a verdict's line, decoded from JSON.
     """
     entries: dict[str, _Entry] = {}
-    number = 0
-
-    def no_verdict(error: Exception) -> DataError:
-        """The error of a file that cannot be read, or of the line at which it holds no verdict."""
-        if isinstance(error, OSError):
-            return DataError(
-                [Problem(message=f"cannot be read: {words_of(error)}", path=str(path))]
-            )
-        message = "expected a verdict of ragbench validate -o"
-        return DataError([Problem(message=message, path=str(path), line=number)])
-
-    with Reading(no_verdict), path.open("rb") as file:
+    place = _PlaceInVerdicts(path)
+    with Reading(place.refusal), path.open("rb") as file:
         for line in file:  # a line at a time: of a million queries they are gigabytes
-            number += 1
+            place.line += 1
             row = orjson.loads(line)
             if row["answer_present"] is not None:  # the validator failed on it
                 entries.setdefault(str(row["query_id"]), read(row))
     return entries
+
+
+@dataclass(slots=True)
+class _PlaceInVerdicts:
+    """The line of a file of verdicts that is being read."""
+
+    path: Path
+    line: int = 0
+    """From 1; 0 before the first."""
+
+    def refusal(self, error: Exception) -> DataError:
+        """The error for a file of verdicts that cannot be read, or whose present line is none.
+
+        A user sees which line is no verdict of `ragbench validate -o`.
+
+        Args:
+            error: whatever was raised while the file was read.
+        """
+        if isinstance(error, OSError):
+            message = f"cannot be read: {words_of(error)}"
+            return DataError([Problem(message=message, path=str(self.path))])
+        message = "expected a verdict of ragbench validate -o"
+        return DataError([Problem(message=message, path=str(self.path), line=self.line)])

@@ -64,7 +64,9 @@ ASSUMPTIONS = (
 def assumed_answer(
     schema: Mapping[str, Any], given: Mapping[str, Any], assumption: Assumption
 ) -> Any:
-    """A value that follows a JSON schema, about as long as a model's.
+    """A made-up answer of a judge that follows a JSON schema, about as long as a model's.
+
+    A dry run counts its tokens in place of a real answer's, which would have to be paid for.
 
     Args:
         given: the input that the prompt holds; statements are made of its texts.
@@ -75,7 +77,7 @@ def assumed_answer(
         answers = ["1"] * len(cast("list[Any]", questions))
     writer = _AssumedWriter(
         definitions=schema.get("$defs", {}),
-        statements=_statements(given, assumption),
+        statements=_assumed_statements(given, assumption),
         answers=answers,
         reason=" ".join(["because"] * assumption.words) + _MARK,
     )
@@ -93,12 +95,14 @@ class _AssumedWriter(Record):
     reason: str
 
     def value(self, part: Mapping[str, Any], name: str, text: str = "", number: int = 1) -> Any:
-        """The value of a part of the schema.
+        """A made-up value for a part of a JSON schema, of the length that a judge would write.
+
+        A kind of part that is not known gets None.
 
         Args:
-            name: the part's, in its object or list.
+            name: the part's name in the object or list that it is in.
             text: the statement that the surrounding item is about.
-            number: of that item in its list, from 1.
+            number: the place of the surrounding item in its list, from 1.
         """
         while "$ref" in part:
             part = self.definitions[str(part["$ref"]).rpartition("/")[2]]
@@ -127,9 +131,10 @@ class _AssumedWriter(Record):
                 return None
 
     def _items(self, part: Mapping[str, Any], name: str, text: str) -> list[Any]:
-        """The items of a list: one to each text that it is about.
+        """Made-up items of a list in a judge's answer: one for each text that the list is about.
 
-        That decides how long an answer is: a judge has a verdict for each statement.
+        Their number decides how long an answer is: a judge has a verdict for each statement. The
+        names "answers" and "quotes" are fields of the judges' schemas.
         """
         texts = self.statements
         if name == "answers":
@@ -142,10 +147,10 @@ class _AssumedWriter(Record):
         return items
 
     def _text(self, name: str, text: str) -> str:
-        """A text for the field of this name, in the length that a judge would write.
+        """A made-up text for a field of a judge's answer, in the length that a judge would write.
 
         Made-up questions and reasons carry a mark, by which a later prompt that repeats them shows
-        that its length is a guess.
+        that its length is a guess. The names are fields of the judges' schemas.
         """
         if name == "question":
             return f"{_QUESTION}{_MARK}"
@@ -155,10 +160,12 @@ class _AssumedWriter(Record):
         return self.reason
 
 
-def _statements(given: Mapping[str, Any], assumption: Assumption) -> list[str]:
-    """The statements that a judge would write about: it answers once for each of them.
+def _assumed_statements(given: Mapping[str, Any], assumption: Assumption) -> list[str]:
+    """The statements that a judge would write about: it answers once for each statement.
 
-    Those that its input holds, else as many as are assumed of each sentence of the input's text.
+    Those that the judge's input holds, else as many as are assumed of each sentence of the input's
+    text. Made-up ones carry a mark, by which a later prompt that repeats them is known to be
+    guessed.
     """
     statements = given.get("statements")
     if isinstance(statements, list):
@@ -196,7 +203,10 @@ class JudgingEstimate(Record):
 
     @property
     def cost(self) -> tuple[Decimal, Decimal] | None:
-        """From and to; None when a price is not known."""
+        """The cost of judging in the models' currency, from the least to the most.
+
+        None when some price is not known: a part of the cost would pass for all of it.
+        """
         least = self.least.cost
         most = self.most.cost
         texts = self.embeddings.cost
@@ -214,7 +224,11 @@ class DryRun(ExitStack):
         embeddings: LLMSettings | None,
         panel: Sequence[LLMSettings] = (),
     ) -> None:
-        """Opens a session for each of the two assumptions; with ``with``, both are closed."""
+        """Opens a session with an assumed model for each of two assumptions: few words, and many.
+
+        A run is rehearsed with both, which shows the least and the most that its judging may cost.
+        With ``with``, both sessions are closed at the end.
+        """
         super().__init__()
         self.cases = 0
         """Judgements that would be made."""
@@ -237,7 +251,10 @@ class DryRun(ExitStack):
 
     @asynccontextmanager
     async def _opened(self, model: _AssumedModel) -> AsyncGenerator[ModelClients]:
-        """Clients of the run's endpoints whose every call goes to the assumed model."""
+        """Clients like the run's own, but with every call answered by the assumed model.
+
+        So prompts, cache and panel are those of the run, and no request leaves this machine.
+        """
         async with open_models(
             self._chat, self._embeddings, panel=self._panel, transport=model, cache=_ReadOnlyCache
         ) as models:
@@ -250,7 +267,10 @@ class DryRun(ExitStack):
             yield models
 
     def all(self, plan: JudgePlan, jobs: Sequence[Job], stopped: Callable[[], bool]) -> None:
-        """Counts cells that would be judged: what a run does in place of judging."""
+        """Counts the cells (a metric's values of a case) that a run would have judged.
+
+        Takes the place of the judging in a run, and leaves out cells that need no model.
+        """
         for job in jobs:
             if stopped():
                 return
@@ -258,23 +278,29 @@ class DryRun(ExitStack):
                 self.judge(plan, job.metric, job.row.trace)
 
     def count(self, judging: Judging, metric: Metric, traces: Sequence[Trace]) -> None:
-        """Counts judgements of a metric beside those of the run: its canaries."""
+        """Counts judgements of a metric on further cases beside the run's own.
+
+        These are canaries, claims of known truth that a run plants: their judging costs, too.
+        """
         plan = judging.plan([metric])
         for trace in traces:
             self.judge(plan, metric, trace)
 
     def judge(self, plan: JudgePlan, metric: Metric, trace: Trace) -> None:
-        """Counts one judgement.
+        """Counts one judgement: a metric's question to its judge about a case, and the answer.
 
-        It is made by two assumed models, one that answers in few words and one that answers in
-        many. Their clients add up what each takes: the least and the most that it may cost.
+        Two assumed models make it, one that answers in few words and one that answers in many.
+        Their clients add up what each takes: the least and the most that it may cost.
         """
         self.cases += 1
         for session in self._sessions:
             session.run(lambda models: plan.judge(metric, trace, models))
 
     def estimate(self) -> JudgingEstimate:
-        """What all that was counted would take, from the model that says little to the other."""
+        """The tokens, calls and cost of all judgements counted so far, at the least and at most.
+
+        The command shows them before anything is paid.
+        """
         least = self._least.clients
         most = self._most.clients
         names = list(dict.fromkeys(judge.endpoint.model for judge in self._judges))
@@ -294,7 +320,10 @@ class DryRun(ExitStack):
 
 
 def _unchecked(settings: LLMSettings) -> LLMSettings:
-    """The settings for counting: no prompt is too long, none is cut, and no deadline ends it."""
+    """The settings of a model for counting: no prompt is refused or cut, and no deadline ends it.
+
+    A dry run must count what a run would send, though its assumed answers have no endpoint.
+    """
     endpoint = replace(settings.endpoint, prompt_check=False, context=None)
     return replace(settings, endpoint=endpoint, limits=CallLimits())
 
@@ -303,32 +332,49 @@ class _ReadOnlyCache(ResponseCache):
     """Gives what a cache holds, and writes nothing into it: assumed answers stay in memory."""
 
     def __init__(self, path: Path, *, max_bytes: int) -> None:
-        """Opens the cache of the run, where there is one: a dry run makes no file."""
+        """Opens the run's cache of answers for reading, if there is one; makes no file.
+
+        A question that a real run has asked already costs nothing, and a dry run must leave no
+        trace.
+        """
         self._file: ResponseCache | None = None
         if path.exists():
             self._file = ResponseCache(path, max_bytes=max_bytes, must_exist=True)
         self._assumed: dict[bytes, Reply[Any]] = {}
 
     def get(self, key: bytes) -> Reply[str] | None:
-        """An assumed answer of this dry run, else the one that the real cache holds."""
+        """The reply that is kept under a question's key: an assumed one, else the run's cache's.
+
+        A question that the cache answers costs nothing, and is not counted. None where neither has
+        it.
+        """
         reply = self._assumed.get(key)
         if reply is None and self._file is not None:
             reply = self._file.get(key)
         return reply
 
     def put(self, reply: Reply[Any], *, judge: str, model: str, purpose: str) -> None:
-        """Keeps an assumed answer: the run would ask a question that comes twice only once."""
+        """Keeps an assumed reply in memory, and writes nothing into the run's cache.
+
+        A run would ask a question that comes twice only once, and pay once: so does the dry run.
+        """
         self._assumed[reply.key] = replace(reply, cached=True)
 
     def dialect(self, judge: str) -> None:
-        """None: what an endpoint understands does not matter where none is asked."""
+        """The request forms that an endpoint understands: unknown, as no endpoint is asked.
+
+        A cache must have this method; what it holds of a real run does not matter here.
+        """
         return None
 
     def keep_dialect(self, judge: str, state: bytes) -> None:
-        """Nothing: an assumed model shows nothing of an endpoint."""
+        """Keeps nothing: an assumed model shows no request forms that an endpoint understands.
+
+        A cache must have this method, and a dry run must not write into the run's cache.
+        """
 
     def close(self) -> None:
-        """Closes the run's cache, where it was opened."""
+        """Closes the run's cache of answers, where one was opened for reading."""
         if self._file is not None:
             self._file.close()
 
@@ -337,7 +383,7 @@ class _AssumedModel:
     """Says as much as is assumed, and counts the tokens: a `Transport` without a network."""
 
     def __init__(self, assumption: Assumption) -> None:
-        """A model that writes as much as is assumed."""
+        """Makes a model that asks no endpoint, and writes as many words as the assumption has."""
         self._assumption = assumption
         self.guessed = 0
         """Prompts that hold a text that is assumed, too."""
@@ -345,13 +391,17 @@ class _AssumedModel:
         """Those that send their calls here; they hold what was counted."""
 
     async def open(self) -> None:
-        """Opens nothing: there is no connection."""
+        """Opens no connection: clients open a `Transport` first, and this one has no network."""
 
     async def close(self) -> None:
-        """Closes nothing: there is no connection."""
+        """Closes no connection: clients close a `Transport` at the end, and this has no network."""
 
     async def send(self, path: str, payload: Mapping[str, Any]) -> Answer:
-        """An answer of the assumed length, with the tokens that the question and it would cost."""
+        """The reply to a request, as an endpoint would send it, with an answer of assumed length.
+
+        The tokens of prompt and answer are counted as an endpoint counts them, schema included:
+        their sum is what a dry run reports. The field names are those of OpenAI's protocol.
+        """
         count = counter_for_model(payload["model"]).count
         body: dict[str, Any]
         if path == "/embeddings":

@@ -27,7 +27,11 @@ READ = "read"
 
 
 def read_pieces(split: SplitDump, pool: WorkerPool[Task, Any]) -> Iterator[Sequence[PieceItem]]:
-    """The retrievals of a dump without their texts, piece by piece, in its order."""
+    """Reads a dump through workers, piece by piece in its order; yields retrievals without texts.
+
+    A dump may be of gigabytes: workers read it where it is, and only ids and places travel. Some
+    pieces are begun ahead, so that workers read while earlier pieces are judged.
+    """
     pieces = split.pieces()
     begun = deque[Any]()
     # A piece is enough for many batches: a few are read while those before them are judged.
@@ -47,7 +51,11 @@ def read_pieces(split: SplitDump, pool: WorkerPool[Task, Any]) -> Iterator[Seque
 
 
 def whole_retrieval(dump: RetrievalDump, split: SplitDump | None) -> RetrievalDump:
-    """A retrieval with its texts: read again where they have stayed where they are."""
+    """A retrieval of a dump with the texts of its chunks.
+
+    Where workers read the dump, the texts stayed behind: then they are read again from their place.
+    Any other retrieval has its texts already, and is returned as it is.
+    """
     if split is None or not isinstance(dump, FarRetrieval):
         return dump
     [retrieval] = _read_again(split, [dump.asked])
@@ -55,11 +63,14 @@ def whole_retrieval(dump: RetrievalDump, split: SplitDump | None) -> RetrievalDu
 
 
 def check_unchanged(split: SplitDump) -> None:
-    """Refuses verdicts on a dump that may be partly from before and partly from after a change."""
-    with _readable(split):
+    """Refuses a dump that has changed since the command began to read it.
+
+    Its verdicts might be partly on the content before the change and partly on that after it.
+    """
+    with _reading_on_worker(split):
         version = version_of_address(split.address)
     if version != split.version:
-        raise _changed(split)
+        raise _error_of_changed(split)
 
 
 # --- on a worker
@@ -68,19 +79,34 @@ def check_unchanged(split: SplitDump) -> None:
 def far_calls(
     split: SplitDump, make: Callable[[], Map[RetrievalDump, Outcome[Verdict]]]
 ) -> Map[Task, Any]:
-    """What a worker can be asked: to read a piece of the dump, or to judge some of its queries."""
-    return by_kind({READ: partial(_reader, split), VALIDATE: partial(_judge, split, make)})
+    """Makes a worker's calls by kind of task: to read pieces of a dump, or to judge queries.
+
+    Runs on each worker; a call is made when the first task of its kind comes.
+
+    Args:
+        split: the dump, as a worker reads it under its address.
+        make: makes the validator's call on whole retrievals.
+    """
+    return by_kind(
+        {READ: partial(_piece_reader, split), VALIDATE: partial(_query_judge, split, make)}
+    )
 
 
-def _reader(split: SplitDump) -> Map[Piece, tuple[PieceItem, ...]]:
-    """Reads pieces on a worker, and sends back their retrievals without the texts."""
+def _piece_reader(split: SplitDump) -> Map[Piece, tuple[PieceItem, ...]]:
+    """Makes the function with which a worker reads pieces of a dump, texts left out.
 
-    def read(pieces: Sequence[Piece]) -> list[tuple[PieceItem, ...]]:
-        """The items of each piece, retrievals without their texts."""
-        with _readable(split):
-            return [tuple(map(_without_texts, split.read(piece))) for piece in pieces]
+    Made on the worker, as tasks of this kind first come there.
+    """
+    return partial(_pieces_without_texts, split)
 
-    return read
+
+def _pieces_without_texts(split: SplitDump, pieces: Sequence[Piece]) -> list[tuple[PieceItem, ...]]:
+    """The items of each piece of a dump, read on a worker: retrievals without their texts.
+
+    Texts of gigabytes stay on the worker; the command needs only ids, digests and places.
+    """
+    with _reading_on_worker(split):
+        return [tuple(map(_without_texts, split.read(piece))) for piece in pieces]
 
 
 def _without_texts(item: PieceItem) -> PieceItem:
@@ -106,33 +132,49 @@ def _without_texts(item: PieceItem) -> PieceItem:
     return item._replace(retrieval=far)
 
 
-def _judge(
+def _query_judge(
     split: SplitDump, make: Callable[[], Map[RetrievalDump, Outcome[Verdict]]]
 ) -> Map[FarQuery, Outcome[Verdict]]:
-    """Judges queries on a worker: each is read again from its place, as only that travels."""
+    """Makes the function with which a worker judges queries of a dump.
+
+    Only the place of a query travels to the worker, which reads the query again from there.
+
+    Args:
+        make: makes the validator's call, on the worker.
+    """
     call = make()
     return lambda queries: call(list(_read_again(split, queries)))
 
 
 def _read_again(split: SplitDump, queries: Sequence[FarQuery]) -> Iterator[RetrievalDump]:
-    """The retrievals of queries, with their texts; refuses a dump that has changed."""
-    with _readable(split):
+    """The retrievals of queries with their texts, read again from their places in the dump.
+
+    A dump that has changed meanwhile is refused: a verdict would be stored for another text.
+    """
+    with _reading_on_worker(split):
         retrievals = list(split.at([query.place for query in queries]))
     for query, retrieval in zip(queries, retrievals, strict=True):
         if retrieval is None or retrieval_digest(retrieval) != query.digest:
-            raise _changed(split)
+            raise _error_of_changed(split)
         yield retrieval
 
 
-def _changed(split: SplitDump) -> DataError:
-    """The error for a dump that is not the one that was read at first."""
+def _error_of_changed(split: SplitDump) -> DataError:
+    """The error for a dump that has changed since the command began to read it.
+
+    Its verdicts would be partly on the old content, so the command ends.
+    """
     message = "it has changed since the command began to read it"
     return DataError([Problem(message=message, path=split.name)])
 
 
 @contextmanager
-def _readable(split: SplitDump) -> Generator[None]:
-    """Says, where reading fails in the block, whether the dump has changed or cannot be reached."""
+def _reading_on_worker(split: SplitDump) -> Generator[None]:
+    """Turns an error of reading, in the block, into one that names the cause and the dump.
+
+    The dump has changed, or the worker's node cannot reach it, for which a bare error of the system
+    gives no hint.
+    """
     try:
         yield
     except OSError as error:
@@ -141,7 +183,7 @@ def _readable(split: SplitDump) -> Generator[None]:
             is_another = version_of_address(split.address) != split.version
         # A range that a shorter file has not is another error with every kind of place.
         if isinstance(error, ShortReadError) or is_another:
-            raise _changed(split) from error
+            raise _error_of_changed(split) from error
         why = str(error)
         if isinstance(error, FileNotFoundError):
             why = "there is no such file"

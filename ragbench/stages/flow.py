@@ -17,9 +17,10 @@ import queue
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from ragbench.core.calling import LoopThread, retry_after
@@ -153,6 +154,10 @@ class RefusedError(Exception):
     """
 
     def __init__(self, wait: float | None) -> None:
+        """Takes the seconds that the system asks to wait before the next call; None without any.
+
+        The flow waits that long before the cases of the call are asked again.
+        """
         super().__init__("too many calls")
         self.wait = wait
         """Seconds that it asks to wait; None where it does not say."""
@@ -166,7 +171,7 @@ class Callers:
     """
 
     def __init__(self, loop: LoopThread | None) -> None:
-        """Starts no thread: each is started with the first call that needs it.
+        """Starts no thread yet: each is started with the first call that needs it.
 
         Args:
             loop: where coroutines are awaited; None where the run has none.
@@ -184,18 +189,22 @@ class Callers:
     def begin(
         self, stage: CallStage[Any, Any], call: _Call, manner: Manner, *, is_here: bool
     ) -> None:
-        """Begins a call; what comes of it is put into `ends`.
+        """Begins a call of a stage; outcomes and the end of the call are put into the queue `ends`.
+
+        A coroutine goes to the event loop, a plain call to a thread, of which one more is started
+        when all are busy; so the thread that stores outcomes never waits for a call, unless asked
+        to.
 
         Args:
             is_here: whether this thread makes a plain call, and waits for its end.
         """
         manner = replace(manner, met=call.errors.append)
-        if self._is_awaited(stage):
+        if self._has_awaited_calls(stage):
             assert self._loop is not None
-            self._loop.begin(self._await(stage, call, manner))
+            self._loop.begin(self._await_call(stage, call, manner))
             return
         if is_here:
-            self._make(stage, call, manner)
+            self._make_call(stage, call, manner)
             return
         self._busy += 1
         if self._busy > self._threads:
@@ -203,29 +212,44 @@ class Callers:
             # Daemon threads: a second Ctrl-C must end the process although a call hangs.
             name = f"ragbench-call-{self._threads}"
             threading.Thread(target=self._make_calls, name=name, daemon=True).start()
-        self._waiting.put(lambda: self._make(stage, call, manner))
+        self._waiting.put(lambda: self._make_call(stage, call, manner))
 
     def call_ended(self, stage: CallStage[Any, Any], *, was_here: bool) -> None:
-        """Notes that a call of a stage is over: the thread that made it is free for the next."""
-        if not was_here and not self._is_awaited(stage):
+        """Notes that a call of a stage is over: the thread that made it is free for the next call.
+
+        Without that, each call would start a thread of its own.
+        """
+        if not was_here and not self._has_awaited_calls(stage):
             self._busy -= 1
 
     def close(self) -> None:
-        """Ends the threads that are idle; those in a call end with it."""
+        """Ends the threads that wait for a call; a thread that is in a call ends after that call.
+
+        At the end of a run: idle threads would wait for ever.
+        """
         for _ in range(self._threads):
             self._waiting.put(None)
 
-    def _is_awaited(self, stage: CallStage[Any, Any]) -> bool:
-        """Whether the calls of a stage are coroutines, which need no thread."""
+    def _has_awaited_calls(self, stage: CallStage[Any, Any]) -> bool:
+        """Whether the calls of a stage are coroutines, for the event loop and not for a thread.
+
+        A run without a loop has none of them awaited.
+        """
         return stage.call_async is not None and self._loop is not None
 
     def _make_calls(self) -> None:
-        """What each thread does until it is ended: it makes the next plain call that waits."""
+        """Makes the next plain call that waits, again and again, until the thread is ended.
+
+        The whole life of a calling thread; None in the queue ends it.
+        """
         while (make_call := self._waiting.get()) is not None:
             make_call()
 
-    def _make(self, stage: CallStage[Any, Any], call: _Call, manner: Manner) -> None:
-        """Makes a plain call; an error goes to the storing thread, as this one has no caller."""
+    def _make_call(self, stage: CallStage[Any, Any], call: _Call, manner: Manner) -> None:
+        """Makes a plain call of a stage in this thread, and puts its outcomes and end into `ends`.
+
+        An error goes there, too: a thread has no caller that could catch it.
+        """
         error: BaseException | None = None
         try:
             for works, outcomes in stage.attempt(call.batch, manner):
@@ -234,8 +258,12 @@ class Callers:
             error = problem
         self.ends.put(_Ended(call, error))
 
-    async def _await(self, stage: CallStage[Any, Any], call: _Call, manner: Manner) -> None:
-        """Awaits the call of a coroutine function, as a task of the run's loop."""
+    async def _await_call(self, stage: CallStage[Any, Any], call: _Call, manner: Manner) -> None:
+        """Awaits a coroutine call of a stage, and puts its outcomes and end into the queue `ends`.
+
+        Runs as a task of the run's event loop; an error that left the task would be lost, or end
+        the loop.
+        """
         error: BaseException | None = None
         try:
             async for works, outcomes in stage.attempt_async(call.batch, manner):
@@ -269,7 +297,11 @@ class _Room:
 
     @classmethod
     def of(cls, name: str, *, concurrency: int | None, bears_calls: bool) -> _Room:
-        """Room for as many calls as the user says, else for what bears several, else for one."""
+        """Room for calls to the system, or to one service: how many may be in flight.
+
+        As many as the user asks for; else a number that follows the answers, where several calls
+        are borne; else one.
+        """
         is_adaptive = concurrency is None and bears_calls
         if is_adaptive:
             most = MOST_CALLS
@@ -283,7 +315,10 @@ class _Room:
 
     @property
     def is_free(self) -> bool:
-        """Whether one more call may begin."""
+        """Whether one more call may begin: no pause is on, and the limit is not reached.
+
+        More calls than the system bears would be refused.
+        """
         return self.calls.pause <= 0 and self.calls.in_flight < self.calls.limit
 
 
@@ -324,7 +359,7 @@ class Flow:
     def __init__(
         self, stages: Sequence[Stage], run: Running, tally: Callable[[RunCase], None]
     ) -> None:
-        """Sees which stages make calls; nothing is begun.
+        """Sorts out which of the run's stages make calls, and which one judges; begins nothing.
 
         Args:
             tally: given each case that is through, in the order of the cases.
@@ -383,7 +418,10 @@ class Flow:
     # --- the loop
 
     def take(self, windows: Iterator[Sequence[RunCase]], *, most_windows: int) -> None:
-        """Takes windows in, begins calls while there is room, and settles what they give.
+        """Takes all windows of cases through the stages: begins calls, and settles what ends.
+
+        The one loop of a flow. When the run ends, all that is in flight is settled before an error
+        is raised, so that no answer that was paid for is lost.
 
         Args:
             most_windows: windows that may be under way at once.
@@ -412,7 +450,10 @@ class Flow:
             raise InterruptedRunError(STOPPED)
 
     def _enter_windows(self, windows: Iterator[Sequence[RunCase]], most_windows: int) -> bool:
-        """Takes windows in as long as they are needed; whether there may be more."""
+        """Takes in windows of cases as long as the calls need more.
+
+        Returns whether there may be more windows to read.
+        """
         while self._has_room(most_windows):
             window = next(windows, None)
             if window is None:
@@ -422,18 +463,27 @@ class Flow:
 
     @property
     def _is_ending(self) -> bool:
-        """Whether no more is begun: the run is stopped, or has met what would meet every case."""
+        """Whether no more calls are begun: the run is stopped, or has met an error that ends it.
+
+        What is in flight is still settled, so that no paid answer is lost.
+        """
         return self._error is not None or self._run.stopped()
 
     @property
     def _is_idle(self) -> bool:
-        """Whether nothing is in flight, so that nothing would end if one waited for it."""
+        """Whether no call and no judging is in flight: to wait for an end would last for ever.
+
+        The loop of the flow then ends, waits for refused cases, or reads more cases.
+        """
         if self._judging:
             return False
         return all(not calling.room.calls.in_flight for calling in self._calling.values())
 
     def _has_room(self, most_windows: int) -> bool:
-        """Whether the next window is needed: the calls that may be in flight want more cases."""
+        """Whether the next window of cases is needed: the calls that may be in flight want more.
+
+        Not more windows than needed: their cases are all held in memory.
+        """
         if self._is_ending or len(self._open) >= most_windows:
             return False
         if not self._open:
@@ -446,7 +496,11 @@ class Flow:
         return waiting_cases < needed_cases
 
     def _settle_next_end(self) -> None:
-        """Waits for what ends next, and settles it; a wait that is broken off settles nothing."""
+        """Waits for the next call or judging that ends, and settles it.
+
+        A wait that is broken off settles nothing, but looks at what is due meanwhile: refused cases
+        whose time has come, and an event loop that is blocked.
+        """
         try:
             # Code of the user's in another thread may change the directory during the wait.
             with directory_kept("a call"):
@@ -463,10 +517,10 @@ class Flow:
             self._run.journal.flush(if_due=True)
 
     def _patience(self) -> float | None:
-        """Seconds to wait for an end before something else is due; None where nothing else is.
+        """Seconds to wait for a call's end before something else is due; None where nothing is.
 
-        Due are the end of a pause of calls, the time at which a refused case may be asked again,
-        a look at the event loop, and a look at whether the run is stopped.
+        Due are the end of a pause of calls, the time at which a refused case may be asked again, a
+        look at the event loop, and a look at whether the run is stopped.
         """
         waits: list[float] = []
         for calling in self._calling.values():
@@ -486,7 +540,7 @@ class Flow:
     def _longest_call(self) -> float | None:
         """Seconds that a call may take at most; None where there is no limit.
 
-        The user's limit is per query; a call for a batch may take that for each of its queries.
+        The user's limit is for one query; a call for a batch may take that for each of its queries.
         """
         calls = self._run.calls
         if calls.timeout is None:
@@ -498,14 +552,18 @@ class Flow:
     # --- cases move on
 
     def _enter_window(self, rows: Sequence[RunCase]) -> None:
-        """Takes cases in; those that may have taken an earlier process down are asked alone."""
+        """Takes a window of cases in, to the first stage.
+
+        Cases that may have taken an earlier process down are asked first, each in a process of its
+        own.
+        """
         window = _Window(rows, len(rows))
         self._open.append(window)
         for row in rows:
             self._window_of[id(row)] = window
         in_flight = self._run.in_flight
         if in_flight is None or not in_flight.left_over:
-            self._enter(rows, 0)
+            self._enter_stage(rows, 0)
             return
         suspects = set(in_flight.left_over)
         suspected: list[RunCase] = []
@@ -516,13 +574,15 @@ class Flow:
             else:
                 unsuspected.append(row)
         if suspected:
-            self._enter(suspected, 0, suspects)
-        self._enter(unsuspected, 0)
+            self._enter_stage(suspected, 0, suspects)
+        self._enter_stage(unsuspected, 0)
 
-    def _enter(
+    def _enter_stage(
         self, rows: Sequence[RunCase], place: int, suspects: Collection[int] = frozenset()
     ) -> None:
-        """Takes rows to a stage, and on to the next where they need not be asked for.
+        """Takes rows (cases) to a stage, and on to the next, until a row has to wait for a call.
+
+        Rows that pass the last stage are through, and counted with their window.
 
         Args:
             suspects: numbers of cases that are each asked in a process of their own.
@@ -545,10 +605,14 @@ class Flow:
         rows: Sequence[RunCase],
         suspects: Collection[int],
     ) -> Sequence[RunCase]:
-        """The rows that a stage has settled at once: they go on.
+        """The rows (cases) that a stage settles at once, so that they go on to the next stage.
 
         The others come back when they are settled: they wait for a call of the stage, for the
         models that judge, or for the rows of their window that are still on their way.
+
+        Args:
+            place: the stage's position among the stages of the run.
+            suspects: numbers of cases that are each asked in a process of their own.
         """
         run = self._run
         calling = self._calling.get(place)
@@ -567,13 +631,16 @@ class Flow:
         # Workers share the rows of a window: with a row at a time all but one would be idle.
         has_workers = getattr(stage, "pool", None) is not None
         if has_workers:
-            rows = self._gathered(place, rows)
+            rows = self._whole_windows(place, rows)
         if rows:
             stage.settle(rows, run)
         return rows
 
-    def _gathered(self, place: int, rows: Sequence[RunCase]) -> Sequence[RunCase]:
-        """All rows of each window that has now come whole to a stage; none of the others yet."""
+    def _whole_windows(self, place: int, rows: Sequence[RunCase]) -> Sequence[RunCase]:
+        """The rows of each window of cases that has now come whole to a stage; keeps others back.
+
+        Workers share the rows of a window: row by row, all workers but one would be idle.
+        """
         complete: list[RunCase] = []
         for row in rows:
             window = self._window_of[id(row)]
@@ -584,7 +651,7 @@ class Flow:
         return complete
 
     def _count_windows(self) -> None:
-        """Counts the cases of windows that are through, in the order of the cases.
+        """Hands the cases of windows that are through to the tally, in the order of the cases.
 
         A window that is through waits for the one before it: reports must not depend on which case
         ended when.
@@ -599,7 +666,10 @@ class Flow:
     # --- calls begin
 
     def _begin_calls(self) -> None:
-        """Begins calls while some are free: those of late stages first, so that cases end."""
+        """Begins calls while some are free: those of late stages first, so that cases end.
+
+        Otherwise all cases would be retrieved first, and held in memory, before any is answered.
+        """
         for place in sorted(self._calling, reverse=True):
             calling = self._calling[place]
             calls = calling.room.calls
@@ -607,18 +677,21 @@ class Flow:
                 size = self._batch_size(calling)
                 batch = [calling.waiting.popleft() for _ in range(size)]
                 calls.in_flight += 1
-                self._begin(calling, _Call(place, batch, calls.epoch, calls.limit == 1))
+                self._begin_call(calling, _Call(place, batch, calls.epoch, calls.limit == 1))
 
     def _batch_size(self, calling: _CallingStage) -> int:
-        """Cases of the next call: a share of those that wait, so that no slot is left without."""
+        """How many cases the next call of a stage asks for; one where it takes no batches.
+
+        A share of those that wait, so that no free slot for a call is left without a case.
+        """
         if not calling.stage.takes_batches:
             return 1
         slots = calling.room.calls.most
         share = -(-len(calling.waiting) // slots)  # rounded up
         return min(self._run.calls.batch_size, share)
 
-    def _begin(self, calling: _CallingStage, call: _Call) -> None:
-        """Begins a call; where their number is adaptive, a refused one is to be asked again.
+    def _begin_call(self, calling: _CallingStage, call: _Call) -> None:
+        """Begins a call of a stage; where the number of calls adapts, a refused one is asked again.
 
         A case that was refused too often is asked in the plain way: a refusal is its failure then.
         """
@@ -630,11 +703,14 @@ class Flow:
         self.callers.begin(stage, call, manner, is_here=self._is_made_here(calling))
 
     def _most_refusals(self, call: _Call) -> int:
-        """How often the system has refused that case of a call which it has refused most often."""
+        """How often the system has refused the case of a call that it has refused most often.
+
+        From this follow the length of the next wait, and when to give up.
+        """
         return max(self._refusals[call.place, work.row.number] for work in call.batch)
 
     def _is_made_here(self, calling: _CallingStage) -> bool:
-        """Whether this thread makes the calls of a stage.
+        """Whether the thread that stores outcomes makes the calls of a stage itself.
 
         A connection, such as one to SQLite, may serve no thread but the one that opened it: a
         system that was not made for several calls is asked where it was made.
@@ -642,7 +718,10 @@ class Flow:
         return not self._run.bears_calls and calling.room.calls.most == 1
 
     def _begin_judging(self) -> None:
-        """Begins to judge cells while there is room; the models' own limits come on top of that."""
+        """Begins to judge waiting cells (a metric's values of a case) while there is room.
+
+        The models' own limits of calls come on top of this room.
+        """
         judge = self._judge
         if judge is None or not self._jobs:
             return
@@ -657,13 +736,19 @@ class Flow:
             future.add_done_callback(self._when_judged(job))
 
     def _when_judged(self, job: Job) -> Callable[[Future[JudgedCell]], None]:
-        """Gives what the thread of the models calls once a cell is judged: it reports that."""
+        """The callback for the end of a cell's judging: it puts the result into the queue `ends`.
+
+        It is called in the models' thread; only the thread of the flow may store.
+        """
         return lambda future: self.callers.ends.put(_Judged(job, future))
 
     # --- calls end
 
     def _settle(self, end: _End) -> None:
-        """Stores what has come, and lets its cases move on."""
+        """Stores what has ended (an answer, a call or a judging), and lets its cases move on.
+
+        Only the flow's own thread does so: others put ends into a queue.
+        """
         if isinstance(end, _Answered):
             self._settle_answer(end)
         elif isinstance(end, _Ended):
@@ -672,21 +757,27 @@ class Flow:
             self._settle_judged(end)
 
     def _settle_answer(self, end: _Answered) -> None:
-        """Stores outcomes of a call, and takes their cases to the next stage."""
+        """Stores outcomes of a call, and takes their cases to the stage after the call's own.
+
+        No case waits for the others of its window.
+        """
         place = end.call.place
         stage = self._calling[place].stage
         with directory_kept(stage.name):
             stage.keep(end.works, end.outcomes, self._run)
-        self._enter([work.row for work in end.works], place + 1)
+        self._enter_stage([work.row for work in end.works], place + 1)
 
     def _settle_call(self, end: _Ended) -> None:
-        """Makes room for the next call, and asks refused cases again or ends the run."""
+        """Makes room for the next call after one is over; refused cases are asked again later.
+
+        Any other error ends the run: one of ragbench after all that is in flight is stored.
+        """
         call = end.call
         calling = self._calling[call.place]
         self.callers.call_ended(calling.stage, was_here=self._is_made_here(calling))
         # While the call still counts: the limit rises only where half of it is in flight.
         if calling.room.is_adaptive:
-            self._adapt(calling.room, call, end.error)
+            self._adapt_limit(calling.room, call, end.error)
         calling.room.calls.in_flight -= 1
         if end.error is None:
             return
@@ -698,20 +789,24 @@ class Flow:
             raise end.error
 
     def _end_run(self, error: RagbenchError) -> None:
-        """Has nothing more begun; of several errors, the run ends with the first."""
+        """Has no more calls begun, and keeps the first error, with which the run ends.
+
+        The error is raised only when all that is in flight is stored.
+        """
         if self._error is None:
             self._error = error
 
-    def _adapt(self, room: _Room, call: _Call, error: BaseException | None) -> None:
-        """Lets more calls be in flight, or fewer, as a call has ended.
+    def _adapt_limit(self, room: _Room, call: _Call, error: BaseException | None) -> None:
+        """Raises or lowers how many calls may be in flight, by how a call has ended.
 
-        Refused calls and overload lower the number, answers raise it; see `AdaptiveLimit`.
+        Refused calls and overload lower the number, answers raise it; see `AdaptiveLimit`. The user
+        is warned of each new low, since the run is slower from then on.
         """
         calls = room.calls
         limit_before = calls.limit
         if isinstance(error, RefusedError):
-            calls.rate_limited(call.epoch, self._wait(call, error))
-        elif any(_status_of(met) == _TOO_MANY for met in call.errors):
+            calls.rate_limited(call.epoch, self._seconds_to_wait(call, error))
+        elif any(_http_status_of(met) == _TOO_MANY for met in call.errors):
             # Made in the plain way: its case has failed and is not asked again, after no wait.
             calls.rate_limited(call.epoch, 0.0)
         elif any(_is_overload(met) for met in call.errors):
@@ -728,8 +823,11 @@ class Flow:
                 f"flight from now on{hint}"
             )
 
-    def _wait(self, call: _Call, error: RefusedError) -> float:
-        """Seconds before a refused call is made again."""
+    def _seconds_to_wait(self, call: _Call, error: RefusedError) -> float:
+        """Seconds before a refused call is made again: as the system asks, else longer each time.
+
+        None is waited where the next refusal makes the case fail anyway.
+        """
         if _is_hopeless(call, error):
             return 0.0
         if error.wait is not None:
@@ -737,12 +835,12 @@ class Flow:
         return float(_FIRST_WAIT * 2 ** self._most_refusals(call))
 
     def _ask_later(self, call: _Call, error: RefusedError) -> None:
-        """Has the cases of a refused call asked again after a while.
+        """Puts the cases of a refused call aside, to be asked again after a wait.
 
-        They do not fail: that a system takes fewer calls at once says nothing of its answers.
+        They do not fail: a system that takes fewer calls at once may well answer them.
         """
         stage = self._calling[call.place].stage
-        earliest = time.monotonic() + self._wait(call, error)
+        earliest = time.monotonic() + self._seconds_to_wait(call, error)
         refusals = 1
         if _is_hopeless(call, error):
             refusals = _TRIES  # the next call is the last, and its error says why the case failed
@@ -754,14 +852,20 @@ class Flow:
             heapq.heappush(self._refused, (earliest, work.row.number, call.place, work))
 
     def _ask_refused_again(self) -> None:
-        """Puts refused cases whose time has come in front of those that wait."""
+        """Puts refused cases whose wait is over in front of the cases that wait for a call.
+
+        They have waited longest, and a window ends only with its last case.
+        """
         now = time.monotonic()
         while self._refused and self._refused[0][0] <= now:
             _, _, place, work = heapq.heappop(self._refused)
             self._calling[place].waiting.appendleft(work)
 
     def _settle_judged(self, end: _Judged) -> None:
-        """Stores a judged cell; a case whose cells are all judged is through the stage."""
+        """Stores a judged cell (a metric's value); after its last cell, a case is through.
+
+        An error that ends the run is kept until all that is in flight is stored.
+        """
         assert self._judge is not None
         self._judging -= 1
         error = end.future.exception()
@@ -770,7 +874,7 @@ class Flow:
         elif error is not None:
             raise error
         elif self._judge.keep(end.job, end.future.result(), self._run):
-            self._enter([end.job.row], self._judge_place + 1)
+            self._enter_stage([end.job.row], self._judge_place + 1)
 
 
 # --- what calls meet
@@ -781,41 +885,56 @@ def _with_refusals(stage: CallStage[Any, Any]) -> CallStage[Any, Any]:
 
     Without it a refusal would fail the case, as any other error of the user's code does.
     """
-    call: Any = stage.call
+    if stage.call is not None:
+        return replace(stage, call=partial(_called_or_refused, stage.call))
     call_async: Any = stage.call_async
-    if call is not None:
+    return replace(stage, call_async=partial(_awaited_or_refused, call_async))
 
-        def refusable_call(inputs: Sequence[Any]) -> Any:
-            try:
-                return call(inputs)
-            except Exception as error:
-                _raise_refusal(error)
-                raise
 
-        return replace(stage, call=refusable_call)
+def _called_or_refused(call: Callable[[Sequence[Any]], Any], inputs: Sequence[Any]) -> Any:
+    """The answer of the user's plain call; a refusal for too many calls is a `RefusedError`.
 
-    async def refusable_call_async(inputs: Sequence[Any]) -> Any:
-        try:
-            return await call_async(inputs)
-        except Exception as error:
-            _raise_refusal(error)
-            raise
+    So the flow asks again later, where any other error fails the case.
+    """
+    try:
+        return call(inputs)
+    except Exception as error:
+        _raise_refusal(error)
+        raise
 
-    return replace(stage, call_async=refusable_call_async)
+
+async def _awaited_or_refused(
+    call_async: Callable[[Sequence[Any]], Awaitable[Any]], inputs: Sequence[Any]
+) -> Any:
+    """The answer of the user's coroutine; a refusal for too many calls is a `RefusedError`.
+
+    So the flow asks again later, where any other error fails the case.
+    """
+    try:
+        return await call_async(inputs)
+    except Exception as error:
+        _raise_refusal(error)
+        raise
 
 
 def _raise_refusal(error: Exception) -> None:
-    """Raises `RefusedError` if an error of a call says that there are too many calls."""
-    if _status_of(error) == _TOO_MANY:
-        raise RefusedError(_wait_of(error)) from error
+    """Raises `RefusedError` if an error of the user's call means that there are too many calls.
+
+    The status is that of HTTP, 429; returns for any other error.
+    """
+    if _http_status_of(error) == _TOO_MANY:
+        raise RefusedError(_wait_of_answer(error)) from error
 
 
 def _is_hopeless(call: _Call, error: RefusedError) -> bool:
-    """Whether a refused call would be refused for long, however few are in flight."""
+    """Whether a refused call would be refused again however few are in flight: a limit of a day.
+
+    It was alone and yet is to wait longer than a run should: its cases fail after one more try.
+    """
     return call.is_alone and error.wait is not None and error.wait > _LONGEST_WAIT
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def _error_and_causes(error: BaseException) -> Iterator[BaseException]:
     """An error and those that led to it, the nearest first.
 
     The error of an HTTP client is often the cause of the one that the user's code raises.
@@ -828,12 +947,13 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         cause = cause.__cause__ or cause.__context__
 
 
-def _status_of(error: BaseException) -> int | None:
-    """The HTTP status that an error stands for; None without one.
+def _http_status_of(error: BaseException) -> int | None:
+    """The HTTP status that an error of the user's code rests on, 400 to 599; None without one.
 
-    Clients of services each keep it under a name of their own, in the error or in its response.
+    It shows whether the service refuses calls or is overloaded. Clients of services each keep it
+    under a name of their own, in the error or in its response.
     """
-    for cause in _causes(error):
+    for cause in _error_and_causes(error):
         response = getattr(cause, "response", None)
         for holder in (cause, response):
             for name in ("status_code", "status", "code"):
@@ -844,9 +964,12 @@ def _status_of(error: BaseException) -> int | None:
     return None
 
 
-def _wait_of(error: BaseException) -> float | None:
-    """Seconds that the answer behind an error asks to wait; None where it does not say."""
-    for cause in _causes(error):
+def _wait_of_answer(error: BaseException) -> float | None:
+    """Seconds that the HTTP answer behind an error asks to wait; None where it asks for none.
+
+    A service that refuses calls often names the time after which it takes them again.
+    """
+    for cause in _error_and_causes(error):
         response = getattr(cause, "response", None)
         for holder in (response, cause):
             headers: Any = getattr(holder, "headers", None)
@@ -857,8 +980,11 @@ def _wait_of(error: BaseException) -> float | None:
 
 
 def _is_overload(error: BaseException) -> bool:
-    """Whether an error says that too much may be asked at once: time outs, errors of a server."""
+    """Whether an error means that too much is asked at once: time outs, errors of a server.
+
+    Then fewer calls are kept in flight; any other error is the fault of its case alone.
+    """
     if isinstance(error, (TimeoutError, ConnectionError, StageTimeoutError, UnreachableError)):
         return True
-    status = _status_of(error)
+    status = _http_status_of(error)
     return status is not None and (status == _TOO_MANY or status >= _SERVER_ERROR)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
@@ -54,22 +55,29 @@ class Judging(Record):
 
     @property
     def cells_at_once(self) -> int:
-        """Cells that are worked on at once: some wait for a rate limit while others are asked."""
+        """How many cells (a metric's values of a case) are judged at once.
+
+        More than calls are allowed: some cells wait for a rate limit while others are asked.
+        """
         settings = self.chat or self.embeddings
         limits = CallLimits() if settings is None else settings.limits
         return _WORKERS_PER_CALL * limits.concurrency
 
     def plan(self, metrics: Sequence[Metric]) -> JudgePlan:
-        """What is judged, how often and by whom."""
+        """The plan of judging some metrics: their questions to models, the judges, the repeats.
+
+        By the plan a cell is judged, and its identity is in the run's manifest.
+        """
         panel = [juror.endpoint for juror in self.panel]
         return JudgePlan(metrics, repeats=self.repeats, panel=panel)
 
     def info(self, plan: JudgePlan) -> dict[str, Any]:
-        """Everything that judgements depend on, as JSON holds it.
+        """What a run's manifest keeps of its judging, as JSON: all that judgements depend on.
 
         The fingerprint is over endpoint, model, parameters, prompts and the versions of what makes
         them: two runs compare when it is the same. How often a case is judged and what tokens cost
-        is not part of it.
+        is not part of it. A new part in the fingerprint or the keys makes stored judgements
+        unusable.
         """
         chat_endpoint = None if self.chat is None else self.chat.endpoint
         embeddings_endpoint = None if self.embeddings is None else self.embeddings.endpoint
@@ -121,7 +129,10 @@ class Judging(Record):
         }
 
     def try_models(self, plan: JudgePlan, stopped: Callable[[], bool]) -> None:
-        """Sees whether the models answer as a plan needs it, unless `preflight` is off."""
+        """Asks the models a small question each, unless `preflight` is off; raises if one fails.
+
+        A wrong key or an unknown model is so one clear error, and not a failed cell for each case.
+        """
         if not self.preflight:
             return
         self.session.models.stop_when(stopped)
@@ -135,35 +146,65 @@ class Judging(Record):
         judge: Callable[[JobT, ModelClients], Awaitable[JudgedCell]],
         stopped: Callable[[], bool] = lambda: False,
     ) -> Iterator[list[tuple[JobT, JudgedCell]]]:
-        """Has jobs judged, many at once; each is given as soon as it is done."""
+        """Has jobs judged, many at once, and yields each with its value as soon as it is done.
 
-        async def work(
-            models: ModelClients, emit: Callable[[tuple[JobT, JudgedCell]], None]
-        ) -> None:
-            """All jobs, in the session's loop; ``emit`` hands out each cell as it is done."""
-            models.stop_when(stopped)
-            waiting_jobs = iter(jobs)
-            errors: list[RagbenchError] = []
+        Args:
+            jobs: the things to judge, such as a metric with a case.
+            judge: asks the models about one job.
+            stopped: asked before each call; once true, no more are made.
+        """
+        return self.session.stream(partial(self._judge_all, jobs, judge, stopped))
 
-            async def worker() -> None:
-                """Takes jobs until none is left, or until one of any worker ends the run."""
-                for job in waiting_jobs:
-                    try:
-                        emit((job, await judge(job, models)))
-                    except RagbenchError as error:
-                        errors.append(error)
-                    # An error ends the run, yet each worker finishes the job that it is at: what
-                    # has been paid for is stored.
-                    if errors:
-                        return
+    async def _judge_all(
+        self,
+        jobs: Sequence[JobT],
+        judge: Callable[[JobT, ModelClients], Awaitable[JudgedCell]],
+        stopped: Callable[[], bool],
+        models: ModelClients,
+        emit: Callable[[tuple[JobT, JudgedCell]], None],
+    ) -> None:
+        """Judges all jobs in the session's event loop, several at a time.
 
-            async with asyncio.TaskGroup() as group:
-                for _ in range(self.cells_at_once):
-                    group.create_task(worker())
-            if errors:
-                raise errors[0]
+        An error ends the run, yet jobs that are under way are finished: they have been paid for.
 
-        return self.session.stream(work)
+        Args:
+            emit: hands each job out with its value, as soon as it is judged.
+        """
+        models.stop_when(stopped)
+        waiting_jobs = iter(jobs)
+        errors: list[RagbenchError] = []
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self.cells_at_once):
+                group.create_task(_judge_waiting(waiting_jobs, judge, models, emit, errors))
+        if errors:
+            raise errors[0]
+
+
+async def _judge_waiting(
+    waiting_jobs: Iterator[JobT],
+    judge: Callable[[JobT, ModelClients], Awaitable[JudgedCell]],
+    models: ModelClients,
+    emit: Callable[[tuple[JobT, JudgedCell]], None],
+    errors: list[RagbenchError],
+) -> None:
+    """Judges one waiting job after the other, until none is left or an error ends the run.
+
+    Several tasks do so side by side.
+
+    Args:
+        waiting_jobs: shared by the tasks: each job is taken by one of them.
+        emit: hands a job out with its value.
+        errors: shared by the tasks; with an error of any of them, each ends after its own job.
+    """
+    for job in waiting_jobs:
+        try:
+            emit((job, await judge(job, models)))
+        except RagbenchError as error:
+            errors.append(error)
+        # An error ends the run, yet each task finishes the job that it is at: what has been paid
+        # for is stored.
+        if errors:
+            return
 
 
 class Job(NamedTuple):
@@ -192,28 +233,28 @@ class JudgeStage:
     """Whether the models have been tried in this run."""
 
     def settle(self, window: Sequence[RunCase], run: Running) -> None:
-        """Judges the cells of a window that lack a score, or rehearses that."""
+        """Judges the cells (a metric's values of a case) of a window that lack a score.
+
+        In a dry run, these are only counted. Returns once every row has all its cells.
+        """
         jobs = self.take(window, run)
         if jobs:
-
-            def judge(job: Job, models: ModelClients) -> Awaitable[JudgedCell]:
-                return self.plan.judge(job.metric, job.row.trace, models)
-
             self._try_models(run)
-            for batch in self.judging.judged(jobs, judge, run.stopped):
+            for batch in self.judging.judged(jobs, self._judged_job, run.stopped):
                 for job, judged in batch:
                     self.keep(job, judged, run)
                 run.journal.flush()
         self.read_back(window)
 
     def take(self, window: Sequence[RunCase], run: Running) -> list[Job]:
-        """Settles what needs no model, and lists the cells to judge; in a rehearsal there are none.
+        """Settles the cells of a window that need no model, and lists those to judge.
 
-        A row of the list is settled once `keep` was called for all of its cells.
+        A cell is a metric's value of a case. In a dry run the list is empty: its cells are only
+        counted. A row of the list is settled once `keep` was called for all of its cells.
         """
         jobs: list[Job] = []
         for row in window:
-            for place in self._places:
+            for place in self._judged_places:
                 if run.lacks(row.cells[place]):
                     jobs.append(Job(row, place, self.table.metrics[place]))
         # By case: progress counts cases, of which each may have several cells.
@@ -237,14 +278,19 @@ class JudgeStage:
         return open_jobs
 
     def begin(self, job: Job, run: Running) -> Future[JudgedCell]:
-        """Begins to judge a cell, and gives what its value will be in."""
+        """Begins to judge a cell in the models' event loop, and returns the future of its value.
+
+        A flow begins many, and stores each in its own thread once the future is done.
+        """
         self._try_models(run)
-        return self.judging.session.begin(
-            lambda models: self.plan.judge(job.metric, job.row.trace, models)
-        )
+        return self.judging.session.begin(lambda models: self._judged_job(job, models))
+
+    async def _judged_job(self, job: Job, models: ModelClients) -> JudgedCell:
+        """Asks the models to judge one cell (one metric's value of one case), and awaits it."""
+        return await self.plan.judge(job.metric, job.row.trace, models)
 
     def keep(self, job: Job, judged: JudgedCell, run: Running) -> bool:
-        """Stores a judged cell.
+        """Stores a judged cell (a metric's value of a case) in the journal.
 
         Returns:
             Whether it was the last of its row: the case is through this stage then.
@@ -259,18 +305,28 @@ class JudgeStage:
         return True
 
     def read_back(self, window: Sequence[RunCase]) -> None:
-        """Gives each row what its judged cells rest on, as the journal holds it."""
+        """Gives each row the judgements that its judged cells rest on, as the journal holds them.
+
+        Reports show reasons and quotes from there. In a dry run there are none.
+        """
         if self.judging.rehearsal is None:
             self.table.journal.flush()
-            self.table.read_judgements(window, self._places)
+            self.table.read_judgements(window, self._judged_places)
 
     @property
-    def _places(self) -> list[int]:
-        """The positions of the judged metrics, among those of the run."""
+    def _judged_places(self) -> list[int]:
+        """The positions of the judged metrics among the run's metrics: a row has a cell at each.
+
+        Only cells at these positions are asked of models; others are computed before.
+        """
         return [place for place, metric in enumerate(self.table.metrics) if metric.is_judged]
 
     def _try_models(self, run: Running) -> None:
-        """Tries the models once in a run, when a cell first needs one."""
+        """Asks the models a small question once in a run, when a cell first needs a model.
+
+        A wrong key then ends the run with one error, before any cell fails; a run with all cells
+        stored asks no model.
+        """
         if not self._is_tried:
             self.judging.session.models.stop_when(run.stopped)
             self.judging.try_models(self.plan, run.stopped)
@@ -278,7 +334,10 @@ class JudgeStage:
 
 
 def judge_of(metrics: Sequence[Metric], judging: Judging | None) -> JudgeStage:
-    """The stage that judges those of a run's metrics that ask a model."""
+    """The stage that judges those of a run's metrics that ask a model.
+
+    Metrics that need a model are refused without one, at the start of the run.
+    """
     judged = [metric for metric in metrics if metric.is_judged]
     if judging is None:
         JudgePlan(judged).check(None, None)  # its error says which variable to set

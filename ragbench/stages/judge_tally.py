@@ -58,7 +58,10 @@ class Account:
     """By judge of a panel: cases of which it gave no value, for lack of proof."""
 
     def add(self, judgements: Sequence[Judgement]) -> None:
-        """Counts one case: every judging of it by the metric."""
+        """Counts one case of a metric: every judgement of it, by each judge and in each repetition.
+
+        From these follow the report's cost, how steady each judge is, and how far a panel agrees.
+        """
         by_judge: dict[str, list[Judgement]] = {}
         for judgement in judgements:
             by_judge.setdefault(judgement.judge, []).append(judgement)
@@ -88,7 +91,7 @@ class Account:
             self.verdicts.append(means)
 
     def _count_verdict(self, judge: str, step: JudgeStep) -> None:
-        """Counts a verdict on a whole answer.
+        """Counts a judge's verdict on a whole answer, such as "correct"; other steps have none.
 
         Verdicts that no answer got are counted as 0, so that a report lists them all.
         """
@@ -97,7 +100,11 @@ class Account:
             self.replies.setdefault(judge, none_yet)[step.answer["verdict"]] += 1
 
     def _count_step(self, step: JudgeStep) -> None:
-        """Counts one answer of a model: its cost, its tokens, and the quotes that it gives."""
+        """Counts one answer of a judging model: its cost, its tokens, and the quotes that it gives.
+
+        The names of the counts are fields of the report's line on the metric (`JudgeLine`); the
+        schema "SupportVerdicts" is the one whose verdicts need a quote as proof.
+        """
         self.cost += step.cost or Decimal(0)
         self.not_sent.update(step.not_sent)
         favourable: list[Mapping[str, Any]] = []
@@ -127,7 +134,10 @@ class Account:
 
     @property
     def usage(self) -> Usage | None:
-        """The tokens of all answers; None where one did not report them."""
+        """The tokens of all of a judge's answers; None where one answer did not report its tokens.
+
+        A sum of some answers would pass for that of all.
+        """
         if self.counts["unreported"]:
             return None
         return Usage(
@@ -136,7 +146,7 @@ class Account:
         )
 
     def line(self, metric: Metric, price: Price | None) -> JudgeLine:
-        """The report's line on the metric.
+        """The report's line on how a metric was judged: cost, steadiness, quotes, and who agreed.
 
         Args:
             price: that of the judge's tokens now; used where the cost of some answer was not kept.
@@ -170,14 +180,17 @@ class Account:
             not_sent=tuple(sorted(self.not_sent)),
             verdicts=dict(verdicts),
             **{name: counts[name] for name in _COUNTED},
-            jurors=tuple(map(self._juror, judges)),
+            jurors=tuple(map(self._juror_score, judges)),
             pairs=tuple(
-                self._pair(judge, colleague) for judge, colleague in combinations(judges, 2)
+                self._juror_pair(judge, colleague) for judge, colleague in combinations(judges, 2)
             ),
         )
 
-    def _juror(self, judge: str) -> JurorScore:
-        """What one judge of the panel gave, over cases: beside the others it shows who differs."""
+    def _juror_score(self, judge: str) -> JurorScore:
+        """The figures of one judge of a panel, over cases: score, missing proofs, verdicts.
+
+        Beside the other judges' they show which judge differs.
+        """
         values: list[float] = []
         for means in self.verdicts:
             value = means.get(judge)
@@ -191,10 +204,10 @@ class Account:
             verdicts=dict(self.replies.get(judge, {})),
         )
 
-    def _pair(self, judge: str, colleague: str) -> JurorPair:
-        """How far two judges agree, on the cases of which both gave a value.
+    def _juror_pair(self, judge: str, colleague: str) -> JurorPair:
+        """How far two judges of a panel agree, on the cases of which both gave a value.
 
-        Kappa is of levels, such as right and wrong; of a scale it would say nothing.
+        Kappa is for levels, such as right and wrong; for a fine scale it would show nothing.
         """
         pairs: list[tuple[float, float]] = []
         levels: set[float] = set()
@@ -218,7 +231,13 @@ class Account:
 
 
 def price_of(judge: Mapping[str, Any]) -> Price | None:
-    """The price that a manifest's ``judge`` names."""
+    """The price of the judge's tokens that a run's manifest keeps; None where none is known.
+
+    So a stored run's cost is computed with the price of its own time.
+
+    Args:
+        judge: the manifest's entry ``judge``.
+    """
     return msgspec.convert(judge["price"], Price | None)
 
 
@@ -233,13 +252,20 @@ class JudgeTally:
     """By the position of the metric."""
 
     def add(self, judgements: Sequence[Sequence[Judgement]]) -> None:
-        """Counts a case: the judgements of each of its cells."""
+        """Counts a case: for each of its cells (a metric's value), the judgements that it rests on.
+
+        Args:
+            judgements: by position of the metric; empty for a metric that is not judged.
+        """
         for position, cell_judgements in enumerate(judgements):
             if cell_judgements:
                 self._accounts.setdefault(position, Account()).add(cell_judgements)
 
     def report(self) -> JudgeReport:
-        """A line for each judged metric, in their order, also where it judged no case."""
+        """The report's part on judging: a line for each judged metric, with or without cases.
+
+        With the price at which tokens were counted, so that a reader can check the cost.
+        """
         price = price_of(self.judge)
         lines: list[JudgeLine] = []
         for position, metric in enumerate(self.metrics):

@@ -46,7 +46,10 @@ class LoopWatch:
     """Looks at a loop in which a system's calls are awaited. For one thread, not the loop's own."""
 
     def __init__(self, loop: LoopThread) -> None:
-        """Has not looked yet."""
+        """Begins to watch an event loop in which a system's calls are awaited.
+
+        Nothing is looked at yet: the caller looks again and again while it waits.
+        """
         self._loop = loop
         self._looked_at = time.monotonic()
         self._blocked_looks = 0
@@ -120,7 +123,7 @@ def blocking_place(frames: Sequence[FrameType]) -> str | None:
     None where the loop waits for something to do, imports, or is looked at in a debugger.
 
     Args:
-        frames: of the loop's thread, the innermost first.
+        frames: the calls that the loop's thread is in, the innermost first.
     """
     if not frames or _is_of_loop(frames[0]):
         return None
@@ -148,16 +151,22 @@ _INSTALLED = (
 
 
 def _is_of_loop(frame: FrameType) -> bool:
-    """Whether the loop's own code runs: it has nothing else to do."""
+    """Whether a frame runs the event loop's own code: then the loop waits, and is not blocked."""
     return any(part in frame.f_code.co_filename for part in _LOOP_FILES)
 
 
 def _is_of_debugger(frame: FrameType) -> bool:
-    """Whether a debugger's code runs, such as that of ``breakpoint()``."""
+    """Whether a frame runs a debugger's code, such as that of ``breakpoint()``.
+
+    A person who looks at the system there blocks the loop on purpose: no warning is due.
+    """
     package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
     return package in _DEBUGGERS
 
 
 def _is_users(frame: FrameType) -> bool:
-    """Whether code runs that comes with neither Python nor an installed package."""
+    """Whether a frame runs code that comes with neither Python nor an installed package.
+
+    A warning names such a place, since only there can the user mend the fault.
+    """
     return not any(part in frame.f_code.co_filename for part in _INSTALLED)

@@ -43,7 +43,10 @@ class Workers(Record):
 
 
 def lost_case(stage: str, case: object) -> Any:
-    """The failure of a case that takes down every worker that it is given to."""
+    """The failure of a case that takes down every worker process that it is given to.
+
+    The run goes on without that case. For a case that was to be scored, each of its metrics fails.
+    """
     message = "took three worker processes down, perhaps for lack of memory"
     failure = Failure(type="ProcessDied", message=message, stage=stage)
     if isinstance(case, ScoreInput):
@@ -62,7 +65,10 @@ def staffed(
     rag: RAG | None,
     watch: Watch,
 ) -> Generator[list[Stage]]:
-    """The same stages, with workers behind those that may have some.
+    """The same stages, with worker processes or a cluster behind those that may run there.
+
+    Judged metrics stay with this process, so that there is one rate limit and one budget; so does a
+    RAG that cannot be built again. The workers end with the block.
 
     Args:
         top_k: how many chunks the RAG is asked for; None leaves it to the RAG.
@@ -91,14 +97,10 @@ def staffed(
             elif isinstance(stage, CallStage) and stage.name in makers:
                 make, stage_of = makers[stage.name]
                 if make is not None:
-                    callers[stage.name] = partial(_asking, stage_of, make, run.calls.timeout)
-
-        def lost(task: Task) -> Any:
-            """What counts for a task that ended every worker that it was given to."""
-            return lost_case(task.kind, task.input)
+                    callers[stage.name] = partial(_worker_call, stage_of, make, run.calls.timeout)
 
         pool: WorkerPool[Task, Any] = stack.enter_context(
-            WorkerPool(partial(by_kind, callers), engine, lost=lost, stopped=run.stopped)
+            WorkerPool(partial(by_kind, callers), engine, lost=_lost_task, stopped=run.stopped)
         )
         stages_on_workers: list[Stage] = []
         for stage in stages:
@@ -110,13 +112,27 @@ def staffed(
         yield stages_on_workers
 
 
+def _lost_task(task: Task) -> Any:
+    """The outcome of a task that ended every worker that it was given to: its case has failed.
+
+    The run goes on with the other cases.
+    """
+    return lost_case(task.kind, task.input)
+
+
 def _answers_in_one_call(rag: object) -> bool:
-    """Whether a RAG's answer comes with its retrieval."""
+    """Whether a RAG gives the answer in the same call as the chunks: its function does both.
+
+    Its answers then come back with the retrievals, and workers are not asked for them again.
+    """
     return isinstance(rag, AdaptedRAG) and rag.answers_in_one_call
 
 
 def _check_buildable(rag: RAG) -> None:
-    """Refuses a RAG that workers cannot be asked in place of."""
+    """Refuses a RAG of coroutines on workers, with the remedy, before a worker is started.
+
+    One process asks many coroutines at a time already; a worker makes plain calls only.
+    """
     if rag.is_async:
         raise ConfigError(
             "the RAG cannot be built on workers: its methods are coroutines, and one process asks "
@@ -128,28 +144,46 @@ def _check_buildable(rag: RAG) -> None:
 # --- on a worker
 
 
-def _asking(
+def _worker_call(
     stage_of: Callable[..., CallStage[Any, Any]], make: Callable[[], Any], timeout: float | None
 ) -> Map[Any, Outcome[Any]]:
-    """What a worker calls for a stage: of a RAG or validator that it makes once, by itself."""
+    """Makes the function with which a worker computes a stage's outcomes.
+
+    Runs on the worker, which builds its RAG or validator here, once.
+
+    Args:
+        stage_of: makes the stage of the built thing.
+        make: builds the RAG or validator.
+        timeout: seconds allowed for a query; None for no limit.
+    """
     stage = stage_of(make(), b"")  # without an identity: the command compares, a worker only calls
-    plain = stage.call
-    takes_batches = stage.takes_batches
-    manner = Manner(stage=stage.name, timeout=timeout)
-    if plain is None:
+    if stage.call is None:
         raise ConfigError(
             f"{stage.name} is asynchronous and cannot run on workers: leave out --engine"
         )
+    manner = Manner(stage=stage.name, timeout=timeout)
+    return partial(_outcomes_on_worker, stage, manner)
 
-    def call(items: Sequence[Any]) -> list[Outcome[Any]]:
-        """The outcome of each item; what fails is split and timed as in the command's process."""
-        # Where each query is a call of its own, it has its own time, and its failure is its own.
-        calls: list[Sequence[Any]] = [[item] for item in items]
-        if takes_batches:
-            calls = [items]
-        outcomes: list[Outcome[Any]] = []
-        for _, batch_outcomes in run_plain(plain, calls, manner):
-            outcomes.extend(batch_outcomes)
-        return outcomes
 
-    return call
+def _outcomes_on_worker(
+    stage: CallStage[Any, Any], manner: Manner, items: Sequence[Any]
+) -> list[Outcome[Any]]:
+    """One outcome for each item of a stage, computed on a worker.
+
+    Calls that fail are split and timed as in the command's own process, so that a run gives the
+    same with and without workers.
+
+    Args:
+        stage: a stage of plain calls.
+        manner: the stage's name and time limit.
+        items: the inputs of some cases.
+    """
+    assert stage.call is not None
+    # Where each query is a call of its own, it has its own time, and its failure is its own.
+    calls: list[Sequence[Any]] = [[item] for item in items]
+    if stage.takes_batches:
+        calls = [items]
+    outcomes: list[Outcome[Any]] = []
+    for _, batch_outcomes in run_plain(stage.call, calls, manner):
+        outcomes.extend(batch_outcomes)
+    return outcomes

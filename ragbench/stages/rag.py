@@ -39,7 +39,13 @@ from ragbench.rag.forms import GENERATION, RETRIEVAL, Family
 from ragbench.rag.interface import AsyncRAGInterface, RAGInterface
 from ragbench.rag.parts import AdaptedRAG
 from ragbench.stages.call_stage import CallStage, Given
-from ragbench.stages.stage import LOCATE, NO_CONTEXTS, NO_RETRIEVAL, passed_on, skipped
+from ragbench.stages.stage import (
+    LOCATE,
+    NO_CONTEXTS,
+    NO_RETRIEVAL,
+    outcome_passed_on,
+    skipped_outcome,
+)
 
 ChunksInput = tuple[str, RetrievalResult[Any], Said]
 """A query, what was retrieved for it, and what was said before, where the stage is to know."""
@@ -48,7 +54,7 @@ ChunksInput = tuple[str, RetrievalResult[Any], Said]
 def post_retrieve_stage(
     stage: PostRetrieval, identity: bytes
 ) -> CallStage[ChunksInput, RetrievalResult[Any]]:
-    """The stage that takes a case's chunks through the operators.
+    """The stage of a run that takes each case's chunks through the post-retrieval operators.
 
     A result in which an operator failed counts as incomplete: a later run tries it again.
     """
@@ -65,32 +71,43 @@ def post_retrieve_stage(
 def reads_chunks(
     *, in_conversation: bool = False
 ) -> Callable[[RunCase], Given[ChunksInput] | StageOutcome]:
-    """What a stage is given that works on a query and the chunks that there are so far.
+    """Makes the function that reads, of a case, the query and the chunks that a stage works on.
 
     Args:
-        in_conversation: the stage reads what was said before the query, too, and needs texts.
+        in_conversation: the stage reads the messages before the query, too, and needs texts.
     """
+    return partial(_chunks_input, in_conversation=in_conversation)
 
-    def reads(row: RunCase) -> Given[ChunksInput] | StageOutcome:
-        """The query of a case with its chunks; the outcome before, where there are none."""
-        before = row.settled.get(POST_RETRIEVE, row.settled["retrieve"])
-        if before.outcome.value is None:
-            return passed_on(before)
-        if in_conversation and before.outcome.value.is_ids_alone:
-            return skipped(IDS_ALONE)  # a validator would read blank texts
-        said: Said = ()
-        # Of all that the stage is given: what it gave for the same is used again.
-        digest = before.digest + row.case.query.encode()
-        if in_conversation and row.case.history:
-            said = row.case.messages
-            digest = b"%b %b" % (digest, orjson.dumps(said))
-        return Given((row.case.query, before.outcome.value, said), digest)
 
-    return reads
+def _chunks_input(row: RunCase, *, in_conversation: bool) -> Given[ChunksInput] | StageOutcome:
+    """The query of a case with its chunks, for a stage that works on chunks; with their digest.
+
+    A case without chunks gets an outcome at once, and no call. Stored outcomes are kept under the
+    digest: with another form of it, none of them is used again.
+
+    Args:
+        in_conversation: whether the stage reads the messages before the query, and needs texts.
+    """
+    before = row.settled.get(POST_RETRIEVE, row.settled["retrieve"])
+    if before.outcome.value is None:
+        return outcome_passed_on(before)
+    if in_conversation and before.outcome.value.is_ids_alone:
+        return skipped_outcome(IDS_ALONE)  # a validator would read blank texts
+    said: Said = ()
+    # Of all that the stage is given: what it gave for the same is used again.
+    digest = before.digest + row.case.query.encode()
+    if in_conversation and row.case.history:
+        said = row.case.messages
+        digest = b"%b %b" % (digest, orjson.dumps(said))
+    return Given((row.case.query, before.outcome.value, said), digest)
 
 
 def contexts_for_generation(result: RetrievalResult[Any]) -> Sequence[str]:
-    """The texts that generation is given: the chunks, or the one text that an operator wrote."""
+    """The texts that generation is given: the chunks, or the one text that an operator wrote.
+
+    Both the system and the metrics of answers read these, so that an answer is judged by what it
+    could see.
+    """
     written = None
     if result.metadata is not None:
         written = written_text(result)
@@ -100,24 +117,30 @@ def contexts_for_generation(result: RetrievalResult[Any]) -> Sequence[str]:
 
 
 def _any_step_failed(result: RetrievalResult[Any]) -> bool:
-    """Whether a step of post-retrieval failed: a stored outcome then counts as failed."""
+    """Whether an operator failed in a post-retrieval result, and the others went on without it.
+
+    Such a stored result counts as failed, and is worth another try.
+    """
     return any(step.failures for step in steps_of(result))
 
 
 def _pre_retrieval_failed(result: RetrievalResult[Any]) -> bool:
-    """Whether an operator before the search failed: a stored outcome then counts as failed."""
+    """Whether an operator before the search failed in a retrieval, so that it searched without it.
+
+    Such a stored result counts as failed, and is worth another try.
+    """
     from ragbench.core.search_query import pre_retrieved
 
     return bool(pre_retrieved(result).failures)
 
 
 def _holds_failures(body: bytes, has_failed: Callable[[RetrievalResult[Any]], bool]) -> bool:
-    """Whether a stored result holds failures of steps that the rest went on without.
+    """Whether a stored result holds failures of operators that the rest went on without.
 
-    It is then not used again: another try may find more.
+    Where the user has failures tried again, such a result is asked for anew: it may find more then.
 
     Args:
-        has_failed: whether it does, by the result's metadata.
+        has_failed: whether a result's metadata hold such failures.
     """
     # Most results hold none, and parsing each would take longer than all the rest.
     if b'"failures"' not in body:
@@ -139,36 +162,16 @@ def retrieve_stage(
     """The stage that asks a RAG for the chunks of each query.
 
     Args:
-        identity: what its outcomes are kept under.
+        identity: a digest of the system: stored outcomes are found under it.
         top_k: how many chunks are asked for; None leaves it to the RAG.
     """
     takes_messages = bool(rag.histories) and takes_history(rag, RETRIEVAL.rich_batch.name)
-
-    def reads(row: RunCase) -> Given[RetrieveInput]:
-        """The query of a case, with what was said before it where the RAG takes that."""
-        query = row.case.query
-        digest = query.encode()
-        if not takes_messages:
-            return Given((query, []), digest)
-        messages = row.case.messages
-        if messages:
-            # The query's length stands before it, since any text may follow.
-            digest = b"%d %b %b" % (len(digest), digest, orjson.dumps(messages))
-        return Given((query, messages), digest)
-
-    def arguments(inputs: Sequence[RetrieveInput]) -> _Arguments:
-        """The inputs of a batch as the lists that a batch method takes."""
-        queries = [query for query, _ in inputs]
-        messages: list[list[dict[str, str]]] | None = None
-        if takes_messages:
-            messages = [said for _, said in inputs]
-        return _Arguments([queries], messages)
-
+    arguments = partial(_retrieve_arguments, takes_messages=takes_messages)
     calls = _batch_calls(rag, RETRIEVAL, arguments, to_retrieval_result, top_k)
     return CallStage(
         name="retrieve",
         identity=identity,
-        reads=reads,
+        reads=partial(_retrieve_input, takes_messages=takes_messages),
         is_incomplete=lambda body: _holds_failures(body, _pre_retrieval_failed),
         call=calls.call,
         call_async=calls.call_async,
@@ -177,25 +180,42 @@ def retrieve_stage(
     )
 
 
+def _retrieve_input(row: RunCase, *, takes_messages: bool) -> Given[RetrieveInput]:
+    """The query of a case, with the messages before it where the RAG's retrieval takes them.
+
+    Stored retrievals are kept under the digest: with another form of it, all are asked for again.
+    """
+    query = row.case.query
+    digest = query.encode()
+    if not takes_messages:
+        return Given((query, []), digest)
+    messages = row.case.messages
+    if messages:
+        # The query's length stands before it, since any text may follow.
+        digest = b"%d %b %b" % (len(digest), digest, orjson.dumps(messages))
+    return Given((query, messages), digest)
+
+
+def _retrieve_arguments(inputs: Sequence[RetrieveInput], *, takes_messages: bool) -> _Arguments:
+    """The inputs of a batch of retrievals as the lists that a RAG's batch method takes.
+
+    One list of queries, and one of messages if the RAG takes a history.
+    """
+    queries = [query for query, _ in inputs]
+    messages: list[list[dict[str, str]]] | None = None
+    if takes_messages:
+        messages = [said for _, said in inputs]
+    return _Arguments([queries], messages)
+
+
 def generate_stage(rag: RAG, identity: bytes) -> CallStage[GenerateInput, GenerationResult[Any]]:
     """The stage that asks a RAG for the answer to each query with its contexts.
 
     Args:
-        identity: what its outcomes are kept under.
+        identity: a digest of the system: stored outcomes are found under it.
     """
     takes_messages = bool(rag.histories) and takes_history(rag, GENERATION.rich_batch.name)
-
-    def arguments(inputs: Sequence[GenerateInput]) -> _Arguments:
-        """The inputs of a batch as the lists that a batch method takes."""
-        queries = [query for query, _, _ in inputs]
-        # Lists of their own: a RAG that sorts or cuts what it is given must not change what is
-        # scored.
-        contexts = [list(texts) for _, texts, _ in inputs]
-        messages: list[list[dict[str, str]]] | None = None
-        if takes_messages:
-            messages = [said for _, _, said in inputs]
-        return _Arguments([queries, contexts], messages)
-
+    arguments = partial(_generate_arguments, takes_messages=takes_messages)
     calls = _batch_calls(rag, GENERATION, arguments, to_generation_result)
     return CallStage(
         name="generate",
@@ -207,6 +227,20 @@ def generate_stage(rag: RAG, identity: bytes) -> CallStage[GenerateInput, Genera
         takes_batches=calls.takes_batches,
         asks_system=True,
     )
+
+
+def _generate_arguments(inputs: Sequence[GenerateInput], *, takes_messages: bool) -> _Arguments:
+    """The inputs of a batch of generations as the lists that a RAG's batch method takes.
+
+    One list of queries, one of contexts, and one of messages if the RAG takes a history.
+    """
+    queries = [query for query, _, _ in inputs]
+    # Lists of their own: a RAG that sorts or cuts what it is given must not change what is scored.
+    contexts = [list(texts) for _, texts, _ in inputs]
+    messages: list[list[dict[str, str]]] | None = None
+    if takes_messages:
+        messages = [said for _, _, said in inputs]
+    return _Arguments([queries, contexts], messages)
 
 
 class _Arguments(NamedTuple):
@@ -236,10 +270,12 @@ def _batch_calls(
     check_result: Callable[[object, str], Any],
     top_k: int | None = None,
 ) -> _BatchCalls:
-    """What calls the batch method of a family and checks what it gives.
+    """The functions with which a stage asks a RAG for a batch and has the results checked.
+
+    A RAG that has no batch method of its own gets one that is derived from its other methods.
 
     Args:
-        arguments: what the method is called with for a batch of inputs.
+        arguments: makes, of a batch of inputs, the arguments that the method is called with.
         check_result: gives a result in its usual form, or raises an `InterfaceError`; its second
             argument is the method's name for the message.
         top_k: how many chunks are asked for; None leaves it to the RAG.
@@ -248,43 +284,67 @@ def _batch_calls(
     where = f"{type(rag).__name__}.{name}"
     is_async = isinstance(rag, AsyncRAGInterface)
     is_own = name in rag.implemented
-    # Takes the columns of `_Arguments`, and as `said` the messages before each query.
     ask: Callable[..., Any]
     if is_own:
         ask = own_method(rag, name, top_k)
     else:
         derive: Callable[..., Any] = derived_async if is_async else derived
         ask = partial(derive, rag, name, top_k=top_k)
-
-    def results(answer: Any, size: int) -> Sequence[Any]:
-        """What a batch method returned, checked to be one result a query."""
-        if not is_own:
-            return cast("Sequence[Any]", answer)  # a derived method has checked each result
-        return [check_result(result, where) for result in to_batch(answer, size, where)]
-
-    def call(inputs: Sequence[Any]) -> Sequence[Any]:
-        """Asks a RAG of plain methods for a batch."""
-        columns, messages = arguments(inputs)
-        try:
-            answer = ask(*columns, said=messages)
-        except PartialBatchError as error:
-            raise _with_checked_results(error, check_result) from error
-        return results(answer, len(inputs))
-
-    async def call_async(inputs: Sequence[Any]) -> Sequence[Any]:
-        """Asks a RAG of coroutine methods for a batch."""
-        columns, messages = arguments(inputs)
-        try:
-            answer = await ask(*columns, said=messages)
-        except PartialBatchError as error:
-            raise _with_checked_results(error, check_result) from error
-        return results(answer, len(inputs))
-
+    method = _BatchMethod(ask, where, is_own, arguments, check_result)
     return _BatchCalls(
-        call=None if is_async else call,
-        call_async=call_async if is_async else None,
+        call=None if is_async else method.call,
+        call_async=method.call_async if is_async else None,
         takes_batches=name in rag.batched,
     )
+
+
+class _BatchMethod(NamedTuple):
+    """A batch method of a RAG, with what is needed to ask it and to check its results."""
+
+    ask: Callable[..., Any]
+    """Takes the columns of `_Arguments`, and as `said` the messages before each query; a coroutine
+    function where the RAG's methods are."""
+    where: str
+    """The method's name, for the message of an error."""
+    is_own: bool
+    """Whether the user's class has the method; else it is derived from others, which check."""
+    arguments: Callable[[Sequence[Any]], _Arguments]
+    check_result: Callable[[object, str], Any]
+    """Gives a result in its usual form, or raises an `InterfaceError`."""
+
+    def call(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        """Asks a RAG of plain methods for a batch, and returns one checked result a query.
+
+        Where only some queries failed, the error carries the checked results of the others.
+        """
+        columns, messages = self.arguments(inputs)
+        try:
+            answer = self.ask(*columns, said=messages)
+        except PartialBatchError as error:
+            raise _with_checked_results(error, self.check_result) from error
+        return self._checked_results(answer, len(inputs))
+
+    async def call_async(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        """Asks a RAG of coroutine methods for a batch, and returns one checked result a query.
+
+        Where only some queries failed, the error carries the checked results of the others.
+        """
+        columns, messages = self.arguments(inputs)
+        try:
+            answer = await self.ask(*columns, said=messages)
+        except PartialBatchError as error:
+            raise _with_checked_results(error, self.check_result) from error
+        return self._checked_results(answer, len(inputs))
+
+    def _checked_results(self, answer: Any, size: int) -> Sequence[Any]:
+        """The results that a RAG's batch method returned, checked to be one a query.
+
+        A user's method may return anything: a wrong form is an error with the method's name.
+        """
+        if not self.is_own:
+            return cast("Sequence[Any]", answer)  # a derived method has checked each result
+        results = to_batch(answer, size, self.where)
+        return [self.check_result(result, self.where) for result in results]
 
 
 def _with_checked_results(
@@ -292,8 +352,8 @@ def _with_checked_results(
 ) -> PartialBatchError:
     """The error of a batch of which some queries failed, with the other queries' results checked.
 
-    Those results are kept, as nothing is asked twice, so they must be in order like any others. One
-    that is not becomes the failure of its query alone.
+    Those results are kept, as no query is asked twice, so they must have the usual form like any
+    others. A result that has not becomes the failure of its query alone.
     """
     outcomes: list[object] = []
     for outcome in error.outcomes:
@@ -310,7 +370,11 @@ def _with_checked_results(
 def _generate_input(
     rag: RAG, row: RunCase, *, takes_messages: bool
 ) -> Given[GenerateInput] | StageOutcome:
-    """The query, contexts and earlier messages of a case, or why nothing is generated for it."""
+    """The query, contexts and earlier messages of a case for generation, with their digest.
+
+    A case with nothing to answer from gets an outcome at once, with the reason. Stored answers are
+    kept under the digest: with another form of it, all are asked for again.
+    """
     query = row.case.query
     retrieved = row.settled["retrieve"]
     before = row.settled.get("post_retrieve", retrieved)
@@ -326,9 +390,9 @@ def _generate_input(
         contexts = ()
         digests = b""
     elif result is None:
-        return passed_on(before)
+        return outcome_passed_on(before)
     elif before.outcome.known is Known.RECORDED and result.is_ids_alone:
-        return skipped(IDS_ALONE)  # there is nothing to answer from
+        return skipped_outcome(IDS_ALONE)  # there is nothing to answer from
     else:
         # A RAG that answers in one call gets its answer back out of the stored retrieval.
         if retrieved.outcome.value is not None and isinstance(rag, AdaptedRAG):
@@ -349,9 +413,10 @@ def _generate_input(
 
 
 def chunk_service(rag: RAG) -> ChunkSearch | None:
-    """What operators may ask of a RAG.
+    """The search of a RAG, for operators that look for further chunks.
 
-    None for a RAG whose methods are coroutines, or that does not retrieve.
+    None for a RAG whose methods are coroutines, or that does not retrieve: operators are plain
+    calls.
     """
     if not isinstance(rag, RAGInterface) or "retrieval" not in rag.families:
         return None
@@ -370,7 +435,10 @@ class _RagSearch:
     rag: RAGInterface[Any] = field(repr=False, metadata={"setting": False})
 
     def search(self, query: str, top_k: int) -> Sequence[Chunk]:
-        """The best ``top_k`` chunks; cut here, as a RAG may return more than it is asked for."""
+        """The best ``top_k`` chunks for a query by the RAG's own retrieval.
+
+        Cut here to that number, as a RAG may return more than it is asked for.
+        """
         answer = self.rag.retrieve_with_metadata(query, top_k)
         where = f"{self.name}.retrieve_with_metadata"
         return to_retrieval_result(answer, where).to_chunks()[:top_k]
@@ -393,20 +461,32 @@ class Locator(Protocol):
     """Says where the gold of a case is that retrieval has missed."""
 
     def has_gold(self, case: Case) -> bool:
-        """Whether a retrieval for the case should find anything that is known."""
+        """Whether a case has gold to search for: contexts that its retrieval should return.
+
+        The stage `locate` skips any other case.
+        """
         ...
 
     def located(
         self, inputs: Sequence[LocateInput], top_k: int | None = None
     ) -> Sequence[GoldSearch]:
-        """For each case and its retrieval, where its gold is."""
+        """For each case and its retrieval, where the case's gold is and why retrieval missed it.
+
+        Answers come in the order of the cases, one each.
+
+        Args:
+            top_k: how many chunks the run's retrieval asks for; None for the system's own number.
+        """
         ...
 
 
 def locate_stage(
     locator: Locator, identity: bytes, top_k: int | None
 ) -> CallStage[LocateInput, GoldSearch]:
-    """The stage that looks for what retrieval has missed, so that a report says what lost it."""
+    """The stage that looks for the gold that retrieval missed, so that a report names the reason.
+
+    Such as an index that lost it, a filter, or a rank below the cut.
+    """
     return CallStage(
         name=LOCATE,
         identity=identity,
@@ -417,10 +497,13 @@ def locate_stage(
 
 
 def _locate_input(locator: Locator, row: RunCase) -> Given[LocateInput] | StageOutcome:
-    """The retrieved chunks to find the gold among; skipped where the case has no gold."""
+    """The case with its retrieved chunks, to see which gold is missing and why.
+
+    An outcome instead, and no search, for a case without chunks or without gold.
+    """
     retrieved = row.settled["retrieve"]
     if retrieved.outcome.value is None:
-        return passed_on(retrieved)
+        return outcome_passed_on(retrieved)
     if not locator.has_gold(row.case):
-        return skipped("no relevant context is known")
+        return skipped_outcome("no relevant context is known")
     return Given((row.case, retrieved.outcome.value), row.digest + retrieved.digest)

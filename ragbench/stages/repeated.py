@@ -24,7 +24,10 @@ RepeatCells = Mapping[str, tuple[bytes, tuple[Cell, ...]]]
 
 
 def averaged(cells: Sequence[Cell], repeats: Sequence[Repeats | None]) -> tuple[Cell, ...]:
-    """Each cell as the mean of its repeats; as it is where none was measured."""
+    """The cells (a metric's value each) of a case asked several times: the mean of each cell.
+
+    A cell that was measured in no repeat stays as it is. Without repeats, all cells do.
+    """
     if not repeats:
         return tuple(cells)
     means: list[Cell] = []
@@ -45,12 +48,12 @@ class Repeated:
         later: Sequence[RepeatCells],
         seconds: Mapping[str, Sequence[float]],
     ) -> None:
-        """Takes what the later times gave.
+        """Takes the cells and times of all repeats but the first, whose cases are added one by one.
 
         Args:
-            metrics: those of the run.
-            later: of each later time the cells of its cases.
-            seconds: by stage, how long it took for each case that was asked again.
+            metrics: the run's metrics.
+            later: for each later time that the system was asked, the cells of its cases.
+            seconds: by stage, how long each case took that was asked again.
         """
         self._metrics = tuple(metrics)
         self._later = tuple(later)
@@ -59,10 +62,10 @@ class Repeated:
         """By metric and case: the values of all times, where it was measured."""
 
     def cells(self, case: str, digest: bytes, cells: Sequence[Cell]) -> tuple[Repeats | None, ...]:
-        """What each cell of a case is the mean of; empty where it was asked once.
+        """The values of all repeats for each cell (a metric's value) of a case; empty without any.
 
-        A metric whose figure is no mean over cases keeps the first time's: of its values, a mean
-        need not be one.
+        A metric whose figure over the run is no mean over cases gets None, and keeps the first
+        time's value: of such values, a mean need not be one.
         """
         if not self._later:
             return ()
@@ -83,7 +86,10 @@ class Repeated:
         return tuple(repeats)
 
     def add(self, case: str, digest: bytes, cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
-        """Counts a case, and gives its means; see `cells`."""
+        """Counts a case of the first time, and returns its cells averaged over all repeats.
+
+        The counted values show later how much of the variance is the system's own noise.
+        """
         by_metric = self.cells(case, digest, cells)
         for metric, repeats in zip(self._metrics, by_metric, strict=False):
             if repeats is not None:
@@ -92,10 +98,13 @@ class Repeated:
         return averaged(cells, by_metric)
 
     def notes(self, first: Mapping[str, Sequence[float]]) -> Iterator[str]:
-        """How often cases were asked, and how much of the variance is the system's own noise.
+        """The report's notes on repeats: how often cases were asked, and the system's own noise.
+
+        Also which cases are unstable, and whether a cache seems to have answered in place of the
+        system: then the repeats show nothing.
 
         Args:
-            first: the seconds of each stage when it was asked the first time.
+            first: by stage, the seconds of each case when the system was asked the first time.
         """
         if not self._later:
             return
@@ -122,9 +131,10 @@ class Repeated:
                 )
 
     def _noise(self) -> dict[str, list[str]]:
-        """By sentence on how much of the variance is noise: the metrics that it is true of.
+        """Sentences on how much of a score's variance is the system's noise, each with its metrics.
 
-        Metrics with the same shares have one sentence together.
+        Metrics with the same shares have one sentence together. A metric whose own value changes
+        for the same answer is left out: its noise is not the system's.
         """
         sentences: dict[str, list[str]] = {}
         for metric in self._metrics:
@@ -150,7 +160,10 @@ class Repeated:
         return sentences
 
     def _unstable_cases(self) -> list[str]:
-        """Cases that had two values of a metric that gives the same for the same answer."""
+        """Ids of the cases with different values of a metric that always scores an answer the same.
+
+        There the system itself gave different answers, which its user can look at.
+        """
         cases: dict[str, None] = {}
         for metric in self._metrics:
             if metric.definition.deterministic:

@@ -30,7 +30,14 @@ from ragbench.ledger.tables import OtherVersionError
 from ragbench.ledger.watch import Watch, file_of
 from ragbench.ledger.writes import WriteLog
 from ragbench.safe_text import as_line
-from ragbench.stages.stage import LOCATE, AbsentStage, CallSettings, InLoop, restored, skipped
+from ragbench.stages.stage import (
+    LOCATE,
+    AbsentStage,
+    CallSettings,
+    InLoop,
+    restored_outcome,
+    skipped_outcome,
+)
 from ragbench.stages.system import Evaluation, Stages
 
 if TYPE_CHECKING:
@@ -63,12 +70,12 @@ def project_of(
     watch: Watch | None = None,
     leaving_out: Collection[str | Path] = (),
 ) -> Project:
-    """The project of whatever the user wrote of a system.
+    """The project of a system: the files and settings of all that the user wrote for it.
 
     Stored outcomes hold as long as none of its files changes.
 
     Args:
-        metrics: those of the run; files of the user's own formulas are told apart, as no answer
+        metrics: the run's metrics; files of the user's own formulas are told apart, as no answer
             depends on them.
         watch: sees what the system opens while it is asked.
         leaving_out: files that are no part of the project, such as those that a run writes.
@@ -89,9 +96,10 @@ def project_of(
 
 
 def run_version(base: Path, project: Project) -> RunVersion:
-    """The folder that a command goes on in: its latest, or the next where something changed.
+    """The folder that a command goes on in: its latest run's, or the next where something changed.
 
-    A finished run whose system has changed since stays as it is, to be compared with.
+    A finished run whose system has changed since stays as it is, to be compared with. The folders
+    are called "run", "run-2", "run-3" and so on.
     """
     latest = base
     number = 2  # the folders are called "run", "run-2", "run-3" ...
@@ -109,9 +117,10 @@ def run_version(base: Path, project: Project) -> RunVersion:
 
 
 def _changed_since(folder: Path, project: Project) -> tuple[tuple[str, ...], bool]:
-    """Why a finished run's outcomes cannot be used again, and whether anything has changed.
+    """Why a finished run's outcomes cannot be used again, and whether a change is known.
 
-    No reason where they can. Where something cannot be seen, there is a reason and no change.
+    No reason where they can be used. Where something cannot be seen, there is a reason and no
+    change.
     """
     try:
         with Journal(RunFolder(path=folder).journal) as journal:
@@ -151,7 +160,10 @@ class OutcomeReuse:
         leaving_out: Collection[str | Path] = (),
         anew: str = "",
     ) -> None:
-        """Decides on the outcomes of each stage that the evaluation has.
+        """Decides for each stage of the evaluation whether its stored outcomes may be used again.
+
+        Each decision rests on the origin of the stored outcomes: the code, files and settings that
+        they came from, compared with those of now.
 
         Args:
             log: the files that the system wrote, where its run was interrupted.
@@ -174,11 +186,11 @@ class OutcomeReuse:
         self._origins: dict[str, Callable[[], Origin]] = {}
         """By stage what makes its origin, as far as it was seen up to then."""
         for stage in evaluation.stages:
-            self._origins[stage] = _origin_of(stage, evaluation, self._project)
+            self._origins[stage] = _origin_maker(stage, evaluation, self._project)
         self.generations = dict.fromkeys(self._origins, 1)
         """Outcomes of a stage are kept under this number, too."""
         self.identities = {**evaluation.stages}
-        """What outcomes of each stage are kept under; see `_stored_identity`."""
+        """What outcomes of each stage are kept under; see `_is_own_state`."""
         self._earlier: dict[str, Origin] = {}
         """What stored outcomes came from that hold still."""
         self._changes_at_last_keep = -1
@@ -192,7 +204,7 @@ class OutcomeReuse:
         for stage in self._origins:
             if stage in stored_origins:
                 generation, body = stored_origins[stage]
-                note = self._decide(stage, generation, body, trust=trust, anew=anew)
+                note = self._reuse_note(stage, generation, body, trust=trust, anew=anew)
                 stages_by_note.setdefault(note, []).append(stage)
         self.notes: list[str] = []
         """What was asked again, and why."""
@@ -208,12 +220,15 @@ class OutcomeReuse:
             log.forget()
         watch.keep_writes(log)
 
-    def _decide(self, stage: str, generation: int, body: str, *, trust: bool, anew: str) -> str:
-        """Decides on a stage's stored outcomes, and gives what the report notes on them.
+    def _reuse_note(self, stage: str, generation: int, body: str, *, trust: bool, anew: str) -> str:
+        """Decides on a stage's stored outcomes, and returns what the report notes on them; or "".
+
+        A stage whose outcomes do not hold gets another generation (a number in their key), so that
+        all are asked for again.
 
         Args:
-            generation: of the stored outcomes.
-            body: their origin, as JSON.
+            generation: the number under which the stored outcomes are kept.
+            body: the origin of the stored outcomes, as JSON.
         """
         with self._journal.reading:
             before = Origin.from_json(orjson.loads(body))
@@ -245,19 +260,20 @@ class OutcomeReuse:
         return _TRUSTED.format(because=reuse.because)
 
     def _is_own_state(self, before: Origin, changed_settings: Iterable[str]) -> bool:
-        """Whether settings differ only since the system has read what an earlier run of it wrote.
+        """Whether settings differ only because the system has read a file that it wrote itself.
 
-        A command makes it anew from code, arguments and files that are all the same: an attribute
-        with another value is then a cache or a count that the system keeps in a file of its own.
+        A command makes the system anew from code, arguments and files that are all the same: an
+        attribute with another value is then a cache or a count that the system keeps in a file of
+        its own. Without this, such a system would be asked for everything again in each run.
         """
         are_attributes = all(name.startswith(("settings.", "adapts.")) for name in changed_settings)
         return are_attributes and self._watch.is_command and self._project.reads_own(before)
 
     def drop(self, because: str) -> None:
-        """Uses no stored outcome, but where the user names a version, and notes why.
+        """Has all stages asked again, but those whose version the user names, and notes why.
 
-        A few cases were asked again, and one of them has another outcome now: what stored outcomes
-        are compared by does not show all that they depend on.
+        For when a few cases were asked again, and one of them has another outcome now: the origin
+        by which stored outcomes are compared does not show all that they depend on.
         """
         dropped = [stage for stage, origin in self._earlier.items() if not origin.is_named]
         for stage in dropped:
@@ -266,9 +282,11 @@ class OutcomeReuse:
         self.notes.append(f"{' and '.join(dropped)} asked again: {because}")
 
     def keep(self, *, is_last: bool = False) -> None:
-        """Stores what outcomes come from, where more of it was seen since the last time.
+        """Stores the origin of each stage's outcomes, if more of it was seen since the last time.
 
-        Again and again while a run goes on: one that is killed leaves it to the next command.
+        The origin is the code, files and settings that outcomes came from; the next command
+        compares it. Stored again and again while a run goes on, so that a run that is killed leaves
+        it, too.
 
         Args:
             is_last: whether the run is at its end.
@@ -285,7 +303,7 @@ class OutcomeReuse:
             origin = origin_of()
             earlier = self._earlier.get(stage)
             if (earlier is not None or moved) and not origin.is_named:
-                origin = _together(earlier, origin, moved)
+                origin = _joined_origin(earlier, origin, moved)
             self._journal.runs.keep_origin(origin, self.generations[stage])
             self._journal.runs.keep(**{_IDENTITY.format(stage=stage): self.identities[stage]})
         if is_last:
@@ -293,7 +311,11 @@ class OutcomeReuse:
 
     @contextmanager
     def looking_on(self) -> Generator[None]:
-        """Looks at the files that are held open for writing, for the length of a block."""
+        """Watches, for the length of a block, which files the system holds open for writing.
+
+        Such a file, a database for example, changes by the run itself: that must not look like a
+        change of the system to the next command.
+        """
         held_files = self._project.held_files()
         held_files.start()
         try:
@@ -302,11 +324,14 @@ class OutcomeReuse:
             held_files.stop()
 
 
-def _together(earlier: Origin | None, now: Origin, moved: Sequence[OriginPart]) -> Origin:
-    """What the outcomes of two runs came from: what the later one has not met counts still.
+def _joined_origin(earlier: Origin | None, now: Origin, moved: Sequence[OriginPart]) -> Origin:
+    """The origin of outcomes of two runs: the code, files and settings of both.
+
+    Outcomes of the earlier run are used again, so what they came from counts on, also where the
+    later run did not meet it.
 
     Args:
-        earlier: of the outcomes that are used again; None where none are.
+        earlier: the origin of the outcomes that are used again; None where none are.
         moved: files that changed while the later run went on.
     """
     parts: dict[tuple[str, str], OriginPart] = {}
@@ -325,21 +350,30 @@ def _together(earlier: Origin | None, now: Origin, moved: Sequence[OriginPart]) 
 
 
 def _changed_settings(before: Origin, now: Origin) -> list[str]:
-    """Which settings changed: they are part of the key of each outcome."""
+    """The names of the settings that differ between two origins of a stage's outcomes.
+
+    Settings are part of the key of each outcome, so that a change has all asked again: the report
+    names the settings that caused it.
+    """
     old = _setting_digests(before)
     new = _setting_digests(now)
     return sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
 
 
 def _setting_digests(origin: Origin) -> dict[str, str]:
-    """The digest of each setting by its name, to tell which of them changed."""
+    """The digest of each setting in an origin, by the setting's name.
+
+    An origin is what a stage's outcomes came from; two of them differ in a setting where the
+    digests do.
+    """
     return {part.name: part.digest for part in origin.parts if part.kind == "setting"}
 
 
-def _origin_of(stage: str, evaluation: Evaluation, project: Project) -> Callable[[], Origin]:
-    """A function that gives a stage's origin, as far as it was seen up to the call.
+def _origin_maker(stage: str, evaluation: Evaluation, project: Project) -> Callable[[], Origin]:
+    """Makes the function that gives a stage's origin: the code, files and settings behind it.
 
-    It is called again and again while a run goes on: more of what a system reads is seen then.
+    The function is called again and again while a run goes on: more of what a system reads is seen
+    then. A version that the user states takes the place of all that.
     """
     rag = evaluation.rag
     description = evaluation.description
@@ -370,31 +404,34 @@ ASKED = 3
 def differing_case(
     stages: Stages, journal: Journal, calls: CallSettings, in_loop: InLoop, *, seed: str
 ) -> str:
-    """The stage and the id of the first case drawn that has another outcome now; empty if none.
+    """The stage and the id of a case that has another outcome now; empty if no drawn case has.
 
-    Such a case shows that outcomes depend on more than what is compared, so that none may be used
-    again. A failure now is no other outcome: the system may be out of reach.
+    A few cases with stored outcomes are asked again. One that differs shows that outcomes depend on
+    more than what is compared, so that none may be used again. A failure now is no other outcome:
+    the system may be out of reach.
     """
     for window in journal.cases(journal.drawn_ids(ASKED, seed)):
         for row in window:
-            for stage, stage_input, before in _reused(row, stages, journal):
+            for stage, stage_input, before in _reused_outcomes(row, stages, journal):
                 now = stage.ask_once(stage_input, in_loop, timeout=calls.timeout)
-                if now.value is not None and _content(stage, now) != _content(stage, before):
+                if now.value is not None and _compared_content(stage, now) != _compared_content(
+                    stage, before
+                ):
                     return f"{stage.name} of {row.case.id}"
     return ""
 
 
-def _reused(
+def _reused_outcomes(
     row: RunCase, stages: Stages, journal: Journal
 ) -> Iterator[tuple[CallStage[Any, Any], object, Outcome[Any]]]:
-    """The stages whose stored outcome would be used again, with their input and that outcome.
+    """The stages of a case whose stored outcome would be used again, with their input and outcome.
 
     Stages are settled in order, as in a run, since later ones read what earlier ones gave. It ends
-    at a stage that has nothing stored: a run would ask it.
+    at a stage that has nothing stored: a run would ask that stage anyway.
     """
     for stage in stages:
         if isinstance(stage, AbsentStage):
-            row.settled[stage.name] = skipped(stage.reason)
+            row.settled[stage.name] = skipped_outcome(stage.reason)
             continue
         stage_input = stage.reads(row)
         if isinstance(stage_input, StageOutcome):
@@ -406,17 +443,17 @@ def _reused(
         stored = recorded or stored_outcomes.get((row.number, key))
         if stored is None:
             return
-        settled = restored(stage.name, stored, journal)
+        settled = restored_outcome(stage.name, stored, journal)
         row.settled[stage.name] = settled
         has_value = recorded is None and settled.outcome.value is not None
         if has_value and stage.name in ("retrieve", "generate"):
             yield stage, stage_input.input, settled.outcome
 
 
-def _content(stage: CallStage[Any, Any], outcome: Outcome[Any]) -> object:
-    """What of two outcomes is compared: texts and ids, as the journal gives them back.
+def _compared_content(stage: CallStage[Any, Any], outcome: Outcome[Any]) -> object:
+    """The part of an outcome that is compared with another: texts and ids, as the journal has them.
 
-    Metadata are not: they may hold times, and differ although nothing changed.
+    Metadata are left out: they may hold times, and differ although nothing changed.
     """
     encoded = encode_outcome(stage.name, outcome)
     value = CODECS[stage.name].decode(encoded.texts, encoded.body)

@@ -58,7 +58,10 @@ _REASON_FIELDS = ("finish_reason", "stop_reason", "done_reason")
 
 
 def failures_of(trace: Trace, cells: Sequence[Cell]) -> tuple[Failure, ...]:
-    """What failed for a case; a failure that only passes on an earlier one is listed once."""
+    """The failures of a case in all of its stages and metrics, each text once.
+
+    A stage that cannot run after a failure passes that failure on: it would be counted again.
+    """
     failures = [outcome.failure for _, outcome in trace.stages if outcome.failure]
     retrieved = trace.retrieval.value
     if retrieved is not None and retrieved.metadata is not None:
@@ -145,10 +148,10 @@ class RunTally:
     """None until a case has a verdict."""
 
     def add(self, row: RunCase, failures: Sequence[Failure]) -> None:
-        """Counts a case that has been through all stages.
+        """Counts a case that has been through all stages, for the notes and tables of the report.
 
         Args:
-            failures: what failed for it, each once; see `failures_of`.
+            failures: the case's failures, each once; see `failures_of`.
         """
         trace = row.trace
         if trace.validation is not None:
@@ -178,7 +181,10 @@ class RunTally:
             self._count_answer(trace, trace.generation.value)
 
     def _count_retrieval(self, retrieved: RetrievalResult[Any]) -> None:
-        """Counts what a reader must know of the ids and the scores of a retrieval."""
+        """Counts what a reader must know of a retrieval: repeated ids, and the order of its scores.
+
+        Repeated ids count once in metrics, and scores that rise may mean distances.
+        """
         ids = retrieved.context_ids or ()
         if len({*ids}) < len(ids):
             self.repeated_ids += 1
@@ -187,9 +193,10 @@ class RunTally:
             self.score_orders.add(scores)
 
     def _count_failures(self, case: Case, failures: Sequence[Failure]) -> None:
-        """Counts failures by their message, of which only so many are kept apart.
+        """Counts a case's failures by stage, type and message, with the first cases of each.
 
-        Messages that quote their query would fill the memory of a long run.
+        Only so many messages are kept apart: those that quote their query would fill the memory of
+        a long run.
         """
         for failure in failures:
             key = (failure.stage, failure.type, failure.message)
@@ -201,7 +208,11 @@ class RunTally:
                 self.questions[key].append(case.query)
 
     def _count_answer(self, trace: Trace, answer: GenerationResult[Any]) -> None:
-        """Counts what a reader must know of an answer; an answer may have several such notes."""
+        """Counts an answer by what a reader of its scores must know: it may have several.
+
+        The names counted are the keys of the notes' texts: `read` and `declined in part` by the
+        answer's words, `thoughts` of a model, `cited` with marks, `cut off` at a limit of tokens.
+        """
         text = answer.response
         if answer.abstained is None:  # the system does not say itself whether it declines
             if trace.generation.status is Status.ABSTAINED:
@@ -224,7 +235,7 @@ class RunTally:
                 break
 
     def notes(self, summaries: Sequence[Summary]) -> list[str]:
-        """What a reader must know of the figures, a sentence or two each.
+        """The report's notes on its figures, a sentence or two each: repeated ids, odd scores.
 
         Args:
             summaries: the figures of the run's metrics.
@@ -242,7 +253,7 @@ class RunTally:
         for summary in summaries:
             has_aggregate = summary.metric.definition.aggregate is not None
             if has_aggregate and summary.score is None and summary.measured:
-                notes.append(_without_figure(summary))
+                notes.append(_note_without_figure(summary))
         metrics = [summary.metric for summary in summaries if summary.measured]
         cutoff_note = self._cutoff_note(metrics)
         if cutoff_note:
@@ -255,7 +266,10 @@ class RunTally:
         return notes
 
     def _cutoff_note(self, metrics: Sequence[Metric]) -> str:
-        """Which metrics look further than any case has chunks; empty where none does."""
+        """The note that some metrics look at more chunks than any case has; empty where none does.
+
+        `recall@20` over 5 chunks is `recall@5` under another name, which its reader must know.
+        """
         if not self.longest:
             return ""
         names: list[str] = []
@@ -275,7 +289,12 @@ class RunTally:
         return f"{note}."
 
     def _notes_on_answers(self, word_metrics: Sequence[str]) -> Iterator[str]:
-        """What a reader must know of some answers, a note for each kind of them."""
+        """The report's notes on answers, one for each kind: read as declined, cut off, and so on.
+
+        Args:
+            word_metrics: names of the run's metrics that compare words, which marks of citation
+                lower.
+        """
         verb = "counts" if len(word_metrics) == 1 else "count"
         metrics_text = f"{', '.join(word_metrics)} {verb} them"
         for kind, note in _ANSWER_NOTES.items():
@@ -290,7 +309,10 @@ class RunTally:
             yield f"{counted(count, 'answer')} {words}".replace("{metrics}", metrics_text)
 
     def failures(self) -> tuple[FailureGroup, ...]:
-        """Failures of one kind together, the most frequent kind first."""
+        """The report's table of failures: one line for each stage, type and message.
+
+        The most frequent comes first, with a few cases in which it can be looked at.
+        """
         groups: list[FailureGroup] = []
         for key, count in most_frequent(self.counts):
             stage, type_, message = key
@@ -306,7 +328,10 @@ class RunTally:
         return tuple(groups)
 
     def stages(self) -> tuple[tuple[StageCount, ...], tuple[Latency, ...]]:
-        """How each stage ended, and how long it took."""
+        """The report's tables of stages: how often each ended in which way, and its times.
+
+        In the order in which a case goes through the stages.
+        """
         stage_counts: list[StageCount] = []
         for stage in STAGES:
             if stage in self.endings:
@@ -325,7 +350,10 @@ class RunTally:
         return tuple(stage_counts), tuple(latencies)
 
     def _latency(self, stage: str, seconds: Sequence[float]) -> Latency:
-        """How long a stage took; percentiles only where each case had a call of its own."""
+        """The line on how long a stage took; percentiles only if each case had a call of its own.
+
+        Cases that share a call have a mean alone: how long a single one took is not known.
+        """
         p50: float | None = None
         p95: float | None = None
         longest: float | None = None
@@ -346,15 +374,24 @@ class RunTally:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The nearest-rank percentile: a value that was really measured; 0 without any."""
+    """The nearest-rank percentile of times or counts, for a table; 0 without any value.
+
+    It is a value that was really measured, and not one between two.
+
+    Args:
+        share: the share of values that are not larger, from 0 to 1, such as 0.95.
+    """
     if not values:
         return 0.0
     rank = max(1, math.ceil(share * len(values)))
     return sorted(values)[rank - 1]
 
 
-def _without_figure(summary: Summary) -> str:
-    """That a metric of another package has no figure over the run, and why."""
+def _note_without_figure(summary: Summary) -> str:
+    """The note that a metric of another package has no figure over the run, and why.
+
+    Else its user would look for the missing figure in vain.
+    """
     name = summary.metric.name
     aggregate = summary.metric.definition.aggregate
     problem = "the run was not finished"
@@ -390,7 +427,10 @@ class CauseTally:
     """Answers by what decided about them."""
 
     def add(self, case_id: str, attribution: Attribution) -> None:
-        """Counts a case with what it ended in; the first cases of each cause are named."""
+        """Counts a case by its cause (the stage that lost its answer, or that it is right).
+
+        The first cases of each cause are kept as examples.
+        """
         counts = self._causes.get(attribution.cause)
         if counts is None:
             counts = _CauseCounts()
@@ -402,20 +442,26 @@ class CauseTally:
             counts.stages[attribution.stage] += 1
         if len(counts.examples) < _MOST_EXAMPLES:
             counts.examples.append(case_id)
-        self._answers[_counted_as(attribution)] += 1
+        self._answers[_field_of_answer(attribution)] += 1
         self._deciders[attribution.decided_by] += 1
 
     def causes(self) -> tuple[CauseCount, ...]:
-        """Every cause that occurred, in the order of a case's way through the stages."""
+        """The report's table of causes, a line for each that occurred.
+
+        In the order of `Cause`, which is that of a case's way through the stages.
+        """
         causes: list[CauseCount] = []
         for cause in Cause:
             counts = self._causes.get(cause)
             if counts is not None:
-                causes.append(_cause_count(cause, counts))
+                causes.append(_line_of_cause(cause, counts))
         return tuple(causes)
 
     def answers(self) -> AnswerCounts:
-        """The cases by how their answers compare with the right ones."""
+        """The counts of cases by how their answers compare with the right ones.
+
+        Also by what decided: people's labels, a judge, or words.
+        """
         return AnswerCounts(
             cases=self._answers.total(),
             by_label=self._deciders[Decider.LABEL],
@@ -425,8 +471,12 @@ class CauseTally:
         )
 
 
-def _counted_as(attribution: Attribution) -> str:
-    """The field of `AnswerCounts` that counts a case: each case is in exactly one."""
+def _field_of_answer(attribution: Attribution) -> str:
+    """The field of `AnswerCounts` in which a case is counted, by its cause and its answer.
+
+    Each case is in exactly one, so that the fields add up to all cases: the order of the tests
+    counts.
+    """
     answer = attribution.answer
     if attribution.cause is Cause.FAILED:
         return "failed"
@@ -445,8 +495,11 @@ def _counted_as(attribution: Attribution) -> str:
     return answer.value
 
 
-def _cause_count(cause: Cause, counts: _CauseCounts) -> CauseCount:
-    """A line of the table of causes, with what decided about its answers."""
+def _line_of_cause(cause: Cause, counts: _CauseCounts) -> CauseCount:
+    """The line of one cause in the report's table: how many cases, which of them, who decided.
+
+    Only deciders that judge an answer are listed (`JUDGING`).
+    """
     deciders: list[tuple[Decider, int]] = []
     for decider in JUDGING:
         if counts.deciders[decider]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ragbench.core.matched import Matched
@@ -37,7 +38,7 @@ class CellTable:
         matching: Matching,
         judges: Sequence[bytes],
     ) -> None:
-        """A table for one run.
+        """Makes the table of a run's cells: the value of each metric for each case.
 
         Args:
             judges: for each metric, what its cells depend on beside the case; empty bytes for one
@@ -62,7 +63,11 @@ class CellTable:
         """By row what the journal holds, cells of other commands' metrics included."""
 
     def open(self, window: Sequence[RunCase]) -> None:
-        """Gives each row the cells that still hold; needs the outcomes of all stages before."""
+        """Gives each row (case) of a window the stored cells that still hold: its metrics' values.
+
+        A cell holds while the case's question, chunks and, for metrics that read it, answer are the
+        same. Needs the outcomes of all stages before.
+        """
         scores = self.journal.scores
         matching = str(self.matching)
         numbers = [row.number for row in window]
@@ -88,16 +93,19 @@ class CellTable:
             row.cells = tuple(cells)
 
     def forget(self, row: RunCase) -> None:
-        """Lets go of what the journal held of a row that is through all stages: memory is freed."""
+        """Frees the memory of a row (case) that is through all stages: drops its stored cells.
+
+        Without that, a long run would hold the cells of all its cases.
+        """
         self._stored_cells.pop(row.number, None)
 
     def carry(self, window: Sequence[RunCase], holds: Sequence[bool]) -> None:
-        """Takes over cells that do not depend on how chunks are compared, once that has changed.
+        """Keeps the cells that do not depend on how chunks are compared, once that way has changed.
 
-        The other cells of the rows are None then, to be computed again.
+        A cell is a metric's value for a case. The others are None then, to be computed again.
 
         Args:
-            holds: for each metric, whether its cells are such.
+            holds: for each metric, whether its cells do not depend on how chunks are compared.
         """
         scores = self.journal.scores
         scores.were_empty = False  # notes and causes of before must go
@@ -115,7 +123,9 @@ class CellTable:
             row.cells = tuple(cells)
 
     def save(self, row: RunCase, *, is_compared: bool = False) -> None:
-        """Records the cells of a row as they are now.
+        """Records in the journal the cells (the values of the metrics) of a row as they are now.
+
+        A later run finds them there under the keys of `cell_keys`.
 
         Args:
             is_compared: whether its chunks were compared with the gold anew: then its matches are
@@ -139,20 +149,20 @@ class CellTable:
     def save_judged(
         self, row: RunCase, position: int, cell: Cell, judgements: Sequence[Judgement]
     ) -> None:
-        """Records one more cell of a row, with what it rests on.
+        """Records a judged cell (a metric's value) of a row, with the judgements that it rests on.
 
         Args:
-            position: the metric's, among those of the run.
+            position: the metric's place among the run's metrics.
         """
         row.cells = (*row.cells[:position], cell, *row.cells[position + 1 :])
         self.save(row)
         self.journal.scores.record_judgements(row.number, self._numbers[position], judgements)
 
     def read_judgements(self, window: Sequence[RunCase], positions: Sequence[int]) -> None:
-        """Gives each row what its judged cells rest on, as the journal holds it.
+        """Gives each row the judgements that its judged cells rest on, as the journal holds them.
 
         Args:
-            positions: of the judged metrics, among those of the run.
+            positions: the places of the judged metrics among the run's metrics.
         """
         stored: Mapping[tuple[int, int], tuple[Judgement, ...]] = {}
         if positions:
@@ -187,7 +197,10 @@ class ScoreStage:
     """Whether it is decided how chunks are compared: the first cases that come show it."""
 
     def settle(self, window: Sequence[RunCase], run: Running) -> None:
-        """Scores the cases of a window; of rows that lack the same cells, all at once."""
+        """Gives every case of a window its cells: the values of the metrics that no model judges.
+
+        Stored ones are taken; of cases that lack the same metrics, all are computed at once.
+        """
         table = self.table
         no_cells = (None,) * len(table.metrics)
         for row in window:
@@ -201,7 +214,7 @@ class ScoreStage:
         groups = self._groups_by_lack(window, run)
         for positions, members in groups.items():
             if positions:
-                self._compute(positions, members)
+                self._compute_cells(positions, members)
             for row in members:
                 table.save(row, is_compared=bool(positions))
         run.journal.flush(if_due=True)
@@ -211,9 +224,10 @@ class ScoreStage:
     def _groups_by_lack(
         self, window: Sequence[RunCase], run: Running
     ) -> dict[tuple[int, ...], list[RunCase]]:
-        """The rows that lack the same cells, to be computed together, by what they lack.
+        """The rows (cases) grouped by the metrics whose values they lack, to be computed together.
 
-        That is the positions of the metrics, not the metrics: a metric's hash takes long.
+        The keys are positions of metrics, not metrics: a metric's hash takes long. Rows that lack
+        nothing are under the empty key.
         """
         unjudged: list[int] = []
         for position, metric in enumerate(self.table.metrics):
@@ -231,7 +245,11 @@ class ScoreStage:
         return groups
 
     def _decide_matching(self) -> None:
-        """Decides, by the first window, how chunks are compared with what is relevant."""
+        """Decides, by the first window of cases, how retrieved chunks are compared with the gold.
+
+        By ids or by texts, as these cases show. All cases together may still show another way, see
+        `rematch`.
+        """
         table = self.table
         if table.matching is Matching.AUTO and self.tally is not None:
             matching = self.tally.verdict().matching
@@ -244,13 +262,13 @@ class ScoreStage:
     def rematch(
         self, windows: Iterable[Sequence[RunCase]], matching: Matching
     ) -> Iterator[RunCase]:
-        """Scores again what depends on how chunks are compared, once all cases are known.
+        """Scores all cases again in what depends on how chunks are compared with the gold.
 
         The first window decided it for the run; all cases together may have shown another way.
 
         Args:
             windows: all cases of the run.
-            matching: how they are compared from now on.
+            matching: how chunks are compared with the gold from now on.
         """
         table = self.table
         table.matching = matching
@@ -267,17 +285,19 @@ class ScoreStage:
                 judged.append(position)
         for window in windows:
             table.carry(window, holds)
-            self._compute(tuple(recomputed), window)
+            self._compute_cells(tuple(recomputed), window)
             for row in window:
                 table.save(row, is_compared=True)
             table.read_judgements(window, judged)
             yield from window
 
-    def _compute(self, positions: tuple[int, ...], members: Sequence[RunCase]) -> None:
-        """Scores rows that lack the same cells, and records which chunks are relevant contexts.
+    def _compute_cells(self, positions: tuple[int, ...], members: Sequence[RunCase]) -> None:
+        """Computes the cells (values of metrics) of rows that lack the same ones.
+
+        Also keeps in each row which chunks are which relevant contexts, for the report.
 
         Args:
-            positions: of the metrics whose cells they lack.
+            positions: the places of the metrics whose cells the rows lack.
         """
         table = self.table
         matching = table.matching
@@ -289,7 +309,7 @@ class ScoreStage:
             last_stage = next(reversed(by_stage))
             contexts.append(by_stage[last_stage])
         if self.pool is not None:
-            computed = self._score_by(self.pool, positions, traces, contexts)
+            computed = self._cells_from_workers(self.pool, positions, traces, contexts)
         else:
             plan = self._plans.get(positions)
             if plan is None:  # one for the whole run: a scorer may hold a model or an event loop
@@ -307,14 +327,19 @@ class ScoreStage:
                 cells[position] = cell
             row.cells = tuple(cells)
 
-    def _score_by(
+    def _cells_from_workers(
         self,
         pool: WorkerPool[Task, tuple[Cell, ...]],
         positions: tuple[int, ...],
         traces: Sequence[Trace],
         contexts: Sequence[Compared],
     ) -> list[tuple[Cell, ...]]:
-        """The cells of rows that lack the same ones, computed by workers."""
+        """The values of metrics (cells) of some cases, computed by workers, in the cases' order.
+
+        Args:
+            positions: the places of the metrics that all these cases lack.
+            contexts: for each case, what generation was given, compared with the gold.
+        """
         from ragbench.workers.pool import Task
 
         metrics = tuple(self.table.metrics[position].name for position in positions)
@@ -354,22 +379,32 @@ class ScoreInput(NamedTuple):
 def scorer(
     metrics: Sequence[Metric],
 ) -> Callable[[Sequence[ScoreInput]], Sequence[tuple[Cell, ...]]]:
-    """Makes the function that a worker calls: it gives the cells of a batch of cases.
+    """Makes the function with which a worker scores a batch of cases.
 
-    Metrics travel by their names, and each worker makes a plan once for those that cases lack.
+    Metrics travel to workers by their names; each worker makes a plan once for those that are
+    lacking.
     """
     by_name = {metric.name: metric for metric in metrics}
-    plans: dict[tuple[tuple[str, ...], Matching], Plan] = {}
+    return partial(_cells_on_worker, by_name, {})
 
-    def call(items: Sequence[ScoreInput]) -> Sequence[tuple[Cell, ...]]:
-        """The cells of each case, those of the metrics that it lacks."""
-        names, matching, _, _ = items[0]  # of one batch all lack the same
-        plan = plans.get((names, matching))
-        if plan is None:
-            plan = Plan([by_name[name] for name in names], matching=matching)
-            plans[names, matching] = plan
-        traces = [item.trace for item in items]
-        contexts = [item.matched for item in items]
-        return plan.score(traces, contexts)
 
-    return call
+def _cells_on_worker(
+    by_name: Mapping[str, Metric],
+    plans: dict[tuple[tuple[str, ...], Matching], Plan],
+    items: Sequence[ScoreInput],
+) -> Sequence[tuple[Cell, ...]]:
+    """The values (cells) of the metrics that a batch of cases lacks, computed on a worker.
+
+    Args:
+        by_name: the run's metrics, by name.
+        plans: the plans made so far, to be used again: a plan may hold a model.
+        items: cases that all lack the same metrics.
+    """
+    names, matching, _, _ = items[0]
+    plan = plans.get((names, matching))
+    if plan is None:
+        plan = Plan([by_name[name] for name in names], matching=matching)
+        plans[names, matching] = plan
+    traces = [item.trace for item in items]
+    contexts = [item.matched for item in items]
+    return plan.score(traces, contexts)

@@ -77,7 +77,10 @@ class CallSettings(Record):
     more are asked; 0 for no limit."""
 
     def __post_init__(self) -> None:
-        """Refuses a number that would make a run wait for ever, or ask nobody."""
+        """Refuses a number with which a run would wait for ever, or make no call at all.
+
+        At the start: a wrong number would else be noticed hours into the run.
+        """
         if self.give_up_after < 0:
             raise ConfigError(f"a run gives up after 0 or more cases, not {self.give_up_after}")
         for name, value in (("batch size", self.batch_size), ("concurrency", self.concurrency)):
@@ -111,10 +114,11 @@ class Progress(NamedTuple):
 
 
 def cell_keys(row: RunCase, matching: str) -> tuple[bytes, bytes]:
-    """Digests of all that a cell depends on, besides the metric itself.
+    """The two keys under which a case's values of metrics (cells) are stored: digests of inputs.
 
-    A stored cell holds as long as they stay the same. The first is for metrics that read no answer,
-    the second for the others.
+    A stored cell holds as long as its key stays the same. The first is for metrics that read no
+    answer, the second for the others. Other parts or another order here would make every stored
+    value be computed again.
     """
     retrieved = row.settled["retrieve"].digest
     post_retrieved = row.settled.get("post_retrieve")
@@ -143,7 +147,12 @@ class GivingUp:
     """Stages that have answered once."""
 
     def count(self, stage: str, outcomes: Sequence[Outcome[Any]]) -> None:
-        """Counts outcomes that all have failed, and says in `because` when these are enough."""
+        """Counts outcomes of a stage that all have failed; sets `because` when there are enough.
+
+        `because` ends the calls of the run, as a dead service would fail every case after a long
+        wait. Outcomes of the wrong form are enough after a few cases, since code repeats such a
+        mistake.
+        """
         if not self.after or self.because or stage in self.answered:
             return
         self._failed[stage] += len(outcomes)
@@ -187,7 +196,12 @@ class InFlight:
     @classmethod
     @contextmanager
     def opened(cls, path: Path, cases: int) -> Generator[InFlight]:
-        """The file, for the length of a block; without a case in it, it is removed at the end."""
+        """Opens the file of the cases that are being asked, for the length of a block.
+
+        Cases in the file at the start are those that an earlier process was asking when it died.
+        Without a case in it, the file is removed at the end. Its form (8 bytes a case: the number
+        plus 1, or 0) is read by the next run.
+        """
         try:
             content = path.read_bytes() if path.exists() else b""
             whole_numbers = content[: len(content) // 8 * 8]
@@ -216,7 +230,10 @@ class InFlight:
                     path.unlink(missing_ok=True)
 
     def begin(self, numbers: Iterable[int]) -> None:
-        """Notes cases before they are asked; any thread may call it."""
+        """Notes the numbers of cases in the mapped file before they are asked; safe in any thread.
+
+        If the call takes the process down, the next run reads there which cases were being asked.
+        """
         with self._lock:
             for number in numbers:
                 if number not in self._places:
@@ -225,7 +242,11 @@ class InFlight:
                     self._slots[place] = number + 1
 
     def end(self, numbers: Iterable[int]) -> None:
-        """Takes cases out whose outcomes are recorded."""
+        """Takes cases out of the mapped file once their outcomes are recorded; safe in any thread.
+
+        Only then: a case that takes the process down until that moment must be found by the next
+        run.
+        """
         with self._lock:
             for number in numbers:
                 place = self._places.pop(number, None)
@@ -259,25 +280,42 @@ class Running(Record):
 
     @property
     def concurrency(self) -> str:
-        """The number of calls in flight as times are recorded with it; see `Latency`."""
+        """The number of calls in flight as it is recorded with the times of answers, or ``"auto"``.
+
+        Times are slower with more calls at once, so a reader must see which number they belong to.
+        Where the number follows what the system bears, it is not fixed: "auto". A stored form.
+        """
         if self.calls.concurrency is None and self.bears_calls:
             return "auto"
         return str(self.most_calls)
 
     @property
     def most_calls(self) -> int:
-        """The most calls of the system that may be in flight."""
+        """The most calls of the system that may be in flight at once.
+
+        The user's number; else a fixed most where the system bears several calls, and else one.
+        """
         return self.calls.concurrency or (MOST_CALLS if self.bears_calls else 1)
 
     def settled(
         self, stage: str, done: int, *, failed: int = 0, reused: int = 0, recorded: int = 0
     ) -> None:
-        """Reports cases that a stage has settled."""
+        """Reports to the run's display how many cases a stage has settled just now, and from where.
+
+        Args:
+            done: cases settled since the last report, those below included.
+            failed: cases with a failure.
+            reused: cases whose outcome an earlier run had stored.
+            recorded: cases whose outcome was in the source.
+        """
         if done:
             self.report(Progress(stage, self.cases, done, failed, reused, recorded))
 
     def lacks(self, cell: Cell | None) -> bool:
-        """Whether a cell has to be computed."""
+        """Whether a metric's value (cell) of a case has to be computed: it is absent, or failed.
+
+        A failed one counts only where the user asks to try failures again (``--retry-failed``).
+        """
         return cell is None or (self.retry_failed and cell.status is Status.FAILED)
 
     def warn_of_split(self, stage: str, size: int, error: BaseException) -> None:
@@ -301,11 +339,18 @@ class Stage(Protocol):
 
     @property
     def name(self) -> str:
-        """How the journal, reports and the manifest call it."""
+        """The stage's name, such as ``retrieve``, in the journal, in reports and in the manifest.
+
+        Stored: under another name, the outcomes of earlier runs are not found.
+        """
         ...
 
     def settle(self, window: Sequence[RunCase], run: Running) -> None:
-        """Settles each row's turn at this stage."""
+        """Gives every case of the window an outcome of this stage, in the case's ``settled``.
+
+        Called for one window after the other; all cases of a window pass a stage before the next
+        one.
+        """
         ...
 
 
@@ -315,7 +360,7 @@ def run_stages(
     run: Running,
     tally: Callable[[RunCase], None],
 ) -> None:
-    """Takes one window of cases after the other through every stage, in one thread.
+    """Takes the cases through every stage, one window (some cases) after the other, in one thread.
 
     A system that bears several calls at once is asked in a flow, see `ragbench.stages.flow`.
     """
@@ -331,13 +376,13 @@ def run_stages(
     run.journal.flush()
 
 
-def restored(
+def restored_outcome(
     stage: str, stored: StoredOutcome, journal: Journal, *, with_texts: bool = True
 ) -> StageOutcome:
-    """What the journal holds of a stage's outcome, as the outcome itself.
+    """A stage's outcome of a case as an object again, from the row that the journal holds of it.
 
     Args:
-        with_texts: else its texts are empty, which saves reading them where only the rest counts.
+        with_texts: whether texts are read; without, they are empty, which is faster.
     """
     if with_texts and stored.texts:
         texts = journal.texts(stored)
@@ -357,14 +402,21 @@ def restored(
 
 
 def settle_stored(stage: str, row: RunCase, stored: StoredOutcome, journal: Journal) -> bool:
-    """Settles a row with what the journal holds of it; whether that is a failure."""
-    row.settled[stage] = restored(stage, stored, journal)
+    """Gives a case the outcome that the journal holds of it; returns whether that has failed.
+
+    The journal notes that the outcome still holds, or it would count as one of an earlier run.
+    """
+    row.settled[stage] = restored_outcome(stage, stored, journal)
     journal.confirm(row.number, stage, stored)
     return stored.status is Status.FAILED
 
 
-def passed_on(before: StageOutcome) -> StageOutcome:
-    """The outcome of a stage as that of the next, which was never asked and took no time."""
+def outcome_passed_on(before: StageOutcome) -> StageOutcome:
+    """The outcome of a stage as the next stage's, which was never asked because nothing can follow.
+
+    A failure of retrieval, for example, is also generation's. No time is recorded: a time would
+    count as one of the next stage.
+    """
     return before._replace(outcome=replace(before.outcome, seconds=None, known=Known.ASKED))
 
 
@@ -376,7 +428,11 @@ class AbsentStage(Record):
     """Why a case without a record has no outcome."""
 
     def settle(self, window: Sequence[RunCase], run: Running) -> None:
-        """Takes recorded outcomes from the row or the journal; a case without one is skipped."""
+        """Gives every case of the window the outcome that the source recorded; skips the others.
+
+        For a stage that the system does not have, or that cannot be called: the reason is the
+        case's.
+        """
         journal = run.journal
         stored_outcomes: Mapping[tuple[int, bytes], StoredOutcome] = {}
         if not journal.was_empty:
@@ -394,7 +450,7 @@ class AbsentStage(Record):
             elif stored is not None:
                 is_failure = settle_stored(self.name, row, stored, journal)
             else:
-                row.settled[self.name] = skipped(self.reason)
+                row.settled[self.name] = skipped_outcome(self.reason)
                 continue
             done += 1
             if is_failure:
@@ -402,6 +458,9 @@ class AbsentStage(Record):
         run.settled(self.name, done, failed=failed, recorded=done)
 
 
-def skipped(reason: str) -> StageOutcome:
-    """The outcome of a stage that does not apply."""
+def skipped_outcome(reason: str) -> StageOutcome:
+    """The outcome of a stage that does not apply to a case, with the reason for its reader.
+
+    It has no digest of texts: nothing that depends on it changes.
+    """
     return StageOutcome(Outcome(status=Status.SKIPPED, reason=reason), b"", NOTHING)

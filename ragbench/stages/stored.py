@@ -26,9 +26,9 @@ from ragbench.stages.stage import (
     OWN,
     TURNS,
     cell_keys,
-    passed_on,
-    restored,
-    skipped,
+    outcome_passed_on,
+    restored_outcome,
+    skipped_outcome,
 )
 
 _INTERRUPTED = "not asked yet: the run was interrupted"
@@ -36,9 +36,9 @@ _INTERRUPTED = "not asked yet: the run was interrupted"
 
 
 def judge_key(info: Mapping[str, Any] | None, metric: Metric) -> bytes:
-    """What a metric's cells depend on beside the case, empty for one that nobody judges.
+    """The key of the judge behind a metric's cells (its values); empty for a metric without one.
 
-    Cells are found in the journal by it: those of another judge or prompt have another key.
+    Stored cells are looked up by this key: those of another judge or prompt have another one.
 
     Args:
         info: the manifest's record of who judged; see `Judging.info`.
@@ -67,7 +67,12 @@ class StoredTraces:
     """Only these cases, in this order; all when not given."""
 
     def __iter__(self) -> Iterator[RunCase]:
-        """Each case with its outcomes; cells and causes only where they are of these outcomes."""
+        """The run's cases in order, each with its outcomes, and with cells and cause that hold.
+
+        Cells (values of metrics) of another answer, retrieval or matching are not this run's, and
+        are left out. After all cases, their number is compared with the manifest's, as a journal
+        may be cut.
+        """
         judge = self.manifest.judge
         matching = self.manifest.settings["matching"]
         scores = self.journal.scores
@@ -111,9 +116,10 @@ class StoredTraces:
             check_count(self.journal.path.parent, self.manifest, count)
 
     def rows(self, window: Sequence[RunCase]) -> list[RunCase]:
-        """Cases of the run with what each stage gave, as the journal holds it.
+        """Cases of the run with the outcome of each stage, as the journal holds it.
 
-        In a conversation that was held with the system, the history is of its own answers.
+        In a conversation that was held with the system, the history is of its own answers. The
+        stages are gone through in order: one that was not asked may pass on an earlier outcome.
         """
         # A run always has retrieval and generation.
         run_stages = {"retrieve", "generate", *self.manifest.rag.stages, *self.manifest.absent}
@@ -148,19 +154,19 @@ class StoredTraces:
     def _stage_outcome(
         self, stage: str, row: RunCase, stored: StoredOutcome | None
     ) -> StageOutcome:
-        """What the stage gave for the case; where nothing is stored, why not.
+        """The outcome of a stage for a case; where nothing is stored, one with the reason for that.
 
-        The journal has no row for what nobody called: a stage that the run does not have, or one
+        The journal has no row for what was never called: a stage that the run does not have, or one
         behind a stage that gave nothing.
         """
         if stored is not None:
-            return restored(stage, stored, self.journal, with_texts=self.with_texts)
+            return restored_outcome(stage, stored, self.journal, with_texts=self.with_texts)
         if stage in self.manifest.absent:
-            return skipped(self.manifest.absent[stage])
+            return skipped_outcome(self.manifest.absent[stage])
         if stage not in self.manifest.rag.stages:
             if stage == "generate":
-                return skipped(NO_GENERATION)
-            return skipped(NO_RETRIEVAL)
+                return skipped_outcome(NO_GENERATION)
+            return skipped_outcome(NO_RETRIEVAL)
         if stage != "retrieve":
             before = row.settled["retrieve"]
             if stage in ("validate", "generate"):
@@ -168,8 +174,8 @@ class StoredTraces:
             # After these the stage was still to be called; after anything else it never was.
             is_open = before.outcome.reason in (_INTERRUPTED, NO_RETRIEVAL, NO_CONTEXTS)
             if before.outcome.value is None and not is_open:
-                return passed_on(before)
-        return skipped(_INTERRUPTED)
+                return outcome_passed_on(before)
+        return skipped_outcome(_INTERRUPTED)
 
 
 # --- as the source of another evaluation
@@ -178,6 +184,7 @@ class StoredTraces:
 def entries(path: Path) -> Iterator[Entry]:
     """The cases of a run in order, with every outcome that it has, as recorded ones.
 
+    So a run can be the dataset of another evaluation, which does not ask for these outcomes again.
     What was not asked yet, because the run was interrupted, and what a source had not recorded, is
     not recorded here either.
     """
@@ -198,7 +205,7 @@ def entries(path: Path) -> Iterator[Entry]:
 
 
 def _is_recorded(outcome: Outcome[Any]) -> bool:
-    """Whether a stage's outcome says something of the system, and not of how far the run went.
+    """Whether a stage's outcome shows something of the system, and not how far the run went.
 
     Only such outcomes are passed on as recorded when another run reads this one as its source.
     """
@@ -212,12 +219,19 @@ def _is_recorded(outcome: Outcome[Any]) -> bool:
 
 
 def _question_key(cluster: str | None, user_turns: Sequence[str]) -> bytes:
-    """What a question is known by: its conversation, and all that the user said up to it."""
+    """The key of a question in a conversation: the conversation, and all user's turns up to it.
+
+    By the key a later turn gets the system's own answer to the earlier question. The case's id
+    would not do, as the history names no ids.
+    """
     return digest(part.encode() for part in (cluster or "", *user_turns))
 
 
 def _user_turns(case: Case) -> list[str]:
-    """What the user said before the case's question."""
+    """The texts of the user's turns before the case's question, without the assistant's.
+
+    A question in a conversation is known by these: the assistant's answers may be the system's own.
+    """
     return [turn.text for turn in case.history if turn.role == "user"]
 
 
@@ -237,7 +251,10 @@ class OwnTurns:
 
     @classmethod
     def stored(cls, journal: Journal) -> OwnTurns:
-        """What a stored run has answered: its cases are read back with it in their histories."""
+        """The answers of a stored run to its questions, by which its cases are read back.
+
+        Their histories then hold the system's own answers, as it heard them in the run.
+        """
         own_turns = cls(journal=journal)
         for window in journal.cases():
             numbers = [stored.number for stored in window]
@@ -245,14 +262,15 @@ class OwnTurns:
             for stored in window:
                 stored_outcome = stored_outcomes.get(stored.number)
                 if stored_outcome is not None:
-                    generation = restored("generate", stored_outcome, journal)
-                    own_turns._add(stored.case, generation.outcome)
+                    generation = restored_outcome("generate", stored_outcome, journal)
+                    own_turns._keep_answer(stored.case, generation.outcome)
         return own_turns
 
     def windows(self) -> Generator[list[RunCase]]:
-        """The run's cases, those of each turn behind those of the turn before.
+        """The run's cases in windows, those of each turn of a conversation behind the turn before.
 
-        Whoever takes a window settles it before the next: its answers are heard from then on.
+        The caller must settle a window before it takes the next: the answers of the window are in
+        the histories from then on.
         """
         ids_by_turn: dict[int, list[str]] = {}
         for window in self.journal.cases():
@@ -264,10 +282,10 @@ class OwnTurns:
                 rows = [self.row(stored) for stored in window]
                 yield rows
                 for row, stored in zip(rows, window, strict=True):
-                    self._add(stored.case, row.settled["generate"].outcome)
+                    self._keep_answer(stored.case, row.settled["generate"].outcome)
 
     def row(self, stored: RunCase) -> RunCase:
-        """A case as it is asked: with the system's own answers in its history.
+        """A case as it is asked in a conversation: with the system's own answers in its history.
 
         Args:
             stored: the case as the dataset has it.
@@ -286,7 +304,10 @@ class OwnTurns:
         )
 
     def _own_history(self, case: Case) -> Iterator[Turn]:
-        """The case's turns, the system's own answers in place of recorded ones."""
+        """The turns of a case's history, with the system's own answers in place of recorded ones.
+
+        A question that is no case of the run was not asked: its recorded answer is kept.
+        """
         user_turns: list[str] = []
         is_own = False
         for turn in case.history:
@@ -301,8 +322,12 @@ class OwnTurns:
             elif not is_own:  # else it is the recorded answer to a question that was asked here
                 yield turn
 
-    def _add(self, case: Case, outcome: Outcome[GenerationResult]) -> None:
-        """Keeps an answer. The case is the dataset's: recorded answers are not in its key."""
+    def _keep_answer(self, case: Case, outcome: Outcome[GenerationResult]) -> None:
+        """Keeps the answer to a case's question, for the histories of the turns after it.
+
+        Args:
+            case: the case as the dataset has it: recorded answers are not in the question's key.
+        """
         key = _question_key(case.cluster, [*_user_turns(case), case.query])
         answer: str | None = None
         if outcome.value is not None:
@@ -311,7 +336,10 @@ class OwnTurns:
 
 
 def unasked_turns(journal: Journal) -> int:
-    """How many earlier questions of conversations are no cases, so that recorded answers stand."""
+    """How many earlier questions of conversations are no cases of the run, and so are not asked.
+
+    Their recorded answers stay in the histories, which the report notes.
+    """
     case_questions: set[bytes] = set()
     earlier_questions: set[bytes] = set()
     for window in journal.cases():

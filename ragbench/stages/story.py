@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from ragbench.core.biography import Step, steps_of, written_text
 from ragbench.core.case import Case
@@ -43,7 +43,7 @@ _MOST_MARKS = 50
 
 
 def story_of(row: RunCase, matching: Matching, metrics: Sequence[Metric] = ()) -> CaseStory:
-    """One stored case, from its question to its answer, for whoever shows it.
+    """One stored case from its question to its answer, as pages and tables show a case.
 
     Args:
         metrics: those of the run. They decide what else is looked for in the answer, and name its
@@ -67,20 +67,22 @@ def story_of(row: RunCase, matching: Matching, metrics: Sequence[Metric] = ()) -
             candidates = tuple(responses)
     supported: tuple[JudgedAnswer, ...] = ()
     if generated is not None and shown is not None and any(row.judgements):
-        supported = tuple(judged_answers(generated.response, _ids(shown), metrics, row.judgements))
+        supported = tuple(
+            judged_answers(generated.response, _chunk_ids(shown), metrics, row.judgements)
+        )
     sent: tuple[str, ...] = ()
     searches: tuple[SearchStory, ...] = ()
     if retrieved is not None and retrieved.metadata is not None:
         sent = tuple(_sent_queries(retrieved))
-        searches = tuple(_searches(case, retrieved))
+        searches = tuple(_search_stories(case, retrieved))
     written = None
     if shown is not None and shown.metadata is not None:
         written = written_text(shown)
     evidence_texts = dict.fromkeys(evidence.text for evidence in case.evidence)
     return CaseStory(
         sent=sent,
-        hops=tuple(_hops(trace)),
-        chunks=tuple(_chunks(trace, FoundGold.of(trace, matches), steps, row.judgements)),
+        hops=tuple(_hops_of_stages(trace)),
+        chunks=tuple(_chunk_stories(trace, FoundGold.of(trace, matches), steps, row.judgements)),
         operators=tuple(step.operator for step in steps),
         written=written,
         gold_ids=case.relevant_ids,
@@ -89,7 +91,7 @@ def story_of(row: RunCase, matching: Matching, metrics: Sequence[Metric] = ()) -
         candidates=candidates,
         supported=supported,
         notes=_answer_notes(case, generated, shown, metrics),
-        expectations=tuple(_expectations(trace, metrics)),
+        expectations=tuple(_expectation_stories(trace, metrics)),
         history=case.history,
         searches=searches,
         confidence=confidence,
@@ -97,8 +99,11 @@ def story_of(row: RunCase, matching: Matching, metrics: Sequence[Metric] = ()) -
     )
 
 
-def _hops(trace: Trace) -> Iterator[Hop]:
-    """How each stage ended that the case itself went through."""
+def _hops_of_stages(trace: Trace) -> Iterator[Hop]:
+    """How each stage ended that the case went through: status, time, and the reason of a failure.
+
+    The search for missed gold is left out: it is no part of the case's way to its answer.
+    """
     for name, outcome in trace.stages:
         if name == "locate":
             continue  # it looks for gold that was missed, and is no part of the case's way
@@ -121,7 +126,10 @@ def _answer_notes(
     shown: RetrievalResult[Any] | None,
     metrics: Sequence[Metric],
 ) -> tuple[AnswerNote, ...]:
-    """What is wrong with which sentence of the answer; only where a metric of the run asks that."""
+    """What is wrong with which sentence of the answer, such as a number that no chunk supports.
+
+    Empty unless a metric of the run looks at answers sentence by sentence.
+    """
     if generated is None or shown is None:
         return ()
     if _NOTED.isdisjoint(metric.name for metric in metrics):
@@ -131,8 +139,11 @@ def _answer_notes(
     return tuple(notes_of(case, generated, shown))
 
 
-def _expectations(trace: Trace, metrics: Sequence[Metric]) -> Iterator[ExpectationStory]:
-    """What the case expects, each with whether it holds; only where the run measures that."""
+def _expectation_stories(trace: Trace, metrics: Sequence[Metric]) -> Iterator[ExpectationStory]:
+    """The expectations of a case, such as "mentions X", each with whether it holds and why.
+
+    Empty unless the run measures them. One that takes too long to check has no verdict.
+    """
     is_measured = any(metric.definition.name == "expectations" for metric in metrics)
     if not (is_measured and trace.case.expectations):
         return
@@ -150,20 +161,26 @@ def _expectations(trace: Trace, metrics: Sequence[Metric]) -> Iterator[Expectati
 
 
 def _sent_queries(retrieved: RetrievalResult[Any]) -> Iterator[str]:
-    """What was searched for where pre-retrieval made other queries of the question."""
+    """The queries that pre-retrieval made of the question, each as text with its kind.
+
+    They were searched for in the question's place, which explains chunks that seem off.
+    """
     from ragbench.core.search_query import pre_retrieved
 
     for query in pre_retrieved(retrieved).queries:
         yield f"{query.kind}: {query.text}"
 
 
-def _searches(case: Case, retrieved: RetrievalResult[Any]) -> Iterator[SearchStory]:
-    """The searches of a retrieval that says that it searched several times."""
+def _search_stories(case: Case, retrieved: RetrievalResult[Any]) -> Iterator[SearchStory]:
+    """The searches of a retrieval that searched several times, each with the chunks it brought.
+
+    The one that brought the gold is marked. Empty for a retrieval of a single search.
+    """
     searches = searches_of(retrieved)
     if not searches:
         return
     gold_number = gold_hop(case, retrieved)
-    ids = _ids(retrieved)
+    ids = _chunk_ids(retrieved)
     for number, search in enumerate(searches, start=1):
         yield SearchStory(
             query=search.query,
@@ -177,18 +194,18 @@ def _searches(case: Case, retrieved: RetrievalResult[Any]) -> Iterator[SearchSto
 # --- its chunks
 
 
-def _chunks(
+def _chunk_stories(
     trace: Trace,
     gold: FoundGold | None,
     steps: Sequence[Step],
     judgements: Sequence[Sequence[Judgement]],
 ) -> Iterator[ChunkStory]:
-    """The chunks of a case, each with what became of it: as retrieved, then those added later.
+    """The chunks of a case, each with its ranks, moves and marks: as retrieved, then those added.
 
     Args:
         gold: which gold each chunk holds; None where no gold is known.
-        steps: of the operators.
-        judgements: whose quotes are marked in the texts.
+        steps: what each operator did to the chunks.
+        judgements: those of the case's judges, whose quotes are marked in the texts.
     """
     retrieved = trace.retrieval.value
     shown = trace.context.value
@@ -197,8 +214,8 @@ def _chunks(
         start = shown
     if start is None:
         return
-    start_ids = _ids(start)
-    shown_ids = () if shown is None else _ids(shown)
+    start_ids = _chunk_ids(start)
+    shown_ids = () if shown is None else _chunk_ids(shown)
     shown_ranks: dict[str, int] = {}
     for rank, id in enumerate(shown_ids, start=1):
         shown_ranks.setdefault(id, rank)  # of a repeated id the best rank
@@ -208,34 +225,9 @@ def _chunks(
         gold_shown = gold.shown
         gold_at_start = gold.shown if start is shown else gold.retrieved
     quotes = _judge_quotes(judgements) if any(judgements) else {}
-
-    def story(
-        result: RetrievalResult[Any],
-        position: int,
-        id: str,
-        *,
-        is_gold: bool,
-        retrieved_rank: int | None,
-        shown_rank: int | None,
-    ) -> ChunkStory:
-        """One chunk at its place, with what became of it and what points at its text."""
-        text = result.contexts[position]
-        # Judges count the contexts that they are shown from 0.
-        chunk_quotes = () if shown_rank is None else quotes.get(shown_rank - 1, ())
-        return ChunkStory(
-            id=id,
-            text=text,
-            retrieved=retrieved_rank,
-            shown=shown_rank,
-            score=None if result.scores is None else result.scores[position],
-            is_gold=is_gold,
-            moves=tuple(_moves(id, steps)) if steps else (),
-            marks=_marks(trace, id, text, chunk_quotes),
-            address=_web_address(result, position),
-        )
-
+    case_events = _CaseEvents(trace, steps, quotes)
     for position, id in enumerate(start_ids):
-        yield story(
+        yield case_events.chunk_story(
             start,
             position,
             id,
@@ -248,7 +240,7 @@ def _chunks(
     retrieved_ids = set(start_ids)
     for position, id in enumerate(shown_ids):
         if id not in retrieved_ids:
-            yield story(
+            yield case_events.chunk_story(
                 shown,
                 position,
                 id,
@@ -258,13 +250,60 @@ def _chunks(
             )
 
 
+class _CaseEvents(NamedTuple):
+    """What happened to the chunks of a case."""
+
+    trace: Trace
+    steps: Sequence[Step]
+    """What the operators did."""
+    quotes: Mapping[int, Sequence[tuple[int, int]]]
+    """Start and end of what judges quoted, by the position of the shown chunk."""
+
+    def chunk_story(
+        self,
+        result: RetrievalResult[Any],
+        position: int,
+        id: str,
+        *,
+        is_gold: bool,
+        retrieved_rank: int | None,
+        shown_rank: int | None,
+    ) -> ChunkStory:
+        """One chunk of a case for its reader: text, ranks, operators' moves, and marked quotes.
+
+        Args:
+            result: the retrieval, or the shown chunks, that the chunk is in.
+            position: the chunk's place in the result, from 0.
+            retrieved_rank: the rank in the retrieval, from 1; None for a chunk that an operator
+                added.
+            shown_rank: the rank in the context, from 1; None for a chunk that was not shown.
+        """
+        text = result.contexts[position]
+        # Judges count the contexts that they are shown from 0.
+        chunk_quotes = () if shown_rank is None else self.quotes.get(shown_rank - 1, ())
+        return ChunkStory(
+            id=id,
+            text=text,
+            retrieved=retrieved_rank,
+            shown=shown_rank,
+            score=None if result.scores is None else result.scores[position],
+            is_gold=is_gold,
+            moves=tuple(_moves_of_chunk(id, self.steps)) if self.steps else (),
+            marks=_marks_in_text(self.trace, id, text, chunk_quotes),
+            address=_web_address(result, position),
+        )
+
+
 _ADDRESS = ("url", "source_url", "link", "uri", "href", "source", "web_url", "permalink")
 """Where in a chunk's metadata the address of its source may stand, the likeliest first."""
 _WEB = re.compile(r"https?://[^\s\"'<>\\]{1,2000}", re.IGNORECASE)
 
 
 def _web_address(result: RetrievalResult[Any], position: int) -> str | None:
-    """The address of a chunk's source on the web; None where its metadata names none."""
+    """The web address of a chunk's source, for a link; None where its metadata names none.
+
+    Only a whole http address passes: metadata are the user's, and a page would show anything.
+    """
     if not result.context_metadata:
         return None
     metadata: Mapping[str, Any] = result.context_metadata[position]
@@ -275,13 +314,19 @@ def _web_address(result: RetrievalResult[Any], position: int) -> str | None:
     return None
 
 
-def _ids(result: RetrievalResult[Any]) -> Sequence[str]:
-    """The chunks' ids; their positions where they have none."""
+def _chunk_ids(result: RetrievalResult[Any]) -> Sequence[str]:
+    """The ids of a retrieval's chunks; their positions, as texts, where they have no ids.
+
+    A page links ranks, moves and quotes of a chunk by its id, so that each needs one.
+    """
     return result.context_ids or [str(position) for position in range(len(result))]
 
 
-def _moves(id: str, steps: Sequence[Step]) -> Iterator[str]:
-    """What each operator did to a chunk, in words, where it did something."""
+def _moves_of_chunk(id: str, steps: Sequence[Step]) -> Iterator[str]:
+    """What each post-retrieval operator did to a chunk, in words: ``rerank: 7 to 2``.
+
+    Operators that left its rank as it was are left out.
+    """
     for step in steps:
         before = _rank_of(id, step.given)
         after = _rank_of(id, step.left)
@@ -296,18 +341,25 @@ def _moves(id: str, steps: Sequence[Step]) -> Iterator[str]:
 
 
 def _rank_of(id: str, chunks: Sequence[tuple[str, float | None]]) -> int | None:
-    """The rank of a chunk in one order, from 1; None where it is not there."""
+    """The rank of a chunk, by its id, in one order of chunks, from 1; None where it is not there.
+
+    Two such ranks show what an operator did to the chunk.
+    """
     for rank, (chunk_id, _score) in enumerate(chunks, start=1):
         if chunk_id == id:
             return rank
     return None
 
 
-def _marks(trace: Trace, id: str, text: str, quotes: Sequence[tuple[int, int]]) -> tuple[Mark, ...]:
-    """The stretches of a chunk's text that the case, a validator or a judge points at.
+def _marks_in_text(
+    trace: Trace, id: str, text: str, quotes: Sequence[tuple[int, int]]
+) -> tuple[Mark, ...]:
+    """The stretches of a chunk's text to mark: the case, a validator or a judge points at them.
+
+    Only the first of them, if there are very many.
 
     Args:
-        quotes: start and end of what judges quoted of it.
+        quotes: start and end of the stretches of this chunk that judges quoted.
     """
     stretches: set[tuple[int, int, str]] = set()
     for evidence in trace.case.evidence:
@@ -332,7 +384,10 @@ def _marks(trace: Trace, id: str, text: str, quotes: Sequence[tuple[int, int]]) 
 
 
 def _judge_quotes(judgements: Sequence[Sequence[Judgement]]) -> dict[int, list[tuple[int, int]]]:
-    """Start and end of what judges quoted, by the position of the context that holds it."""
+    """Start and end of what judges quoted, by the position of the context that holds the quote.
+
+    A quote that no context holds (the judge made it up) is left out: it cannot be marked.
+    """
     quotes: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for cell_judgements in judgements:
         for judgement in cell_judgements:
@@ -364,11 +419,13 @@ def judged_answers(
     metrics: Sequence[Metric],
     judgements: Sequence[Sequence[Judgement]],
 ) -> Iterator[JudgedAnswer]:
-    """What judges said of an answer's claims, a judge and metric each.
+    """What judges decided about an answer's claims, for each judge and metric, by sentence.
+
+    So a reader sees which sentence of the answer is not supported, and why.
 
     Args:
         shown: ids of the chunks that generation was given.
-        judgements: those of each metric, in the order of ``metrics``.
+        judgements: for each metric, in the order of ``metrics``, what its judges gave.
     """
     for metric, metric_judgements in zip(metrics, judgements, strict=False):
         # These two judge claim by claim; others give an answer one value.
@@ -380,14 +437,18 @@ def judged_answers(
         for judge, judgement in sorted(by_judge.items()):
             claims: list[JudgedClaim] = []
             for step in judgement.steps:
-                claims.extend(_claims(step, shown))
+                claims.extend(_claims_of_step(step, shown))
             if claims:
-                sentences = tuple(_by_sentence(response, claims))
+                sentences = tuple(_claims_by_sentence(response, claims))
                 yield JudgedAnswer(metric=metric.name, judge=judge, sentences=sentences)
 
 
-def _claims(step: JudgeStep, shown: Sequence[str]) -> Iterator[JudgedClaim]:
-    """The claims of one answer of a judge; none where it was asked for something else."""
+def _claims_of_step(step: JudgeStep, shown: Sequence[str]) -> Iterator[JudgedClaim]:
+    """The claims in one answer of a judge, each with verdict, reason and quotes.
+
+    Empty where the judge was asked for something else. The two forms are those of our own and of
+    RAGAS' prompts.
+    """
     answer = cast("Mapping[str, Any]", step.answer)
     if step.asked == "SupportVerdicts":
         step_quotes = iter(step.quotes)  # as many as the judge gave, in its order
@@ -418,8 +479,11 @@ def _claims(step: JudgeStep, shown: Sequence[str]) -> Iterator[JudgedClaim]:
             )
 
 
-def _by_sentence(response: str, claims: Sequence[JudgedClaim]) -> Iterator[JudgedSentence]:
-    """The claims under the sentences of the answer that say them; at the end those of no one."""
+def _claims_by_sentence(response: str, claims: Sequence[JudgedClaim]) -> Iterator[JudgedSentence]:
+    """The claims under the sentences of the answer that make them, each sentence with a verdict.
+
+    Last come the claims that no sentence makes, under None.
+    """
     sentences = [response[span.start : span.end] for span in split_sentences(response)]
     sentence_words = [frozenset(tokenise(sentence)) for sentence in sentences]
     claims_by_position: dict[int | None, list[JudgedClaim]] = defaultdict(list)
@@ -428,7 +492,7 @@ def _by_sentence(response: str, claims: Sequence[JudgedClaim]) -> Iterator[Judge
         if claim.text in sentences:
             position = sentences.index(claim.text)
         else:
-            position = _sentence_of(claim, sentence_words)
+            position = _position_of_sentence(claim, sentence_words)
         claims_by_position[position].append(claim)
     texts: dict[int | None, str | None] = dict(enumerate(sentences))
     texts[None] = None  # the last: claims that no sentence says
@@ -443,10 +507,11 @@ def _by_sentence(response: str, claims: Sequence[JudgedClaim]) -> Iterator[Judge
         yield JudgedSentence(text=text, verdict=verdict, claims=tuple(sentence_claims))
 
 
-def _sentence_of(claim: JudgedClaim, sentences: Sequence[frozenset[str]]) -> int | None:
-    """The position of the one sentence that says a claim, by its words.
+def _position_of_sentence(claim: JudgedClaim, sentences: Sequence[frozenset[str]]) -> int | None:
+    """The position of the one sentence of an answer that makes a claim, by shared words.
 
-    None where no sentence says it, or several do equally.
+    None where no sentence makes it, or several do equally. Judges put claims in their own words, so
+    that a share of the words is enough.
     """
     claim_words = frozenset(tokenise(claim.text))
     if not claim_words:

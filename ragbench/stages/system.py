@@ -38,7 +38,9 @@ Stages: TypeAlias = "list[AbsentStage | CallStage[Any, Any]]"
 
 
 def check_types(call: str, **arguments: tuple[object, type]) -> None:
-    """Refuses arguments of a wrong type, each given with the right one; None is always right.
+    """Refuses arguments of a wrong type in the call's own words; None always passes.
+
+    Each argument comes with its right type. A wrong one would else fail later, far from its cause.
 
     Raises:
         ConfigError: one is of another type.
@@ -49,7 +51,7 @@ def check_types(call: str, **arguments: tuple[object, type]) -> None:
 
 
 def kind_of(value: Any) -> str:
-    """A value's type and its beginning, for a message."""
+    """A value's type and its first characters, for the message of an error: ``str 'ten'``."""
     return f"{type(value).__name__} {str(value)[:60]!r}"
 
 
@@ -93,7 +95,10 @@ class EvalSettings(Record):
     """Compute again what failed in an earlier run."""
 
     def __post_init__(self) -> None:
-        """Refuses a value of another type here, where its name is known."""
+        """Refuses a setting of a wrong type, and a `top_k` below 1, under the setting's name.
+
+        Deep in a run, such a value would fail with an error that does not name it.
+        """
         check_types(
             "EvalSettings",
             limits=(self.limits, CallSettings),
@@ -123,8 +128,12 @@ class Evaluation(Record):
     validator: Validator | None = None
 
 
-def _said_of_asking(rag: RAG | None, settings: EvalSettings) -> dict[str, Any]:
-    """How the system is asked, as the manifest says it; what is as usual is left out."""
+def _settings_of_asking(rag: RAG | None, settings: EvalSettings) -> dict[str, Any]:
+    """How the system is asked, as the run's manifest records it; usual settings are left out.
+
+    A command whose record is another does not take a finished run's report for its own. Own turns
+    are refused for a RAG without history.
+    """
     said: dict[str, Any] = {"top_k": settings.top_k}
     if settings.turns == OWN:
         if rag is None or not rag.histories:
@@ -146,20 +155,20 @@ def evaluation_of(
     metrics: tuple[Metric, ...],
     judge: JudgeStage | None,
 ) -> Evaluation:
-    """Describes what is evaluated, and refuses what does not fit together.
+    """Describes what is evaluated, and refuses parts that do not fit together.
 
-    Nothing is asked: the description says which stages there are, and what their outcomes are kept
-    under.
+    Nothing is asked yet. The description has the run's stages, each with a fingerprint under which
+    its outcomes are kept: another fingerprint makes stored outcomes unusable.
 
     Args:
         rag: None where all outcomes are those that the source recorded.
-        version: of the system, where the user names it.
+        version: the version of the system, where the user names one.
         judge: who judges the metrics that ask a model; None where none does.
 
     Raises:
         ConfigError: the RAG lacks a stage that is asked for.
     """
-    said = _said_of_asking(rag, settings)
+    said = _settings_of_asking(rag, settings)
     stages: dict[str, str] = {}
     # Without a RAG all outcomes are those that the source recorded.
     name = settings.rag_name or "recorded"
@@ -203,7 +212,14 @@ def evaluation_of(
 def absent_stages(
     evaluation: Evaluation, recorded: Mapping[str, int], source: str
 ) -> dict[str, str]:
-    """Stages that nobody can be asked for, and the reason that a case without a record gets."""
+    """The stages that cannot be asked for, each with the reason that a case without a record gets.
+
+    With neither a RAG nor any recorded outcome there is nothing to score: an error.
+
+    Args:
+        recorded: by stage, how many cases the source has outcomes for.
+        source: where the cases are from, for the error.
+    """
     rag = evaluation.rag
     if rag is None and not recorded:
         place = f" in {source}" if source else ""
@@ -236,11 +252,13 @@ def call_stages(
     identities: Mapping[str, str],
     generations: Mapping[str, int],
 ) -> Stages:
-    """The stages up to generation, in order.
+    """The stages of a run up to generation, in the order in which a case goes through them.
+
+    A stage of the system is called; one that only the source recorded, or none has, is absent.
 
     Args:
         absent: stages that nobody can be asked for, each with the reason.
-        identities: by stage, what its outcomes are kept under.
+        identities: by stage, the fingerprint under which its outcomes are kept.
         generations: by stage, a number that grows whenever its outcomes are to be asked for anew.
     """
     if not evaluation.stages:  # nobody can be asked, and the modules below are not loaded
@@ -273,9 +291,10 @@ def call_stages(
 
 
 def _check_takes_contexts(rag: RAG) -> None:
-    """Refuses post-retrieval for a RAG that nothing can be put into.
+    """Refuses post-retrieval for a RAG whose generation cannot be given other contexts.
 
-    Operators stand between retrieval and generation, so that the two must be separate calls.
+    Operators come between retrieval and generation, so that the two must be separate calls; the
+    error shows how to separate them.
     """
     from ragbench.rag.parts import AdaptedRAG
 
@@ -294,9 +313,10 @@ def _check_takes_contexts(rag: RAG) -> None:
 def _stage_fingerprints(
     rag: RAG, description: Mapping[str, Any], top_k: int | None
 ) -> dict[str, str]:
-    """What each stage's outcomes are kept under: they are reused while it stays the same.
+    """By stage of the RAG, the fingerprint under which its outcomes are kept and used again.
 
-    A stage that the RAG lacks has none.
+    It changes with whatever may change the outcomes: other parts of it make stored ones unusable. A
+    stage that the RAG lacks has none.
     """
     # What one stage says of itself must not make the other one run again.
     common = {key: value for key, value in description.items() if key != "stages"}

@@ -92,7 +92,10 @@ class Trial:
     """The variant's, with the store of scores."""
 
     def __post_init__(self) -> None:
-        """Makes the stage of the variant, under its name and with stored scores of rerankers."""
+        """Makes the stage that runs the variant's operators; slow rerankers have stored scores.
+
+        Under the variant's name, so that failures name the variant.
+        """
         stage = self.variant.stage
         if self.scores is not None:
             stage = with_stored_scores(stage, self.scores)
@@ -101,7 +104,9 @@ class Trial:
     def take(
         self, window: Sequence[Trace], plan: Plan, first: Trial, pool: ThreadPoolExecutor
     ) -> None:
-        """Takes a window of cases through the variant and scores them.
+        """Takes a window of cases through the variant's operators, and scores what they leave.
+
+        The first variant comes before the others with each window: they are compared with it.
 
         Args:
             first: the trial of the first variant, which takes each window before the others do.
@@ -112,12 +117,12 @@ class Trial:
             reused_before = self.scores.reused
         if not self.seconds:
             self._warm_up(window)
-        traces = list(pool.map(self._trace, window))
+        traces = list(pool.map(self._case_after_variant, window))
         if not self.values:
             self.values = [{} for _ in plan.metrics]
         for trace, cells in zip(traces, plan.score(traces), strict=True):
             case_id = trace.case.id
-            self._count(trace)
+            self._count_case(trace)
             self.biographies.add(case_id, biography_of(trace, self.matching))
             for values, cell in zip(self.values, cells, strict=True):
                 values[case_id] = cell.value
@@ -144,16 +149,19 @@ class Trial:
                 return
         for trace in window:
             if trace.retrieval.value is not None:
-                self._outcome(trace.case.query, trace.retrieval.value)
+                self._variant_outcome(trace.case.query, trace.retrieval.value)
                 return
 
-    def _trace(self, trace: Trace) -> Trace:
-        """The case as the variant leaves it, with an answer where somebody is asked."""
+    def _case_after_variant(self, trace: Trace) -> Trace:
+        """The case with the chunks that the variant leaves, and an answer if a RAG is asked.
+
+        A case without a retrieval passes its reason on.
+        """
         retrieval = trace.retrieval.value
         query = trace.case.query
         if retrieval is None:
             return replace(trace, post_retrieval=trace.retrieval, generation=NOT_GENERATED)
-        outcome = self._outcome(query, retrieval)
+        outcome = self._variant_outcome(query, retrieval)
         answer = NOT_GENERATED
         if self.answering is not None:
             answer = _NOTHING_LEFT
@@ -161,14 +169,20 @@ class Trial:
                 answer = self.answering.answer(query, outcome.value, trace.case.messages)
         return replace(trace, post_retrieval=outcome, generation=answer)
 
-    def _outcome(
+    def _variant_outcome(
         self, query: str, retrieval: RetrievalResult[Any]
     ) -> Outcome[RetrievalResult[Any]]:
-        """What the variant leaves of a retrieval. An input error is raised: all cases meet it."""
+        """The chunks that the variant leaves of a retrieval, or its failure for this case.
+
+        An input error is raised, since all cases would meet it.
+        """
         return self.stage.ask_once((query, retrieval, ()), final=(InputError,))
 
-    def _count(self, trace: Trace) -> None:
-        """Counts the context of a case, what it cost in tokens and time, and its failures."""
+    def _count_case(self, trace: Trace) -> None:
+        """Counts what the variant left of a case: chunks, tokens, time, and failures of operators.
+
+        A case without a retrieval is not counted: the variant had nothing to work on.
+        """
         outcome = trace.context
         if trace.retrieval.value is None:
             return
@@ -190,7 +204,10 @@ class Trial:
             self.passed_over += 1
 
     def _count_answer(self, answer: Outcome[GenerationResult[Any]]) -> None:
-        """Counts the answer to a case, where variants are compared by answers, too."""
+        """Counts the answer to a case after the variant: status, time and, if reported, tokens.
+
+        Answers are compared only where a RAG is asked; their cost is computed from the tokens.
+        """
         self.answers[answer.status] += 1
         if answer.seconds is not None:
             self.answer_seconds.append(answer.seconds)
@@ -206,11 +223,11 @@ class Trial:
             )
             self.usages.append(usage)
 
-    def _answers(self, price: Price | None) -> VariantAnswers:
-        """What the answers of the variant come to, in time, tokens and cost.
+    def _answer_figures(self, price: Price | None) -> VariantAnswers:
+        """The figures of the variant's answers: how many, and their time, tokens and cost.
 
         Args:
-            price: of the tokens; None where it is not known: there is no cost then.
+            price: the price of the tokens; None where it is not known: there is no cost then.
         """
         answered = self.answers[Status.MEASURED]
         declined = self.answers[Status.ABSTAINED]
@@ -235,18 +252,18 @@ class Trial:
     def report(
         self, effects: tuple[VariantEffect, ...], *, is_first: bool, price: Price | None = None
     ) -> VariantReport:
-        """What the variant came to over all windows.
+        """The report on the variant over all windows: figures, differences, failures.
 
         Args:
-            effects: how its metrics differ from those of the first variant.
-            price: of the tokens of answers; None where it is not known.
+            effects: how the variant's metrics differ from those of the first variant.
+            price: the price of the answers' tokens; None where it is not known.
         """
         acted: int | None = None
         if not is_first:  # which is compared with nothing
             acted = self.acted
         answers: VariantAnswers | None = None
         if self.answering is not None:
-            answers = self._answers(price)
+            answers = self._answer_figures(price)
         mean_chunks = 0.0
         if self.tokens:  # one entry for each case that the variant left chunks of
             mean_chunks = self.chunks / len(self.tokens)
@@ -277,7 +294,11 @@ class Answering(ExitStack):
     """
 
     def __init__(self, rag: RAG) -> None:
-        """Refuses a RAG that cannot be asked for an answer to other contexts than its own."""
+        """Prepares a RAG's generation; refuses a RAG that cannot answer from other contexts.
+
+        Variants are compared by answers to the chunks that they leave, so those must be what it
+        answers from.
+        """
         super().__init__()
         if "generation" not in rag.families:
             raise ConfigError(
@@ -305,7 +326,12 @@ class Answering(ExitStack):
     def answer(
         self, query: str, left: RetrievalResult[Any], said: list[dict[str, str]]
     ) -> Outcome[GenerationResult[Any]]:
-        """The answer to a question with the chunks that are left, and what was said before it."""
+        """The RAG's answer to a question with the chunks that a variant left; asked once for each.
+
+        Args:
+            left: the chunks.
+            said: the messages before the question.
+        """
         texts = contexts_for_generation(left)
         messages = (f"{message['role']}: {message['content']}" for message in said)
         key = (query, *texts, *messages)
@@ -322,5 +348,8 @@ class Answering(ExitStack):
         return outcome
 
     def forget(self) -> None:
-        """Forgets all answers: the caller is done with these cases, and they take memory."""
+        """Drops all answers kept so far, to free memory: their cases are through.
+
+        The same question is asked of the RAG again after that.
+        """
         self._outcomes.clear()

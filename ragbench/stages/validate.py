@@ -58,17 +58,21 @@ _FINAL = (ConfigError, MissingExtraError, LLMStoppedError)
 
 
 def validator_fingerprint(validator: Validator) -> str:
-    """Changes whenever the same chunks could get another verdict; stored ones are then not used."""
+    """The fingerprint under which a validator's verdicts are kept.
+
+    It changes whenever the same chunks could get another verdict; stored ones are then not used.
+    """
     # Its rules change with the package that it comes with, whatever it says of itself, and with a
     # checkout of that package, whose version stays.
-    return fingerprint((VALIDATE, *_rules(), validator.name, validator.identity))
+    return fingerprint((VALIDATE, *_package_rules(), validator.name, validator.identity))
 
 
 @lru_cache(maxsize=1)
-def _rules() -> tuple[Mapping[str, str], str]:
+def _package_rules() -> tuple[Mapping[str, str], str]:
     """The package's version, and a digest of its code that reads questions and chunks.
 
-    About 40 files, a few milliseconds.
+    Verdicts rest on that code: a change of it makes stored verdicts unusable. About 40 files, a few
+    milliseconds, read once.
     """
     rule_files = [files("ragbench.io") / "chunk_identity.py"]
     for package in ("ragbench.text", "ragbench.validators"):
@@ -86,9 +90,10 @@ def _rules() -> tuple[Mapping[str, str], str]:
 
 
 def validate_query(validator: Validator, dump: RetrievalDump, history: Said = ()) -> Verdict:
-    """The verdict on what was retrieved for a query, with everything that is to be warned of.
+    """The validator's verdict on what was retrieved for a query, with all warnings in one place.
 
-    Its ``query_id`` is empty: the same chunks get the same verdict, whatever the query is called.
+    Its ``query_id`` is empty: the same chunks get the same verdict, whatever the query is called. A
+    user's validator that returns anything else is an error with its name.
     """
     if history:
         returned = in_conversation(validator, dump.query, dump.chunks, history)
@@ -115,26 +120,29 @@ def validate_stage(validator: Validator, identity: bytes) -> CallStage[ChunksInp
     """The stage of a run that judges the chunks that generation is given.
 
     Args:
-        identity: what its outcomes are kept under.
+        identity: a digest of the validator: stored verdicts are found under it.
     """
-
-    def call(inputs: Sequence[ChunksInput]) -> Sequence[Verdict]:
-        """The verdict on the chunks of each query."""
-        verdicts: list[Verdict] = []
-        for query, result, history in inputs:
-            # Without an id: the same chunks of two queries share one stored verdict.
-            dump = RetrievalDump(query_id="", query=query, chunks=tuple(result.to_chunks()))
-            verdicts.append(validate_query(validator, dump, history))
-        return verdicts
-
     return CallStage(
         name=VALIDATE,
         identity=identity,
         reads=reads_chunks(in_conversation=True),
-        call=call,
+        call=partial(_verdicts_on_cases, validator),
         bears_calls=bears_calls(validator),
         final=_FINAL,
     )
+
+
+def _verdicts_on_cases(validator: Validator, inputs: Sequence[ChunksInput]) -> Sequence[Verdict]:
+    """The validator's verdict on the chunks of each case of a run, in its conversation.
+
+    In this process; a case's query comes with its chunks and the messages before it.
+    """
+    verdicts: list[Verdict] = []
+    for query, result, history in inputs:
+        # Without an id: the same chunks of two queries share one stored verdict.
+        dump = RetrievalDump(query_id="", query=query, chunks=tuple(result.to_chunks()))
+        verdicts.append(validate_query(validator, dump, history))
+    return verdicts
 
 
 # --- a dump
@@ -157,9 +165,10 @@ class FarRetrieval(RetrievalDump):
 
 
 def retrieval_digest(dump: RetrievalDump) -> bytes:
-    """Digest of all of a retrieval that a validator sees; the query's id is not.
+    """Digest of all of a retrieval that a validator sees; the query's id is no part of it.
 
-    A stored verdict is found by it, so that a query keeps its verdict under another name.
+    A stored verdict is looked up by this digest, so that a query keeps its verdict under another
+    name. Another form of it makes all stored verdicts unusable.
     """
     chunks: list[tuple[object, ...]] = []
     for chunk in dump.chunks:
@@ -183,54 +192,58 @@ def retrieval_digest(dump: RetrievalDump) -> bytes:
 
 
 def validator_call(make: Callable[[], Validator]) -> Map[RetrievalDump, Outcome[Verdict]]:
-    """What a worker calls: a partial of this makes it.
+    """Makes the function with which a worker judges retrievals.
 
     Args:
-        make: makes the validator, once in each worker.
+        make: makes the validator, once in each worker; a worker is sent a partial of this.
     """
-    validator = make()
+    return partial(_outcomes_of_dumps, make())
 
-    def call(dumps: Sequence[RetrievalDump]) -> Sequence[Outcome[Verdict]]:
-        """The verdict on each retrieval, or its failure, and how long that took."""
-        outcomes: list[Outcome[Verdict]] = []
-        for dump in dumps:
-            started = time.perf_counter()
-            outcome: Outcome[Verdict]
-            try:
-                outcome = Outcome(status=Status.MEASURED, value=validate_query(validator, dump))
-            except _FINAL:
-                raise
-            except Exception as error:  # noqa: BLE001  # one query's failure is no other's
-                outcome = Outcome(status=Status.FAILED, failure=Failure.of(error, stage=VALIDATE))
-            outcomes.append(replace(outcome, seconds=time.perf_counter() - started))
-        return outcomes
 
-    return call
+def _outcomes_of_dumps(
+    validator: Validator, dumps: Sequence[RetrievalDump]
+) -> Sequence[Outcome[Verdict]]:
+    """The validator's verdict on each retrieval, or its failure, and how long that took.
+
+    Runs on a worker. Only an error that every query would meet is raised.
+    """
+    outcomes: list[Outcome[Verdict]] = []
+    for dump in dumps:
+        started = time.perf_counter()
+        outcome: Outcome[Verdict]
+        try:
+            outcome = Outcome(status=Status.MEASURED, value=validate_query(validator, dump))
+        except _FINAL:
+            raise
+        except Exception as error:  # noqa: BLE001  # one query's failure is no other's
+            outcome = Outcome(status=Status.FAILED, failure=Failure.of(error, stage=VALIDATE))
+        outcomes.append(replace(outcome, seconds=time.perf_counter() - started))
+    return outcomes
 
 
 def dump_stage(validator: Validator, identity: bytes) -> CallStage[RetrievalDump, Verdict]:
     """The stage that judges the queries of a dump, whose chunks are all that is known of them.
 
     Args:
-        identity: what its outcomes are kept under.
+        identity: a digest of the validator: stored verdicts are found under it.
     """
-
-    def call(dumps: Sequence[RetrievalDump]) -> Sequence[Verdict]:
-        """The verdict on each retrieval."""
-        try:
-            return [validate_query(validator, dump) for dump in dumps]
-        except NoContextsError as error:
-            # In a run such a case is skipped; a query of a dump has a verdict or a failure.
-            raise InterfaceError(f"validator '{validator.name}': {error}") from error
-
     return CallStage(
         name=VALIDATE,
         identity=identity,
         reads=lambda row: Given(cast("Any", row.settled["retrieve"].outcome.value), row.digest),
-        call=call,
+        call=partial(_verdicts_on_dumps, validator),
         bears_calls=bears_calls(validator),
         final=_FINAL,
     )
+
+
+def _verdicts_on_dumps(validator: Validator, dumps: Sequence[RetrievalDump]) -> Sequence[Verdict]:
+    """The validator's verdict on each retrieval of a dump, in this process."""
+    try:
+        return [validate_query(validator, dump) for dump in dumps]
+    except NoContextsError as error:
+        # In a run such a case is skipped; a query of a dump has a verdict or a failure.
+        raise InterfaceError(f"validator '{validator.name}': {error}") from error
 
 
 Tally = Callable[[RetrievalDump, Outcome[Verdict]], None]
@@ -245,15 +258,18 @@ def judge_here(
     run: Running,
     tally: Tally,
 ) -> None:
-    """Judges the queries of a dump in this process, several at once where the validator waits."""
+    """Judges the queries of a dump in this process, several at once where the validator waits.
+
+    A validator waits where it asks a service; any other judges one query after the other.
+    """
     # Each is a window of its own: its verdict is shown as soon as it is there.
-    windows = ([_row(dump)] for dump in retrievals)
+    windows = ([_row_of_dump(dump)] for dump in retrievals)
     if not has_calls_at_once([stage], run):
-        run_stages(windows, [stage], run, partial(_count, tally))
+        run_stages(windows, [stage], run, partial(_count_row, tally))
         return
     from ragbench.stages.flow import run_flow
 
-    run_flow(windows, [stage], run, partial(_count, tally), most_windows=_MOST_UNDER_WAY)
+    run_flow(windows, [stage], run, partial(_count_row, tally), most_windows=_MOST_UNDER_WAY)
 
 
 def judge_on_workers(
@@ -263,16 +279,19 @@ def judge_on_workers(
     run: Running,
     tally: Tally,
 ) -> None:
-    """Judges the queries of a dump in a pool, batches ahead of the one that is counted.
+    """Judges the queries of a dump on workers, and counts their verdicts in the dump's order.
 
-    Workers compute: they have the next batches before a window of the loop would end.
+    Batches are begun ahead of the one that is counted, so that no worker is idle.
     """
     for row in _judged_ahead(retrievals, stage, pool, run):
-        _count(tally, row)
+        _count_row(tally, row)
 
 
-def _count(tally: Tally, row: RunCase) -> None:
-    """Counts a query that is through the stage, as the loop of a run counts cases."""
+def _count_row(tally: Tally, row: RunCase) -> None:
+    """Hands a judged query of a dump to the tally, with its verdict or failure.
+
+    The loop of a run gives rows of cases; the tally of a dump takes retrievals.
+    """
     dump = cast("RetrievalDump", row.settled["retrieve"].outcome.value)
     tally(dump, row.settled[VALIDATE].outcome)
 
@@ -283,42 +302,50 @@ def _judged_ahead(
     pool: WorkerPool[Any, Outcome[Verdict]],
     run: Running,
 ) -> Iterator[RunCase]:
-    """The queries of a dump, judged, in their order.
+    """The queries of a dump with their verdicts, in their order, judged on workers.
 
     A window is what fits into a batch of a worker; the verdicts of the one that was begun first are
     waited for as soon as all workers have enough to do.
     """
     ahead = Ahead(stage, pool, run)
     begun_windows = deque[Sequence[RunCase]]()
-
-    def settle_oldest() -> Sequence[RunCase]:
-        """Settles the window that was begun first: verdicts are given in the order of the dump."""
-        ahead.settle()
-        if run.stopped():
-            run.journal.flush()
-            raise InterruptedRunError(STOPPED)
-        return begun_windows.popleft()
-
     for dumps in pool.cut(retrievals, letters):
         if run.stopped():
             ahead.finish()
             raise InterruptedRunError(STOPPED)
-        window = [_row(dump) for dump in dumps]
+        window = [_row_of_dump(dump) for dump in dumps]
         begun_windows.append(window)
         todo = stage.take(window, run)
         is_full = ahead.begin(todo, [_worker_input(work.input) for work in todo])
         if is_full:
-            yield from settle_oldest()
+            yield from _settled_oldest(ahead, begun_windows)
     while begun_windows:
-        yield from settle_oldest()
+        yield from _settled_oldest(ahead, begun_windows)
     run.journal.flush()
 
 
-def _row(dump: RetrievalDump) -> RunCase:
-    """A query of a dump on its way through the stage.
+def _settled_oldest(
+    ahead: Ahead[RetrievalDump, Verdict], begun_windows: deque[Sequence[RunCase]]
+) -> Sequence[RunCase]:
+    """The window of queries that workers began first, once it is judged and stored.
 
-    Its number is a digest of all that the validator sees: a line keeps its verdict wherever it
-    stands in the dump, and whatever stands before it.
+    Verdicts so come in the order of the dump. A run that was stopped ends here.
+
+    Args:
+        begun_windows: windows under way, oldest first; the returned one is taken out.
+    """
+    ahead.settle()
+    if ahead.run.stopped():
+        ahead.run.journal.flush()
+        raise InterruptedRunError(STOPPED)
+    return begun_windows.popleft()
+
+
+def _row_of_dump(dump: RetrievalDump) -> RunCase:
+    """A query of a dump in the form in which stages take the cases of a run.
+
+    Its number is a digest of all that the validator sees, by which the journal knows it: a query
+    keeps its verdict wherever it is in the dump, and whatever comes before it.
     """
     if isinstance(dump, FarRetrieval):
         digest = dump.asked.digest
@@ -333,14 +360,20 @@ def _row(dump: RetrievalDump) -> RunCase:
 
 
 def _worker_input(dump: RetrievalDump) -> RetrievalDump | Task:
-    """What a worker is given: of a retrieval whose texts are elsewhere its place."""
+    """The thing that a worker is sent of a retrieval, to judge it.
+
+    The retrieval itself or, where a dump's texts are read by workers, the place of its texts.
+    """
     if isinstance(dump, FarRetrieval):
         return Task(VALIDATE, dump.asked)
     return dump
 
 
 def letters(retrieval: RetrievalDump | Task) -> int:
-    """The length of a retrieval's texts, by which retrievals are shared out to workers."""
+    """The length of a retrieval's texts in characters, by which retrievals are shared out.
+
+    Workers get batches of about equal length, since long texts take longer to judge.
+    """
     if isinstance(retrieval, Task):
         return int(retrieval.input.letters)
     if isinstance(retrieval, FarRetrieval):
@@ -390,7 +423,10 @@ class ValidationTally:
     """Cases of a run by whether the answer was present, and whether the system answered."""
 
     def add(self, trace: Trace) -> None:
-        """Counts a case of a run."""
+        """Counts a case of a run: its verdict, and whether the system answered or declined.
+
+        The four combinations show whether the system declines where it should.
+        """
         if trace.validation is None:
             return
         self.count(trace.case.id, trace.validation)
@@ -403,7 +439,7 @@ class ValidationTally:
         """Counts the verdict on a case or query, with its warnings; a failure has no verdict.
 
         Args:
-            name: of the case or query, for the examples.
+            name: the id of the case or query, for the examples.
         """
         verdict = outcome.value
         if outcome.failure is not None:
@@ -440,10 +476,10 @@ class ValidationTally:
             self.count_warnings(name, kinds)
 
     def count_warnings(self, name: str, kinds: Iterable[tuple[str, int]]) -> None:
-        """Counts the warnings on a query.
+        """Counts the warnings on a query by kind: queries that have one, their chunks, examples.
 
         Args:
-            kinds: the kind of each warning, and how many chunks it is of.
+            kinds: the kind of each warning, and how many chunks have it.
         """
         chunks_by_kind: dict[str, int] = Counter()
         for kind, chunks in kinds:
@@ -456,7 +492,10 @@ class ValidationTally:
                 examples.append(name)
 
     def by_word(self) -> tuple[WordCount, ...]:
-        """The verdicts by word, the surest first, each with how often the word was true."""
+        """The verdicts by the word for their probability, the surest first, for a table.
+
+        Each with how often the word was true where that was measured.
+        """
         counts: list[WordCount] = []
         for word in AnswerWord:
             count = self.words[word]
@@ -468,7 +507,11 @@ class ValidationTally:
         return tuple(counts)
 
     def table(self) -> ValidationTable | None:
-        """The counts as the report shows them; None without any verdict."""
+        """The report's table of verdicts on the cases of a run; None without any verdict.
+
+        How good retrieval was by the validator and, for each verdict, how often the system
+        answered: it should decline where no answer is present.
+        """
         if not self.verdicts:
             return None
         matrix: list[MatrixCell] = []

@@ -92,7 +92,7 @@ def ablate(
     if limit is not None and limit < 1:
         raise ConfigError(f"limit must be at least 1, not {limit}")
     manifest = read_manifest(RunFolder(path=run).manifest)
-    columns, missing = _metrics_of(manifest, metrics, has_answers=rag is not None)
+    columns, missing = _metrics_and_notes(manifest, metrics, has_answers=rag is not None)
     matching = Matching(manifest.settings["matching"])
     import_packages_of(variants, rag)
     with ExitStack() as stack:
@@ -119,7 +119,7 @@ def ablate(
         )
         cases = islice(open_traces(run), limit)
         while window := list(islice(cases, _WINDOW)):
-            replay.take([_as_retrieved(case.trace) for case in window])
+            replay.take([_trace_as_retrieved(case.trace) for case in window])
             advance(len(window))
     if not replay.depths:
         raise RunMismatchError(f"{run} holds no retrieval to replay")
@@ -128,15 +128,19 @@ def ablate(
     return replace(ablation, generator=generator, notes=(*ablation.notes, *missing))
 
 
-def _as_retrieved(trace: Trace) -> Trace:
-    """A case as retrieval left it: without the run's own post-retrieval and answer."""
+def _trace_as_retrieved(trace: Trace) -> Trace:
+    """A case as retrieval left it, without the run's own post-retrieval and answer.
+
+    The variants of an ablation all begin there.
+    """
     return replace(trace, generation=NOT_GENERATED, post_retrieval=None)
 
 
 def _dated(variants: Sequence[Variant], run: Path) -> list[Variant]:
-    """The variants with the day from which they count ages: that of the run, unless they name one.
+    """The variants of post-retrieval with the day from which they count the ages of documents.
 
-    So an ablation of an old run gives the same whenever it is made.
+    That is the day of the run, unless a variant names one: so an ablation of an old run gives the
+    same whenever it is made.
     """
     with Journal(RunFolder(path=run).journal) as journal:
         began = min(journal.runs.started().values())
@@ -162,7 +166,11 @@ class _Replay(Record):
     score_orders: ScoreOrders = field(default_factory=ScoreOrders)
 
     def take(self, window: Sequence[Trace]) -> None:
-        """Takes a window of cases through all variants."""
+        """Takes a window of a run's cases through all variants, and scores what each leaves.
+
+        The first variant goes first, as the others are compared with it; memory is freed after each
+        window.
+        """
         self._score_best_orders(window)
         for trace in window:
             self.clusters[trace.case.id] = trace.case.cluster
@@ -180,7 +188,10 @@ class _Replay(Record):
             first_trial.answering.forget()
 
     def _score_best_orders(self, window: Sequence[Trace]) -> None:
-        """Scores what no order of the same chunks can exceed: the ceiling of all rerankers."""
+        """Scores the best order of each case's chunks: the ceiling that no reranker can exceed.
+
+        A report shows how much there is to gain by another order at all.
+        """
         best_orders: list[Trace] = []
         for trace in window:
             best = best_order(trace, self.matching)
@@ -196,7 +207,10 @@ class _Replay(Record):
     def ablation(
         self, manifest: Manifest, counter: TokenCounter, *, confidence: float, price: Price | None
     ) -> Ablation:
-        """What all variants came to."""
+        """The finished report on all variants: scores, differences from the first, advice.
+
+        Intervals hold together over all variants and metrics at the given confidence.
+        """
         metrics = tuple(self.plan.metrics)
         measured: list[Measured] = []
         for trial in self.trials:
@@ -227,7 +241,10 @@ class _Replay(Record):
         )
 
     def _notes(self, counter: TokenCounter) -> Iterator[str]:
-        """What a reader must know to read the numbers right."""
+        """The notes that a reader of an ablation needs, such as on shallow retrievals.
+
+        Where no retrieval is deep, for example, a reranker has little to choose from.
+        """
         rising = self.score_orders.note()
         if rising is not None:
             yield rising
@@ -244,10 +261,13 @@ class _Replay(Record):
             yield f"{ESTIMATED[0].upper()}{ESTIMATED[1:]}; name one with --counter."
 
 
-def _metrics_of(
+def _metrics_and_notes(
     manifest: Manifest, metrics: Sequence[MetricLike] | None, *, has_answers: bool
 ) -> tuple[tuple[Metric, ...], list[str]]:
-    """What is measured, and a note about each metric of the run that cannot be computed here."""
+    """The metrics of an ablation, and a note about each metric of the run that is left out.
+
+    Refuses metrics of answers where no RAG answers, and metrics that ask a model.
+    """
     if metrics is None:
         return _metrics_of_run(manifest, has_answers=has_answers)
     parsed = parse_metrics(metrics)
@@ -269,7 +289,10 @@ def _metrics_of(
 def _metrics_of_run(
     manifest: Manifest, *, has_answers: bool
 ) -> tuple[tuple[Metric, ...], list[str]]:
-    """The run's metrics of the retriever, behind those of answers where somebody answers."""
+    """The run's own metrics of the retriever, behind those of answers if a RAG answers; and notes.
+
+    A note names a metric that cannot be computed on this machine.
+    """
     computed: list[Metric] = []
     missing: list[str] = []
     if has_answers:

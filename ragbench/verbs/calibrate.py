@@ -77,17 +77,8 @@ def calibrate_dump(
         raise ConfigError(f"the validator '{validator.name}' takes no calibration")
     judged: list[Labelled] = []
     skipped: Counter[str] = Counter()
-
-    def tally(query: RetrievalDump, outcome: Outcome[Verdict]) -> None:
-        """Takes the verdict on a query beside its labels."""
-        if outcome.value is None:
-            skipped["failed"] += 1
-        else:
-            is_present = bool(query.answer_present)
-            judged.append(Labelled(outcome.value, is_present, query.relevant_ids))
-        advance(1)
-
-    queries = _labelled(dump, skipped)
+    tally = partial(_keep_verdict, judged, skipped, advance)
+    queries = _labelled_queries(dump, skipped)
     stage = dump_stage(validator, b"")  # nothing is kept under its identity
     concurrency = workers if engine == "local" and stage.bears_calls else None
     with opened_engine(engine, workers=workers) as opened, Journal(None) as journal:
@@ -135,8 +126,36 @@ def calibrate_dump(
     )
 
 
-def _labelled(dump: OpenDump, skipped: Counter[str]) -> Iterator[RetrievalDump]:
-    """The queries that say whether their answer is present; the others are counted."""
+def _keep_verdict(
+    judged: list[Labelled],
+    skipped: Counter[str],
+    advance: Callable[[int], None],
+    query: RetrievalDump,
+    outcome: Outcome[Verdict],
+) -> None:
+    """Keeps the verdict on a labelled query beside its labels, to learn from the two.
+
+    Args:
+        judged: gets the verdict with the labels.
+        skipped: counts a query that the validator failed on.
+        advance: called with 1, whatever the verdict.
+    """
+    if outcome.value is None:
+        skipped["failed"] += 1
+    else:
+        is_present = bool(query.answer_present)
+        judged.append(Labelled(outcome.value, is_present, query.relevant_ids))
+    advance(1)
+
+
+def _labelled_queries(dump: OpenDump, skipped: Counter[str]) -> Iterator[RetrievalDump]:
+    """The queries of a dump that are labelled for whether their answer is present.
+
+    Only from those can a validator's probabilities be calibrated.
+
+    Args:
+        skipped: counts the queries without that label, for the report.
+    """
     for retrieval in dump:
         if retrieval.answer_present is None:
             skipped["unlabelled"] += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import orjson
@@ -31,10 +32,10 @@ _MOST_IDS = 5
 
 
 def worst_metric(report: Report, name: str | None = None) -> int | None:
-    """The position of the metric that cases are ordered by; None when the run has none.
+    """The position of the metric by which the worst cases come first; None for a run without any.
 
     Args:
-        name: of the metric that a user chose; without one, the run's main metric.
+        name: the metric that a user chose; without one, the run's main metric is taken.
     """
     names = [metric.name for metric in report.metrics]
     if name is None:
@@ -54,11 +55,15 @@ def select_cases(
     worst: str | None = None,
     limit: int | None,
 ) -> tuple[int, list[CaseRow]]:
-    """How many cases meet all that is asked, and the first of them, in the run's order.
+    """The number of a run's cases that meet all conditions, and the first of them as rows.
+
+    Only the rows that are shown are read whole: a run may have many thousands.
 
     Args:
-        worst: the metric by which the worst cases come first.
-        limit: how many cases are read; None for all.
+        cause: only cases with this cause; None for all.
+        tag: only cases with this tag, which some case must have; None for all.
+        worst: the metric by which the worst cases come first; else in the run's order.
+        limit: how many rows are read; None for all.
     """
     position = None
     if worst is not None:
@@ -74,7 +79,10 @@ def select_cases(
 
 
 def _unknown_tag(report: Report, tag: str) -> ConfigError:
-    """The error of a tag that no case has, with the tags that there are."""
+    """The error for a tag that no case of a run has, with the tags that there are.
+
+    An empty list instead would look like a run without such problems.
+    """
     tags: set[str] = set()
     for row in report.rows():
         tags.update(row.tags)
@@ -88,7 +96,10 @@ def _unknown_tag(report: Report, tag: str) -> ConfigError:
 
 
 def ranked(cases: Iterable[IndexedCase], report: Report, position: int | None) -> list[str]:
-    """The cases' ids, the worst first by the metric at a position, or else as they come."""
+    """The ids of cases, the worst first by the metric at a position; in their order without one.
+
+    The caller shows the first few of them.
+    """
     if position is not None:
         metric = report.metrics[position]
         cases = sorted(cases, key=lambda case: badness(case.value, metric))
@@ -112,22 +123,9 @@ def write_dataset(run: Path, cases: Iterable[CaseRow], folder: Path) -> Mapping[
         raise ConfigError(f"{target} is there already: name another folder with -o")
     causes = {row.id: row.attribution for row in cases}
     lacking: Counter[str] = Counter()  # filled while the cases are written, one at a time
-
-    def labelled_cases(journal: Journal) -> Iterator[Case]:
-        """The cases as a dataset has them; counts the labels that they lack."""
-        for window in journal.cases([*causes]):
-            for row in window:
-                case = row.case
-                needs = _missing_labels(case)
-                lacking.update(needs)
-                metadata = dict(case.metadata)
-                if needs:
-                    metadata["needs"] = needs
-                yield replace(case, metadata=metadata)
-
     make_private_folder(folder)
     with Journal(RunFolder(path=run).journal) as journal:
-        write_cases(labelled_cases(journal), target)
+        write_cases(_cases_with_needs(journal, [*causes], lacking), target)
     with written_whole(folder / "provenance.jsonl") as file:
         for id, attribution in causes.items():
             line = {
@@ -141,8 +139,32 @@ def write_dataset(run: Path, cases: Iterable[CaseRow], folder: Path) -> Mapping[
     return lacking
 
 
+def _cases_with_needs(
+    journal: Journal, ids: Sequence[str], lacking: Counter[str]
+) -> Iterator[Case]:
+    """Cases of a run as a dataset has them, with the labels that each lacks in its metadata.
+
+    A person reads under ``needs`` which labels to add to a case.
+
+    Args:
+        lacking: counts each missing label, while the cases are taken.
+    """
+    for window in journal.cases(ids):
+        for row in window:
+            case = row.case
+            needs = _missing_labels(case)
+            lacking.update(needs)
+            metadata = dict(case.metadata)
+            if needs:
+                metadata["needs"] = needs
+            yield replace(case, metadata=metadata)
+
+
 def _missing_labels(case: Case) -> list[str]:
-    """Without which labels a case cannot fail; none where it says that nothing answers it."""
+    """The labels that a case lacks, by the field's name; without them it cannot fail a test.
+
+    Empty for a case that is labelled as having no answer.
+    """
     if case.answerable is False:
         return []
     labels: list[str] = []
@@ -162,11 +184,11 @@ def find_case(report: Report, name: str) -> CaseRow:
     row = next(report.find([name]), None)
     if row is not None:
         return row
-    question = _plain(name)
+    question = _comparable_question(name)
     matching_ids: list[str] = []
     if question:  # every question begins with an empty one
         for row_of_run in report.rows():
-            if _plain(row_of_run.query).startswith(question):
+            if _comparable_question(row_of_run.query).startswith(question):
                 matching_ids.append(row_of_run.id)
     if not matching_ids:
         ids = [case.id for case in report.index(None, None)]
@@ -180,15 +202,18 @@ def find_case(report: Report, name: str) -> CaseRow:
     return next(report.find(matching_ids))
 
 
-def _plain(question: str) -> str:
-    """A question without what people write differently when they copy it."""
+def _comparable_question(question: str) -> str:
+    """A question without the spaces and capitals that people change when they copy it.
+
+    Only for comparing it with the questions of a run.
+    """
     return " ".join(question.split()).casefold()
 
 
 def worst_by_cause(report: Report, each: int) -> Iterator[tuple[Cause, Sequence[CaseRow]]]:
-    """The worst cases of each cause but `RIGHT`, so many of each at most.
+    """The worst cases of each cause but `RIGHT`, at most ``each`` of a cause.
 
-    `ragbench explain` shows them as examples of what goes wrong.
+    Examples of what goes wrong, in the order of a case's way through the stages.
     """
     position = worst_metric(report)
     by_cause: dict[Cause, list[IndexedCase]] = {}
@@ -224,38 +249,52 @@ def export_run(run: str | Path, to: str, out: str | Path | None = None) -> Expor
     EXPORTS.load(to)  # an unknown name is refused before the run is read
     manifest = read_manifest(RunFolder(path=run_path).manifest)
     names = tuple(metric.name for metric in manifest.metrics)
-    latest_cells: dict[str, dict[str, Cell]] = {}
-    """The cells of the case that was read last: an export asks for those of one case at a time."""
-    unfinished = 0
-    """Cases that some metric has not scored: the run was ended before it."""
-
-    def traces() -> Iterator[Trace]:
-        """The run's cases for the export, which asks for each one's scores while it is written."""
-        nonlocal unfinished
-        for row in open_traces(run_path):
-            unfinished += None in row.cells
-            cells: dict[str, Cell] = {}
-            for name, cell in zip(names, row.cells, strict=True):
-                if cell is not None:
-                    cells[name] = cell
-            latest_cells.clear()
-            latest_cells[row.trace.case.id] = cells
-            if to == "trec":
-                yield _as_ranked(row)
-            else:
-                yield row.trace
-
+    cases = _CasesToExport(names=names, for_rank_tools=to == "trec")
     if out is None:
         suffix = _SUFFIXES.get(to, f".{to}")
         target = run_path / f"samples{suffix}"
     else:
         target = path_of(out)
-    exported = export(to, traces(), target, scores=Scores(metrics=names, cells=latest_cells))
-    exported.unfinished = unfinished
+    scores = Scores(metrics=names, cells=cases.latest_cells)
+    exported = export(to, cases.traces(run_path), target, scores=scores)
+    exported.unfinished = cases.unfinished
     return exported
 
 
-def _as_ranked(row: RunCase) -> Trace:
+@dataclass(kw_only=True, slots=True)
+class _CasesToExport:
+    """Reads a run's cases for an export, one at a time, with the scores of the latest one."""
+
+    names: Sequence[str]
+    """Of the run's metrics."""
+    for_rank_tools: bool
+    """Whether chunks are named as tools that know ids alone need it."""
+    latest_cells: dict[str, dict[str, Cell]] = field(default_factory=dict[str, "dict[str, Cell]"])
+    """The scores of the case that was read last, by its id and by metric: an export reads those of
+    one case at a time."""
+    unfinished: int = 0
+    """Cases that some metric has not scored: the run was ended before it."""
+
+    def traces(self, run: Path) -> Iterator[Trace]:
+        """The cases of a run's folder, in order, for an export to write.
+
+        While a case is out, `latest_cells` has its scores; `unfinished` is right at the end.
+        """
+        for row in open_traces(run):
+            self.unfinished += None in row.cells
+            cells: dict[str, Cell] = {}
+            for name, cell in zip(self.names, row.cells, strict=True):
+                if cell is not None:
+                    cells[name] = cell
+            self.latest_cells.clear()
+            self.latest_cells[row.trace.case.id] = cells
+            if self.for_rank_tools:
+                yield _trace_for_rank_tools(row)
+            else:
+                yield row.trace
+
+
+def _trace_for_rank_tools(row: RunCase) -> Trace:
     """A case with its chunks named as rank metrics count them, for tools that know ids alone.
 
     A chunk that was recognised as a relevant document has that document's id, and what has no place

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, cast
@@ -202,10 +203,10 @@ def evaluate(
 
 
 def _notebook_advance(stack: ExitStack) -> Callable[[Progress], None] | None:
-    """What shows progress in a notebook; None outside of one.
+    """The function that shows progress below the cell of a notebook; None outside of a notebook.
 
     Args:
-        stack: shows the last counts when it is closed.
+        stack: shows the last counts when the stack is closed.
     """
     from ragbench.verbs.notebook_progress import notebook_progress
 
@@ -219,7 +220,9 @@ def _notebook_advance(stack: ExitStack) -> Callable[[Progress], None] | None:
 def _opened_cases(
     cases: GivenCases, settings: EvalSettings, stack: ExitStack
 ) -> tuple[Iterable[Case | Entry], EvalSettings]:
-    """The cases of a path or of records, and the settings with what their source says.
+    """The cases of a path or of records, and the settings completed from their source.
+
+    A path gives the report its dataset's name, notes and roles of fields, where the user gave none.
 
     Args:
         stack: closes the source.
@@ -249,11 +252,14 @@ def _opened_cases(
         _refuse_cases(cases)
     if isinstance(cases, EntrySource):
         return cases, settings
-    return _entries(cases), settings
+    return _entries_of_records(cases), settings
 
 
 def _opened_judge(model: str, judging: Judging | None) -> AbstractContextManager[Judging]:
-    """The judge of a model's name; there may be no other."""
+    """The judge by a model's name, which metrics ask, to be closed by the caller's stack.
+
+    Refused beside another judge: it would not be clear which of the two judged.
+    """
     from ragbench.verbs.models import open_judge
 
     if judging is not None:
@@ -262,7 +268,10 @@ def _opened_judge(model: str, judging: Judging | None) -> AbstractContextManager
 
 
 def _refuse_cases(value: object) -> NoReturn:
-    """Raises the error of what can be no list of cases."""
+    """Raises the error for a value that can be no list of cases, with an example of a list.
+
+    At the start: iterated as cases, such a value would fail with an error about its items.
+    """
     raise ConfigError(
         f"cases are a path, or a list of cases or dicts, and not {kind_of(value)}: "
         'give [{"query": ..., "reference": ...}], or the path of a dataset'
@@ -299,7 +308,7 @@ class RunRequest(Record):
 
 
 def run_evaluation(cases: Iterable[Case | Entry], request: RunRequest) -> Report:
-    """Evaluates cases that are open already with a system that is built already.
+    """Evaluates cases that are opened already with a system that is built already; see `evaluate`.
 
     Raises:
         InterruptedRunError: `RunRequest.stopped` was true; the same call continues.
@@ -311,9 +320,9 @@ def run_evaluation(cases: Iterable[Case | Entry], request: RunRequest) -> Report
     earlier: Mapping[str, Any] = {}
     if not request.fresh and folder.manifest.is_file():
         earlier = earlier_settings(folder.manifest)
-    evaluation = _evaluation(cases, request, earlier)
+    evaluation = _evaluation_of_request(cases, request, earlier)
     _import_packages(request, evaluation)
-    watch, anew = _watch(request)
+    watch, anew = _watch_of_request(request)
     with ExitStack() as stack:
         stack.enter_context(watch)
         if stack.enter_context(folder.locked()):
@@ -350,7 +359,7 @@ def run_evaluation(cases: Iterable[Case | Entry], request: RunRequest) -> Report
         if begun.is_unchanged:
             begun.reuse.keep(is_last=True)
             return report_of(request.out)
-        running = _running(begun, stack, loop, request)
+        running = _running_of(begun, stack, loop, request)
         score = _score_stage(begun, selected.gold, earlier.get("matching"))
         stages: list[Stage] = [*begun.stages, score]
         if evaluation.judge is not None:
@@ -373,13 +382,15 @@ def run_evaluation(cases: Iterable[Case | Entry], request: RunRequest) -> Report
         return builder.report(begun.journal, finished_under, has_files=has_files)
 
 
-def _evaluation(
+def _evaluation_of_request(
     cases: Iterable[Case | Entry], request: RunRequest, earlier: Mapping[str, Any]
 ) -> Evaluation:
-    """What is evaluated; metrics that cannot be computed are reported here.
+    """The description of the run that a request asks for: system, stages, metrics and judge.
+
+    Metrics that cannot be computed are an error here, before anything is run.
 
     Args:
-        earlier: settings of the run that the folder holds.
+        earlier: settings of the run that the folder holds, of which some are kept.
     """
     settings = request.settings
     if request.metrics is None:
@@ -396,7 +407,7 @@ def _evaluation(
         validator=request.validator,
         version=request.version,
         metrics=metrics,
-        judge=_judge(metrics, request.judging, settings.matching),
+        judge=_judge_stage(metrics, request.judging, settings.matching),
     )
 
 
@@ -405,8 +416,12 @@ _asked_here: set[Path] = set()
 loaded, so that what it stored is not used again without a version."""
 
 
-def _watch(request: RunRequest) -> tuple[Watch, str]:
-    """The watch of a run; and why stored outcomes may not be used again, empty where they may."""
+def _watch_of_request(request: RunRequest) -> tuple[Watch, str]:
+    """The watch that sees which files the system reads, and why stored outcomes may not be used.
+
+    The reason is empty where they may. A second run in one process may have a changed object behind
+    the same files, which no watch can see: a version has to be named then.
+    """
     if request.watch is not None:
         return request.watch, ""
     folder = request.out.resolve()
@@ -418,7 +433,11 @@ def _watch(request: RunRequest) -> tuple[Watch, str]:
 
 
 def _content_digest(cases: Iterable[Case | Entry], settings: EvalSettings) -> str:
-    """A digest of the source as it is now; empty where a finished run may not stand as it is."""
+    """A digest of the dataset's source as it is now, by which an unchanged run is recognised.
+
+    Empty where a finished run may not be shown as it is: failures are to be tried again, a corpus
+    may have changed, or the cases are records without a file.
+    """
     # What failed is asked again, and a corpus may have changed: such a run is always gone through.
     if settings.retry_failed or settings.corpus is not None:
         return ""
@@ -428,7 +447,10 @@ def _content_digest(cases: Iterable[Case | Entry], settings: EvalSettings) -> st
 
 
 def _import_packages(request: RunRequest, evaluation: Evaluation) -> None:
-    """Imports what the run needs: a package that is missing is an error before anything is run."""
+    """Imports the packages that the run needs: a missing one is an error before anything is run.
+
+    Else it would be found after hours, when the first case needs it.
+    """
     import_packages_of(request.rag, request.post_retrieval, request.validator)
     if evaluation.judge is not None:
         _import_for_judging(evaluation.judge.judging)
@@ -438,10 +460,13 @@ def _import_packages(request: RunRequest, evaluation: Evaluation) -> None:
         import_engine(request.workers.engine)
 
 
-def _judge(
+def _judge_stage(
     metrics: tuple[Metric, ...], judging: Judging | None, matching: Matching
 ) -> JudgeStage | None:
-    """Who judges; what cannot be computed is reported here, before anything runs."""
+    """The stage that has metrics judged; None where no metric asks a model.
+
+    Metrics that cannot be computed are an error here, before anything runs.
+    """
     # Made for its checks: the run makes its own once the cases are at hand.
     Plan([metric for metric in metrics if not metric.is_judged], matching=matching)
     if not any(metric.is_judged for metric in metrics):
@@ -452,7 +477,7 @@ def _judge(
 
 
 def import_for_metrics(metrics: Sequence[Metric], judging: Judging | None) -> None:
-    """Imports what a run's metrics need, for whoever pays for something before it begins.
+    """Imports the packages that a run's metrics need, before the caller pays for anything.
 
     Raises:
         MissingExtraError: a package of a metric, or of the models that judge, cannot be imported.
@@ -471,18 +496,25 @@ def import_for_metrics(metrics: Sequence[Metric], judging: Judging | None) -> No
 
 
 def _import_for_judging(judging: Judging) -> None:
-    """Imports what the models that judge need."""
+    """Imports the packages of the models that judge; none for a dry run, which asks no model.
+
+    A missing package is so an error before anything is paid.
+    """
     if judging.rehearsal is None:  # a dry run asks nobody
         import_packages_of(judging)
 
 
-def _running(
+def _running_of(
     begun: BegunRun,
     stack: ExitStack,
     loop: LoopThread | None,
     request: RunRequest,
 ) -> Running:
-    """What the stages work with; all that is known of the run is written down before."""
+    """Makes the object that a run's stages share: journal, call settings, event loop, display.
+
+    Before that, all that is known of the run is written down, so that a run that dies can go on.
+    That includes the search of the corpus for the gold, if there is one.
+    """
     settings = begun.evaluation.settings
     path = begun.folder.path
     begun.write_matching(settings.matching)
@@ -512,7 +544,7 @@ def _running(
 
 
 def _score_stage(begun: BegunRun, gold: GoldSpace, earlier: str | None) -> ScoreStage:
-    """How a run is scored.
+    """The stage that computes a run's metrics, with the way in which gold is matched at first.
 
     Args:
         earlier: how gold was matched in the folder's latest run; None without one.
@@ -540,7 +572,7 @@ def _count_cases(
     begun: BegunRun,
     collect: Collect | None,
 ) -> ReportBuilder:
-    """Takes every case through every stage, and counts it.
+    """Takes every case through every stage, and counts it for the report.
 
     Cases are scored while they are at hand, with gold matched as the first window shows it: what is
     scored stays, wherever the run is stopped. How gold is matched is known for sure once all cases
@@ -569,7 +601,7 @@ def _count_cases(
             tally = _full_tally(tally.gold, stored)
         matching = _decided_matching(tally, begun)
         if matching is not score.table.matching:
-            builder = _builder(cases, begun, collect, running)
+            builder = _report_builder(cases, begun, collect, running)
             for row in score.rematch(map(stored.rows, journal.cases()), matching):
                 builder.add(row, matching, journal)
     # The report is made of what every later reader finds in the folder.
@@ -584,7 +616,11 @@ def _through_stages(
     begun: BegunRun,
     collect: Collect | None,
 ) -> tuple[RunCases, ReportBuilder]:
-    """One pass of all cases through the stages, which counts them."""
+    """Takes all cases through the stages once, and counts each for the report.
+
+    Several calls are in flight where the system bears them. In conversations with own answers, a
+    question waits for the answers before it.
+    """
     journal = begun.journal
     table = score.table
     windows = begun.windows
@@ -596,13 +632,8 @@ def _through_stages(
         if unasked:
             begun.write_matching(table.matching, [_RECORDED_STAND.format(unasked)])
     cases = RunCases(begun.folder.path, begun.manifest, begun.evaluation.metrics)
-    builder = _builder(cases, begun, collect, running)
-
-    def tally(row: RunCase) -> None:
-        """Counts a case that is through all stages; its cells are in the journal by then."""
-        builder.add(row, table.matching, journal)
-        table.forget(row)
-
+    builder = _report_builder(cases, begun, collect, running)
+    tally = partial(_count_case, builder, table)
     try:
         with closing(windows):
             if _has_calls_at_once(begun.stages, running):
@@ -621,8 +652,21 @@ def _through_stages(
     return cases, builder
 
 
+def _count_case(builder: ReportBuilder, table: CellTable, row: RunCase) -> None:
+    """Counts a case that is through all stages for the report, and frees what was kept of it.
+
+    Args:
+        table: the scores of the cases on their way; those of this one are in the journal by then.
+    """
+    builder.add(row, table.matching, table.journal)
+    table.forget(row)
+
+
 def _has_calls_at_once(stages: Sequence[Stage], running: Running) -> bool:
-    """Whether several calls may be in flight; a run that asks nobody loads nothing that asks."""
+    """Whether several calls of the run's stages may be in flight at once: then they need a flow.
+
+    A run of recorded outcomes asks for nothing, and does not load the modules that ask.
+    """
     if all(isinstance(stage, AbsentStage) for stage in stages):
         return False
     from ragbench.stages.call_stage import has_calls_at_once
@@ -630,10 +674,14 @@ def _has_calls_at_once(stages: Sequence[Stage], running: Running) -> bool:
     return has_calls_at_once(stages, running)
 
 
-def _builder(
+def _report_builder(
     cases: RunCases, begun: BegunRun, collect: Collect | None, running: Running
 ) -> ReportBuilder:
-    """What counts cases, and hands on their rows if somebody collects them."""
+    """The builder that counts a run's cases for its report.
+
+    If a caller collects the rows of cases, it hands them on, too: but not where own answers in
+    conversations have cases asked in another order than the dataset's.
+    """
     # Own turns are asked in another order than the dataset's, which collected rows must have.
     if collect is None or begun.evaluation.settings.turns == OWN:
         return ReportBuilder(cases, concurrency=running.concurrency)
@@ -641,7 +689,10 @@ def _builder(
 
 
 def _full_tally(gold: GoldSpace, stored: StoredTraces) -> MatchingTally:
-    """What the stored cases say of how gold is matched."""
+    """How the gold of all stored cases can be matched with chunks, counted from the first case.
+
+    The count made on the way did not know the gold of later cases.
+    """
     tally = MatchingTally(gold)
     for window in stored.journal.cases():
         for row in stored.rows(window):
@@ -650,7 +701,10 @@ def _full_tally(gold: GoldSpace, stored: StoredTraces) -> MatchingTally:
 
 
 def _decided_matching(tally: MatchingTally, begun: BegunRun) -> Matching:
-    """How gold is matched, as all cases show it; the manifest says so from then on."""
+    """Decides from all cases how retrieved chunks are matched with gold; the manifest keeps it.
+
+    By ids or by texts. The corpus, if at hand, shows whether ids that never met are of its kind.
+    """
     corpus = begun.evaluation.settings.corpus
     if corpus is None:
         verdict = tally.verdict()
@@ -669,8 +723,11 @@ _RECORDED_STAND = (
 # --- what people give
 
 
-def _entries(records: Iterable[object]) -> Iterator[Case | Entry]:
-    """Records as they are, dicts as lines of a dataset; what is wrong is raised at the end."""
+def _entries_of_records(records: Iterable[object]) -> Iterator[Case | Entry]:
+    """Records from Python as cases: those of ragbench as they are, dicts like lines of a dataset.
+
+    Problems are collected and raised at the end, all together. DataFrames give their rows.
+    """
     problems = Problems()
     decoder = EntryDecoder(problems=problems, fields={})
     # A DataFrame iterates over its columns.
@@ -702,19 +759,25 @@ def _entries(records: Iterable[object]) -> Iterator[Case | Entry]:
 
 
 def _case_of(record: Case | Entry) -> Case:
-    """The case of a record: by itself, or with what was recorded of it."""
+    """The case of a record from Python: itself, or that of an entry (with recorded outcomes)."""
     if isinstance(record, Case):
         return record
     return record.case
 
 
 def _plain_values(record: Mapping[Any, Any]) -> dict[str, Any]:
-    """The fields of a record, in Python's own types: those of NumPy cannot be stored."""
+    """The fields of a record in Python's own types, nested ones too: NumPy's cannot be stored.
+
+    Names of fields become texts, as in JSON.
+    """
     return {str(name): _plain_value(value) for name, value in record.items()}
 
 
 def _plain_value(value: Any) -> Any:
-    """A value in Python's own types; lists of Parquet are arrays in a DataFrame."""
+    """A value in Python's own types: arrays become lists, as DataFrames give them for Parquet.
+
+    Other numbers of NumPy become Python's: JSON knows no others.
+    """
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, (list, tuple)):
@@ -729,7 +792,10 @@ _GENERIC = ("cases", "queries", "test", "dev", "train", "questions")
 
 
 def dataset_name(source: str) -> str:
-    """What a dataset is called in a report, from the path or address that the user named."""
+    """The name of a dataset in reports, from the path or address that the user named.
+
+    Its folder's name where the file is called "test.jsonl" or the like, which names no dataset.
+    """
     if source == "-":
         return "stdin"
     if source.startswith("hf:"):
@@ -772,7 +838,10 @@ def evaluate_repeatedly(cases: Iterable[Case | Entry], request: RunRequest, repe
 
 
 def _default_metrics(cases: Iterable[Case | Entry]) -> tuple[Metric, ...]:
-    """What is measured when no metrics are named: it depends on what the cases say."""
+    """The metrics of a run for which none are named: they depend on what the cases have.
+
+    Cases with hops or expectations get metrics for those, too.
+    """
     if isinstance(cases, EntrySource):
         info = cases.info
         return default_metrics(has_hops=info.has_hops, has_expectations=info.has_expectations)

@@ -187,7 +187,8 @@ def rank(
 ) -> Ranked:
     """Asks the built-in retrievers both sets of questions.
 
-    Many retrievers, so that there is an order of them in which the sets can differ.
+    The sets are real and made-up questions. Many retrievers, so that there is an order of them in
+    which the sets can differ.
 
     Args:
         embedder: makes the vectors; None takes ``english`` or ``multilingual`` by the language of
@@ -205,7 +206,7 @@ def rank(
     notes: list[str] = []
     rankings_of_real: dict[str, list[list[Chunk]]] = {}
     rankings_of_made: dict[str, list[list[Chunk]]] = {}
-    for name, search in _searches(plain, embedder, notes):
+    for name, search in _named_searches(plain, embedder, notes):
         advance(name)
         rankings = search(queries, K)
         rankings_of_real[name] = rankings[: len(real)]
@@ -215,13 +216,17 @@ def rank(
     return Ranked(scored_real, scored_made, tuple(notes))
 
 
-def _searches(
+def _named_searches(
     documents: Sequence[Document], embedder: str | None, notes: list[str]
 ) -> Iterator[tuple[str, Search]]:
-    """The retrievers by name; each is made when it is asked for.
+    """The built-in retrievers by name, each as a function from queries to chunks.
+
+    Each is made only when its turn comes, as its index takes memory. Their names are those of the
+    report.
 
     Args:
-        notes: what could not be made is added to them.
+        embedder: makes the vectors; None picks one by the documents' language.
+        notes: gets a note on a retriever that could not be made.
     """
     chunks_by_size = {0: whole_documents(documents)}
     for name, (tokens, k1, b, title_weight) in _WORD_SEARCHES.items():
@@ -251,22 +256,22 @@ def _searches(
         except MissingExtraError as error:
             notes.append(f"No retriever compares meanings: {error}")
     if not indexes:
-        yield "bm25 + hashed words", partial(_fused, hashed, words, 1.0)
+        yield "bm25 + hashed words", partial(_hybrid_rankings, hashed, words, 1.0)
         return
     dense, dense_small = indexes
     yield embedder, dense.batch_search
     yield f"{embedder} {_SMALL} tokens", dense_small.batch_search
-    yield "hybrid", partial(_fused, dense, words, dense.weight)
-    yield "hybrid 1:1", partial(_fused, dense, words, 1.0)
+    yield "hybrid", partial(_hybrid_rankings, dense, words, dense.weight)
+    yield "hybrid 1:1", partial(_hybrid_rankings, dense, words, 1.0)
 
 
-def _fused(
+def _hybrid_rankings(
     dense: VectorIndex, words: Bm25Index, weight: float, queries: Sequence[str], k: int
 ) -> list[list[Chunk]]:
-    """A hybrid search, in which the ranking by words counts 1.
+    """The rankings of a hybrid search: rankings by vectors and by words, fused by their ranks.
 
     Args:
-        weight: what the ranking by vectors counts.
+        weight: what the ranking by vectors counts, where the one by words counts 1.
     """
     by_vectors = dense.batch_search(queries, _DEPTH)
     by_words = words.batch_search(queries, _DEPTH)
@@ -297,11 +302,14 @@ def _scored_set(
     texts: Mapping[str, str],
     fewest: int,
 ) -> _ScoredSet:
-    """Scores one of the two sets by the rankings of each retriever.
+    """Scores the made-up or the real questions by the rankings of each retriever.
+
+    Questions whose gold cannot be compared, or is not in the corpus, are left out and counted. Too
+    few of them are an error.
 
     Args:
-        texts: of the documents, by their ids.
-        fewest: so many questions are needed.
+        texts: the documents' texts, by their ids.
+        fewest: how many usable questions are needed.
     """
     verdict, scores = scores_of(cases, rankings, k=K, measure=reciprocal_rank, corpus=lambda: texts)
     by_text = verdict.matching is Matching.TEXT
@@ -323,7 +331,7 @@ def _scored_set(
             f"{counted(cluster_count, 'cluster')}"
         )
         need = f"{fewest} questions in {_FEWEST_CLUSTERS} clusters are needed"
-        raise _too_few(count, need, cases, texts)
+        raise _too_few_error(count, need, cases, texts)
     words = [frozenset(tokenise(case.query)) for case in comparable]
     total = math.fsum(map(math.fsum, table))
     questions = Questions(
@@ -362,8 +370,13 @@ def _copied_share(
     return mean_of(shares)
 
 
-def _too_few(count: str, need: str, cases: Sequence[Case], texts: Mapping[str, str]) -> DataError:
-    """The error of a set with too few questions, with one id of either side to compare by eye."""
+def _too_few_error(
+    count: str, need: str, cases: Sequence[Case], texts: Mapping[str, str]
+) -> DataError:
+    """The error of a set with too few usable questions, with an id of gold and one of the corpus.
+
+    Most often the two are ids of different kinds, which shows by eye.
+    """
     gold = "no id"
     for case in cases:
         if case.relevant_ids:
@@ -381,7 +394,7 @@ def fidelity(ranked: Ranked, seed: int = 0) -> Fidelity:
     """Compares the two orders of the retrievers, and what a choice by made-up questions costs.
 
     Args:
-        seed: of the resamples and draws.
+        seed: of the resamples and draws; the same seed gives the same figures.
     """
     real, made, notes = ranked
     by_real = real.scored.means
@@ -404,7 +417,7 @@ def fidelity(ranked: Ranked, seed: int = 0) -> Fidelity:
     # Of several retrievers that are equally good to the made-up questions, their mean counts.
     costs = [row[best] - float(chosen @ row) for row in real.table]
 
-    draws = tuple(_draws(real.scored, by_made, seed))
+    draws = tuple(_draws_of_real(real.scored, by_made, seed))
     equals = None
     for drawn in draws:
         if drawn.better > 0.5:
@@ -439,15 +452,20 @@ def fidelity(ranked: Ranked, seed: int = 0) -> Fidelity:
         inflation=inflation,
         draws=draws,
         equals=equals,
-        worth=_worth(tau, draws[-1].tau, equals),
+        worth=_worth_of_made(tau, draws[-1].tau, equals),
         notes=notes,
     )
 
 
-def _draws(real: Scored, by_made: Floats, seed: int) -> Iterator[Drawn]:
-    """Real questions in growing numbers beside the made-up ones; the last are half of all.
+def _draws_of_real(real: Scored, by_made: Floats, seed: int) -> Iterator[Drawn]:
+    """Draws growing numbers of real questions, and compares each draw with the made-up ones.
 
-    They say how many real questions would be as good: a number that a reader can weigh.
+    The last draws are half of all. They show how many real questions would be as good as the
+    made-up ones: a number that a reader can weigh.
+
+    Args:
+        by_made: the mean score of each retriever by the made-up questions.
+        seed: of the draws; the same seed gives the same report.
     """
     total = int(real.sizes.sum())
     counts = [count for count in _DRAW_COUNTS if 2 * count < total]
@@ -477,15 +495,22 @@ def _draws(real: Scored, by_made: Floats, seed: int) -> Iterator[Drawn]:
 
 
 def _mean_cost(means: Floats, by_others: Floats) -> float:
-    """The MRR by the other questions that is lost by taking the retriever that is best by these."""
+    """The MRR that is lost by taking the retriever that some questions find best.
+
+    The cost to a user who decides by those questions, in the mean of all draws.
+
+    Args:
+        means: by draw and retriever, the mean score by the questions that choose.
+        by_others: the same by other questions, which decide what the choice is worth.
+    """
     best_means = by_others.max(axis=1)
     chosen_means = (best_of(means) * by_others).sum(axis=1)
     lost = best_means - chosen_means
     return float(lost.mean())
 
 
-def _worth(tau: Estimated, ceiling: float, equals: int | None) -> Worth:
-    """Whether made-up questions can stand in for real ones, in one of four words.
+def _worth_of_made(tau: Estimated, ceiling: float, equals: int | None) -> Worth:
+    """Whether made-up questions can take the place of real ones, in one of four words.
 
     Args:
         ceiling: tau of two halves of the real questions: made-up ones cannot do better.

@@ -118,9 +118,9 @@ _CASES = 50
 
 
 def _with_unfulfilled(verdict: GateResult, path: Path, baseline: Path | None) -> GateResult:
-    """The result with the names of the expectations that do not hold, if a check is about them.
+    """The result of a gate with the names of the expectations that do not hold.
 
-    Their share alone does not say what to mend.
+    Only if a check of the gate is about expectations: their share alone does not show what to mend.
     """
     has_failed = any(check.subject == EXPECTATIONS for check in verdict.against)
     if not has_failed:
@@ -138,7 +138,13 @@ def _with_unfulfilled(verdict: GateResult, path: Path, baseline: Path | None) ->
 
 
 def _read_baseline(path: Path, run: RunScores, notes: list[str]) -> RunScores:
-    """A stored run to compare with; what a reader must know of it is added to the notes."""
+    """Reads the stored run that another run is compared with, its lacking metrics computed.
+
+    Args:
+        path: a run's folder or a baseline file; one that does not exist is an error.
+        run: the run that is judged.
+        notes: gets what a reader must know of the baseline, such as its age.
+    """
     if not path.exists():
         raise RunMismatchError(
             f"the baseline {path} does not exist. Keep a run as one with: "
@@ -147,7 +153,7 @@ def _read_baseline(path: Path, run: RunScores, notes: list[str]) -> RunScores:
     baseline = read_run(path)
     names = _computable_metrics(run, baseline, path)
     if names:
-        baseline = _with_metrics(baseline, run_around(path), names)
+        baseline = _with_computed_metrics(baseline, run_around(path), names)
         notes.append(f"Computed on the baseline's stored answers: {', '.join(names)}.")
     age = age_note(run, baseline)
     if age is not None:
@@ -156,7 +162,11 @@ def _read_baseline(path: Path, run: RunScores, notes: list[str]) -> RunScores:
 
 
 def _computable_metrics(run: RunScores, baseline: RunScores, path: Path) -> list[str]:
-    """The run's metrics that the baseline lacks and that can be computed without asking anybody."""
+    """The run's metrics that the baseline lacks, and that its stored answers are enough for.
+
+    So runs can be compared by a metric that is newer than the baseline. Judged metrics are left
+    out, as they would cost.
+    """
     measured = {column.name for column in baseline.metrics}
     lacking = [column.name for column in run.metrics if column.name not in measured]
     # Metrics are loaded only where some are to be computed.
@@ -173,8 +183,13 @@ def _computable_metrics(run: RunScores, baseline: RunScores, path: Path) -> list
     return computable
 
 
-def _with_metrics(baseline: RunScores, path: Path, names: Sequence[str]) -> RunScores:
-    """A stored baseline with more metrics, scored on its stored answers; its own scores stay."""
+def _with_computed_metrics(baseline: RunScores, path: Path, names: Sequence[str]) -> RunScores:
+    """The baseline with more metrics, scored on its stored answers; the scores it has are kept.
+
+    Args:
+        path: the baseline's run folder.
+        names: the names of the metrics to add.
+    """
     from ragbench.metrics.plan import Plan
     from ragbench.metrics.registry import parse_metrics
 
@@ -210,10 +225,14 @@ OLD_DAYS = 90
 
 
 def find_baseline(path: Path, run: RunScores, folders: Iterable[Path]) -> Path | None:
-    """Finds the latest earlier run of the same system on the same dataset.
+    """The folder of the latest earlier run of the same system on the same dataset; or None.
 
-    One with all of the run's metrics is preferred to a later one that lacks some. The dataset may
-    have gained or lost cases since: those in common are compared.
+    A run with all of the judged run's metrics is preferred to a later one that lacks some. The
+    dataset may have gained or lost cases since: those in common are compared.
+
+    Args:
+        path: the judged run, whose folder is no candidate.
+        folders: where to look.
     """
     home = run_around(path)
     manifest_file = RunFolder(path=home).manifest
@@ -221,7 +240,7 @@ def find_baseline(path: Path, run: RunScores, folders: Iterable[Path]) -> Path |
         return None
     written = manifest_file.stat().st_mtime  # what was written later is no earlier run
     candidates: list[tuple[bool, float, str, Path]] = []
-    for folder, manifest, time in _runs_beside(home, folders):
+    for folder, manifest, time in _other_runs(home, folders):
         is_same_dataset = manifest.dataset.name == run.dataset
         is_same_system = manifest.rag.name == run.rag
         if time >= written or not is_same_dataset or not is_same_system:
@@ -240,8 +259,14 @@ def find_baseline(path: Path, run: RunScores, folders: Iterable[Path]) -> Path |
     return latest
 
 
-def _runs_beside(home: Path, folders: Iterable[Path]) -> Iterator[tuple[Path, Manifest, float]]:
-    """Other runs in the folders: their folder, their manifest, and when that was written."""
+def _other_runs(home: Path, folders: Iterable[Path]) -> Iterator[tuple[Path, Manifest, float]]:
+    """The runs in some folders but for one: each with its manifest and when that was written.
+
+    Folders that hold no readable run of ours are passed over: they can be no baseline.
+
+    Args:
+        home: the folder of the run that is left out.
+    """
     seen = {home.resolve()}  # a run may be reached by several folders, or by a link
     for folder in folders:
         if not folder.is_dir():
@@ -259,9 +284,10 @@ def _runs_beside(home: Path, folders: Iterable[Path]) -> Iterator[tuple[Path, Ma
 
 
 def age_note(run: RunScores, baseline: RunScores) -> str | None:
-    """What the baseline is made of, and how much older than this run its newest run is.
+    """The note on how many runs the baseline is made of, and how much older it is than the run.
 
-    Seen from the run and not from today, so that the same files give the same verdict.
+    Seen from the run and not from today, so that the same files give the same verdict. None where
+    there is nothing to note.
     """
     count = len(baseline.made_of)
     days = _days_between(baseline.date, run.date)
@@ -284,7 +310,10 @@ def age_note(run: RunScores, baseline: RunScores) -> str | None:
 
 
 def _days_between(earlier: str | None, later: str | None) -> int | None:
-    """Whole days between two dates; None where one is unknown, or the earlier one is later."""
+    """Whole days between two dates in ISO form, for a note on a baseline's age.
+
+    None where one date is unknown or no date, or the earlier one is later: clocks may differ.
+    """
     if earlier is None or later is None:
         return None
     try:

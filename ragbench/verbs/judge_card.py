@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Any, NamedTuple
 
 from ragbench.core.case import Case
@@ -79,19 +80,14 @@ def judge_card(
         LLMStoppedError: no model answers any more; what was answered is kept.
         InterruptedRunError: ``stopped`` said so.
     """
-    jobs = _jobs(claims, metric, judging, probes)
+    jobs = _jobs_of_card(claims, metric, judging, probes)
     plan = judging.plan([metric])
     info = judging.info(plan)
     judging.try_models(plan, stopped)
     verdicts: dict[Probe | None, dict[int, JudgedCell]] = {None: {}}
     for probe in probes:
         verdicts[probe] = {}
-
-    def judge(job: _Job, panel: ModelClients) -> Awaitable[JudgedCell]:
-        """Has the models of a panel judge one claim."""
-        return job.plan.judge(metric, _trace(job.claim, metric), panel)
-
-    for batch in judging.judged(jobs, judge, stopped):
+    for batch in judging.judged(jobs, partial(_judged_claim, metric), stopped):
         judged_claims = 0
         for job, judged in batch:
             verdicts[job.probe][job.number] = judged
@@ -100,8 +96,8 @@ def judge_card(
         advance(judged_claims)
     # Verdicts come in the order in which models answer; figures must not depend on it.
     plain = dict(sorted(verdicts[None].items()))
-    agreed = _agreement(claims, plain, seed)
-    account = _account(plain.values(), info)
+    agreed = _agreement_of(claims, plain, seed)
+    account = _account_of(plain.values(), info)
     return JudgeCard(
         labels=labels,
         metric=metric.name,
@@ -135,15 +131,31 @@ def rehearse_card(
     *,
     probes: Sequence[Probe] = (Probe.POSITION,),
 ) -> None:
-    """Counts the calls that a card would take, and makes none: ``--dry-run`` shows its price."""
-    for job in _jobs(claims, metric, judging, probes):
-        counted.judge(job.plan, metric, _trace(job.claim, metric))
+    """Counts the calls that a judge card would take, and makes none: ``--dry-run`` shows its price.
+
+    Args:
+        counted: counts the calls, their tokens and cost.
+    """
+    for job in _jobs_of_card(claims, metric, judging, probes):
+        counted.judge(job.plan, metric, _trace_of_claim(job.claim, metric))
 
 
-def _jobs(
+def _judged_claim(metric: Metric, job: _Job, panel: ModelClients) -> Awaitable[JudgedCell]:
+    """Has the models of a panel judge one labelled claim, as if it were a case's answer.
+
+    So the card measures the judge as it works in a run.
+    """
+    return job.plan.judge(metric, _trace_of_claim(job.claim, metric), panel)
+
+
+def _jobs_of_card(
     claims: Sequence[LabelledClaim], metric: Metric, judging: Judging, probes: Sequence[Probe]
 ) -> list[_Job]:
-    """All that is judged: each claim as it is, then its changes by each probe."""
+    """All that a judge card has judged: each claim as it is, then each as the probes change it.
+
+    A probe (a change that should change no verdict) is judged once, a plain claim as often as the
+    judging is set to. Metrics that a claim has no fields for are refused.
+    """
     needs = metric.definition.needs
     is_readable = needs <= _READS or needs <= _READS_BESIDE_REFERENCES
     if not metric.is_judged or not is_readable or Need.RESPONSE not in needs:
@@ -178,7 +190,10 @@ class _Job(NamedTuple):
 
 
 def probes_named(names: Sequence[str]) -> tuple[Probe, ...]:
-    """The probes of a list of names; ``none`` stands for none, ``all`` for all."""
+    """The probes (changes of a claim that should change no verdict) of a list of names.
+
+    ``none`` is none of them, ``all`` is all; an unknown name is an error.
+    """
     names = [name.strip() for name in names if name.strip()]
     if names == ["none"]:
         return ()
@@ -193,9 +208,10 @@ def probes_named(names: Sequence[str]) -> tuple[Probe, ...]:
 
 
 def _changed_claim(claim: LabelledClaim, probe: Probe, metric: Metric) -> LabelledClaim | None:
-    """The claim with a change that leaves its truth; None where the probe says nothing about it.
+    """The claim with a probe's change, which leaves its truth; None where the probe does not apply.
 
-    An injection is tried on what is not supported: only there does obeying it show.
+    A judge whose verdict changes with it can be led astray. An injection is tried only on claims
+    that are not supported: only there does obeying it show.
     """
     passage, *other_passages = claim.evidence
     match probe:
@@ -221,7 +237,12 @@ def _changed_claim(claim: LabelledClaim, probe: Probe, metric: Metric) -> Labell
 def _probe_figure(
     probe: Probe, plain: Mapping[int, JudgedCell], probed: Mapping[int, JudgedCell]
 ) -> ProbeFigure:
-    """What a probe did to verdicts: those before it, and after."""
+    """The figure of one probe: how many verdicts its change of the claims has changed, and raised.
+
+    Args:
+        plain: by number of the claim, the verdict on the claim as it is.
+        probed: by number of the claim, the verdict on the changed claim.
+    """
     levels: list[tuple[int, int]] = []
     unproved = 0
     for number, after in probed.items():
@@ -246,12 +267,19 @@ def _probe_figure(
 
 
 def _reads_references(metric: Metric) -> bool:
-    """Whether a metric compares an answer with right ones, which are the claim's evidence then."""
+    """Whether a metric compares an answer with right answers, in place of contexts.
+
+    A labelled claim's evidence is those right answers then.
+    """
     return Need.REFERENCE in metric.definition.needs
 
 
-def _trace(claim: LabelledClaim, metric: Metric) -> Trace:
-    """A claim as the answer of a case, with its evidence as the contexts, or as right answers."""
+def _trace_of_claim(claim: LabelledClaim, metric: Metric) -> Trace:
+    """A labelled claim in the form of a case that a judge can be asked about, the claim its answer.
+
+    Its evidence takes the place of the retrieved contexts or, for a metric that reads references,
+    of the right answers.
+    """
     case = Case(id=claim.id, query=claim.question or "Is the claim true?")
     contexts = list(claim.evidence)
     if _reads_references(metric):
@@ -272,7 +300,11 @@ _ROUNDING = 1e-9
 
 
 def _level(value: float) -> int:
-    """The level of a verdict: 2 is supported (a value of 1), 0 is not, 1 is partially."""
+    """The level of a judge's value, on the scale of people's labels.
+
+    2 is supported (a value of 1), 0 not supported (0), and 1 all between: partially. Labels use the
+    same numbers.
+    """
     if value >= 1 - _ROUNDING:
         return 2
     if value <= _ROUNDING:
@@ -295,12 +327,16 @@ class _Agreement(NamedTuple):
     rank_correlation: CardFigure
 
 
-def _agreement(
+def _agreement_of(
     claims: Sequence[LabelledClaim], judged: Mapping[int, JudgedCell], seed: int
 ) -> _Agreement:
-    """Compares verdicts with labels.
+    """How far a judge agrees with people: its first verdict on each claim beside their label.
 
-    A claim's verdict is its first one: later ones show consistency.
+    Later verdicts on the same claim show only how steady the judge is.
+
+    Args:
+        judged: by number of the claim, the judge's verdicts.
+        seed: of the resamples behind the intervals.
     """
     clusters: list[str | None] = []
     levels: list[tuple[int, int]] = []
@@ -322,7 +358,7 @@ def _agreement(
                 steady += 1
 
     judged_count = len(levels)
-    consistency = _share(steady, repeated)
+    consistency = _share_figure(steady, repeated)
     if not levels:
         return _Agreement(
             judged=judged_count,
@@ -344,20 +380,20 @@ def _agreement(
         by_people = sum(row)
         figures = ClassFigures(
             level=LEVELS[position],
-            precision=_share(hits, by_judge),
-            recall=_share(hits, by_people),
+            precision=_share_figure(hits, by_judge),
+            recall=_share_figure(hits, by_people),
         )
         classes.append(figures)
     return _Agreement(
         judged=judged_count,
         consistency=consistency,
         table=ConfusionTable(levels=LEVELS, counts=rated.counts),
-        agreement=_figure(rated.observed, judged_count),
+        agreement=_card_figure(rated.observed, judged_count),
         base_rate=rated.base_rate,
-        kappa=_figure(rated.kappa, judged_count),
-        quadratic_kappa=_figure(rated.quadratic, judged_count),
+        kappa=_card_figure(rated.kappa, judged_count),
+        quadratic_kappa=_card_figure(rated.quadratic, judged_count),
         classes=tuple(classes),
-        rank_correlation=_figure(ranks, judged_count),
+        rank_correlation=_card_figure(ranks, judged_count),
     )
 
 
@@ -373,11 +409,11 @@ class _Account(NamedTuple):
     currency: str | None
 
 
-def _account(judged: Collection[JudgedCell], info: dict[str, Any]) -> _Account:
-    """Quotes, proofs and tokens of all verdicts that a model gave.
+def _account_of(judged: Collection[JudgedCell], info: dict[str, Any]) -> _Account:
+    """The quotes, proofs, tokens and cost of all verdicts that the judge gave, for the card.
 
     Args:
-        info: who judged, with its price.
+        info: the record of the judge, with the price of its tokens.
     """
     reasons: Counter[str] = Counter()
     judgements: list[Judgement] = []
@@ -404,7 +440,7 @@ def _account(judged: Collection[JudgedCell], info: dict[str, Any]) -> _Account:
     fabricated_count = account.counts["fabricated_quotes"]
     quote_count = account.counts["quotes"]
     # No intervals: the verdicts on one claim are alike.
-    fabricated = _share(fabricated_count, quote_count, are_alike=True)
+    fabricated = _share_figure(fabricated_count, quote_count, are_alike=True)
     usage = account.usage if judgements else None
     price = price_of(info)
     prompt_tokens: float | None = None
@@ -418,7 +454,7 @@ def _account(judged: Collection[JudgedCell], info: dict[str, Any]) -> _Account:
     return _Account(
         reasons=most_frequent(reasons),
         fabricated_quotes=fabricated,
-        unproved=_share(unproved, supporting, are_alike=True),
+        unproved=_share_figure(unproved, supporting, are_alike=True),
         prompt_tokens=prompt_tokens,
         completion_tokens=completion_tokens,
         cost=cost,
@@ -426,13 +462,23 @@ def _account(judged: Collection[JudgedCell], info: dict[str, Any]) -> _Account:
     )
 
 
-def _figure(estimated: Estimated, count: int) -> CardFigure:
-    """A figure of the card with its interval, and over how many labels."""
+def _card_figure(estimated: Estimated, count: int) -> CardFigure:
+    """A figure of the judge card (how far a judge agrees with people), with its interval.
+
+    Args:
+        estimated: the value with its bounds, any of which may be None.
+        count: labels behind it, which a reader needs to weigh it.
+    """
     return CardFigure(value=estimated.value, low=estimated.low, high=estimated.high, count=count)
 
 
-def _share(part: int, whole: int, *, are_alike: bool = False) -> CardFigure:
-    """A share with its interval, which would be too short for things that are alike."""
+def _share_figure(part: int, whole: int, *, are_alike: bool = False) -> CardFigure:
+    """A share as a figure of the judge card, with its interval; an empty figure of nothing.
+
+    Args:
+        are_alike: whether the counted things depend on each other, as verdicts on one claim do: an
+            interval would be too short, and is left out.
+    """
     if not whole:
         return CardFigure()
     if are_alike:

@@ -28,13 +28,13 @@ from ragbench.verbs.report import RunCases, open_traces
 
 
 def with_labels(run: RunScores, book: LabelBook | None, *, validated: bool = False) -> RunScores:
-    """A run with the labels of its answers; a baseline file holds no answers, and gets none.
+    """A run's scores with people's labels of its answers, which correct figures and decide causes.
 
-    A label is kept by what people were shown, not by a run, so it holds for every run that gave
-    the same answer.
+    A label is kept by what people were shown, not by a run, so it holds for every run that gave the
+    same answer. A baseline file holds no answers, and gets no labels.
 
     Args:
-        validated: its validator's verdicts are a metric, too: ``answer_present``.
+        validated: whether the verdicts of the run's validator become a metric, ``answer_present``.
     """
     folder = run_around(Path(run.source))
     if book is None or not folder.is_dir():
@@ -64,9 +64,12 @@ def with_labels(run: RunScores, book: LabelBook | None, *, validated: bool = Fal
 
 
 def _with_verdicts(run: RunScores, answers_present: Mapping[str, float]) -> RunScores:
-    """A run whose validator's verdicts are a metric, where it has some.
+    """A run with its validator's verdicts as a metric, so that people can label and correct them.
 
-    So people can label them as they label a judge's scores, and correct their figure.
+    Returned as it is where it has no verdicts.
+
+    Args:
+        answers_present: by case id, 1 where the validator says that the answer is in the chunks.
     """
     if not answers_present:
         return run
@@ -84,7 +87,10 @@ def _with_verdicts(run: RunScores, answers_present: Mapping[str, float]) -> RunS
 
 
 def _answer_and_contexts(trace: Trace) -> tuple[str, tuple[str, ...]]:
-    """What people are shown of a case; the key of a label is made of it."""
+    """The answer and the contexts of a case, as people are shown them to label the answer.
+
+    The key of a label is made of both: with another form, stored labels no longer match.
+    """
     answer = ""
     generation = trace.generation.value
     if generation is not None:
@@ -99,7 +105,8 @@ def _answer_and_contexts(trace: Trace) -> tuple[str, tuple[str, ...]]:
 def corrected_report(report: Report, run: Path, book: LabelBook) -> Report:
     """A run's report, with its figures and causes as labels of people have them.
 
-    A label decides about its answer, and with enough of them they correct the figures of all.
+    A label decides about its answer, and with enough of them they correct the figures of all. The
+    stored report stays as it is: labels are in a file of their own.
     """
     scored = with_labels(read_run(run), book, validated=True)
     figures = tuple(corrections([("", scored)]))
@@ -120,7 +127,10 @@ def corrected_report(report: Report, run: Path, book: LabelBook) -> Report:
 def _corrected_summaries(
     summaries: Iterable[Summary], figures: Iterable[Correction]
 ) -> Iterator[Summary]:
-    """The summaries, each with the corrected figure where labels are enough for its interval."""
+    """The figures of metrics, each corrected where people's labels are enough for its interval.
+
+    With fewer labels, a figure stays the judge's own.
+    """
     corrected_figures: dict[str, Correction] = {}
     for figure in figures:
         if figure.interval is not None:
@@ -139,10 +149,10 @@ def _corrected_summaries(
 
 
 def raters(labels: Iterable[HumanLabel]) -> Iterator[Raters]:
-    """How far people agree, by metric, in the order of the file.
+    """How far people agree in their labels, by metric, in the order of the label file.
 
     No judge can be expected to agree with people more than they do with each other. A metric by
-    which no answer was labelled by two of them gives nothing.
+    which no answer was labelled by two people is left out.
     """
     items_by_metric: dict[str, dict[Key, dict[str, float]]] = {}
     for label in labels:
@@ -168,12 +178,12 @@ def raters(labels: Iterable[HumanLabel]) -> Iterator[Raters]:
 
 
 def _mean_kappa(people: Sequence[str], items: Sequence[Mapping[str, float]]) -> float | None:
-    """The mean of Cohen's kappa over all pairs of people, by the answers that a pair shares.
+    """The mean of Cohen's kappa over all pairs of people, weighted by the answers a pair shares.
 
-    Kappa itself is of two. None where no pair has one.
+    Kappa is defined for two people only. None where no pair has one.
 
     Args:
-        items: of each answer the labels, by person.
+        items: for each answer the labels, by person.
     """
     total = 0.0
     count = 0
@@ -226,7 +236,7 @@ def draw(
     measured = len(ids)
     column = sides[0].scores.column(name)
     if against is not None and column is not None:
-        ids = _differing(ids, sides, column)
+        ids = _differing_cases(ids, sides, column)
     if not ids:
         subject = "answers" if against is None else "pairs of different answers"
         raise ConfigError(f"there are no {subject} that both have and {name} is measured on")
@@ -235,7 +245,7 @@ def draw(
     source = random.Random(seed)
     order = source.sample(ids, len(ids))
     if stratified:
-        order = _in_proportion(order, values[0], count, source)
+        order = _drawn_in_proportion(order, values[0], count, source)
     drawn_ids = order[:count]
     traces = [side.traces(set(drawn_ids)) for side in sides]
     tasks: list[LabelTask] = []
@@ -260,8 +270,8 @@ def draw(
     )
 
 
-def _differing(ids: Sequence[str], sides: Sequence[_Side], column: MetricColumn) -> list[str]:
-    """The cases that both runs have in the same words, and answer differently.
+def _differing_cases(ids: Sequence[str], sides: Sequence[_Side], column: MetricColumn) -> list[str]:
+    """Ids of the cases that two runs have in the same words, and answer differently.
 
     People asked which of two equal answers is better would only be tired by it.
     """
@@ -276,12 +286,18 @@ def _differing(ids: Sequence[str], sides: Sequence[_Side], column: MetricColumn)
     return differing
 
 
-def _in_proportion(
+def _drawn_in_proportion(
     order: Sequence[str], values: Mapping[str, float | None], count: int, source: random.Random
 ) -> list[str]:
-    """Every so-many-th case by value from a drawn start: each case has the same chance.
+    """Draws cases in proportion to a metric's values: every so-many-th case by value.
 
-    A plain draw of few cases may miss a rare value, such as the few answers that are wrong.
+    Each case has the same chance. A plain draw of few cases may miss a rare value, such as the few
+    answers that are wrong.
+
+    Args:
+        order: ids of all cases, in a drawn order.
+        values: the metric's value of each.
+        source: of random numbers; the same state gives the same draw.
     """
     # Of equal values in the drawn order: sorting leaves it.
     ids_by_value = sorted(order, key=lambda id: values[id] or 0.0)
@@ -305,7 +321,10 @@ class _Side(Record):
 
     @classmethod
     def of(cls, path: Path) -> _Side:
-        """The run of a folder, with its validator's verdicts; a baseline file is refused."""
+        """The run of a folder whose answers are to be labelled.
+
+        A baseline file holds no answers, and is refused.
+        """
         folder = run_around(path)
         if not folder.is_dir():
             raise ConfigError(f"{path} holds no answers to label: name the folder of a run")
@@ -314,12 +333,19 @@ class _Side(Record):
         return cls(folder=folder, scores=scores)
 
     def under_ids_of(self, run: RunScores) -> _Side:
-        """The side with its cases under the ids that another run gives them."""
+        """The run with its cases under the ids that another run gives the same cases.
+
+        So answers of two runs to one question can be shown beside each other.
+        """
         scores, names = under_ids_of(run, self.scores)
         return replace(self, scores=scores, names=names)
 
     def judged(self, trace: Trace, value: float | None) -> Judged:
-        """A case's answer as people are shown it, with the metric's value."""
+        """A case's answer as people are shown it to label, with its score and the label's key.
+
+        Args:
+            value: the metric's value of the case.
+        """
         answer, contexts = _answer_and_contexts(trace)
         return Judged(
             answer=answer,
@@ -330,9 +356,9 @@ class _Side(Record):
         )
 
     def traces(self, ids: Set[str]) -> dict[str, Trace]:
-        """The traces of some cases, by the ids that both sides share.
+        """The stored cases of the run with some ids, in one reading of its journal.
 
-        One reading of the journal: a run may hold more cases than fit in memory.
+        The ids are those that both sides share. A run may hold more cases than fit in memory.
         """
         shared_ids = {self.names.get(id, id): id for id in ids}
         traces: dict[str, Trace] = {}
@@ -344,7 +370,7 @@ class _Side(Record):
 
 
 def _labelled_metric(side: _Side, name: str) -> Metric:
-    """The run's metric of a name; it must have a scale on which people can label.
+    """The run's metric of a name, which must have a scale on which people can label.
 
     Raises:
         ConfigError: the run has no such metric, or single answers have no value of it.

@@ -31,7 +31,7 @@ def open_chat(*, max_cost: str | Decimal | None = None, **settings: object) -> C
         ConfigError: a setting is unknown or wrong, or a cost is capped that nobody can know.
         NoModelError: no model is named.
     """
-    return chat_of(resolve(settings, os.environ), budget=_budget(max_cost))
+    return chat_of(resolve(settings, os.environ), budget=_budget_of(max_cost))
 
 
 @contextmanager
@@ -70,15 +70,19 @@ def open_judge(
     vectors: LLMSettings | None = None
     if embeddings is not None:
         vectors = resolve_embeddings(os.environ, section=embeddings, chat=chat)
-    budget = _budget(max_cost)
+    budget = _budget_of(max_cost)
     with LLMSession(lambda: open_models(chat, vectors, budget=budget)) as session:
         yield Judging(
             session=session, chat=chat, embeddings=vectors, repeats=repeats, preflight=preflight
         )
 
 
-def _budget(max_cost: str | Decimal | None) -> Budget | None:
-    """What models may cost together; None where nothing caps it."""
+def _budget_of(max_cost: str | Decimal | None) -> Budget | None:
+    """The budget that the calls of models are counted against; None where no cost is capped.
+
+    Args:
+        max_cost: the most that the models may cost together, in the currency of their price.
+    """
     if max_cost is None:
         return None
     return Budget(amount_of(max_cost, "max_cost"))

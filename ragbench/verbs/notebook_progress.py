@@ -17,7 +17,10 @@ _SECONDS = 0.2
 
 
 def notebook_progress() -> NotebookProgress | None:
-    """What shows progress in the notebook of this process; None outside of one."""
+    """The display of progress below the running cell of a notebook; None outside of a notebook.
+
+    Nothing is imported for that: a notebook's process has IPython already.
+    """
     # A process that serves a notebook has imported IPython.
     ipython: Any = sys.modules.get("IPython")
     if ipython is None:
@@ -32,11 +35,14 @@ class _CellLine:
     """A line below the cell that runs; a later text takes the place of the earlier one."""
 
     def __init__(self) -> None:
-        """A line that is not shown yet: a run that does nothing leaves no empty line."""
+        """Makes a line that is not shown yet: a run that does nothing leaves no empty line."""
         self._handle: Any = None
 
     def show(self, text: str) -> None:
-        """Shows a text, which the next one replaces."""
+        """Shows a text below the running cell, in place of the text before.
+
+        A new line for each update would fill the page.
+        """
         # Raw: without it, IPython would show the representation of the dictionary.
         data = {"text/plain": text}
         if self._handle is None:
@@ -50,10 +56,10 @@ class NotebookProgress:
     """Counts the cases that each stage has settled, and shows the counts in one line."""
 
     def __init__(self, *, show: Callable[[str], None], now: Callable[[], float]) -> None:
-        """A progress that no stage has reported to.
+        """Makes a progress to which no stage has reported yet.
 
         Args:
-            show: shows a text in place of the earlier one.
+            show: shows a text in place of the text before.
             now: seconds on a clock that only moves forward.
         """
         self._show = show
@@ -64,7 +70,10 @@ class NotebookProgress:
         self._last = -math.inf  # when the line was shown: the first event shows it at once
 
     def advance(self, event: Progress) -> None:
-        """Counts the cases of an event, and shows the line if it is time to."""
+        """Counts the cases that a stage has just settled, and shows the line if it is time to.
+
+        Not at each event: an update is a message to the browser.
+        """
         self._done[event.stage] += event.done
         self._failed[event.stage] += event.failed
         if event.cases is not None:
@@ -75,12 +84,18 @@ class NotebookProgress:
             self._show(self._line())
 
     def finish(self) -> None:
-        """Shows the counts at the end of the run, however it ends; nothing if nothing was done."""
+        """Shows the counts at the end of the run, however it ends; nothing without any case.
+
+        The last update may be too old to show them.
+        """
         if self._done:
             self._show(self._line())
 
     def _line(self) -> str:
-        """The counts of all stages: ``retrieve 80/80, generate 38/80 (2 failed)``."""
+        """The line with the counts of all stages: ``retrieve 80/80, generate 38/80 (2 failed)``.
+
+        Only shown, so that its form is free.
+        """
         parts: list[str] = []
         for stage, done in self._done.items():
             part = f"{stage} {done:,}{self._total}"

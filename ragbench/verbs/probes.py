@@ -44,7 +44,10 @@ class Probe(NamedTuple):
 
 
 async def probe_retrieval(rag: RAG, question: str) -> AsyncIterator[Probe]:
-    """Tries retrieval: the same twice, the same in a batch, no more than asked for. Five calls."""
+    """Tries a RAG's retrieval for faults that no score shows: five calls, some probes.
+
+    The same question twice, the same in a batch with another, and one chunk where one is asked for.
+    """
     stage = retrieve_stage(rag, b"", None)
     results: list[Any] = []
     try:
@@ -52,23 +55,27 @@ async def probe_retrieval(rag: RAG, question: str) -> AsyncIterator[Probe]:
             results += await called(stage, [(query, [])])
         results += await called(stage, [(question, []), (_OTHER, [])])
     except Exception as error:  # noqa: BLE001  # a user's code may raise anything
-        yield _broken("retrieval again", error, stage)
+        yield _probe_of_error("retrieval again", error, stage)
         return
     rankings: list[object] = []
     for result in results:
         # As tuples, so that a list equals a tuple with the same texts.
         ids = result.context_ids and tuple(result.context_ids)
         rankings.append((tuple(result.contexts), ids))
-    for probe in _alike("retrieval", rankings):
+    for probe in _probes_of_repeats("retrieval", rankings):
         yield probe
     if len(results[0].contexts) > 1:
-        yield await _heeds_top_k(rag, question)
+        yield await _probe_of_top_k(rag, question)
 
 
 async def probe_generation(
     rag: RAG, question: str, contexts: Sequence[str]
 ) -> AsyncIterator[Probe]:
-    """Tries generation: the same twice, in a batch, and whether contexts are used. Five calls."""
+    """Tries a RAG's generation for faults that no score shows: five calls, some probes.
+
+    The same question twice, the same in a batch with another, and whether other contexts change the
+    answer.
+    """
     stage = generate_stage(rag, b"")
     foreign = [_FOREIGN] * max(1, len(contexts))
     own_input: GenerateInput = (question, list(contexts), [])
@@ -81,10 +88,10 @@ async def probe_generation(
         (second_answer,) = await called(stage, [other_input])
         together = await called(stage, [own_input, other_input])
     except Exception as error:  # noqa: BLE001  # a user's code may raise anything
-        yield _broken("generation again", error, stage)
+        yield _probe_of_error("generation again", error, stage)
         return
     answers = (answer, repeated, second_answer, *together)
-    for probe in _alike("generation", [result.response for result in answers]):
+    for probe in _probes_of_repeats("generation", [result.response for result in answers]):
         yield probe
     if answer.response != unfounded.response:
         yield Probe("generation reads", True, "with other contexts it answers something else")
@@ -102,7 +109,10 @@ async def probe_generation(
 
 
 async def called(stage: CallStage[Any, Any], inputs: Sequence[Any]) -> list[Any]:
-    """What a stage gives for some inputs, without a run around it that would store the results."""
+    """The results of a stage for some inputs, without a run around it that would store them.
+
+    Probes try a RAG by the same calls as a run, plain or coroutines.
+    """
     if stage.call_async is not None:
         return list(await stage.call_async(inputs))
     if stage.call is None:
@@ -110,18 +120,23 @@ async def called(stage: CallStage[Any, Any], inputs: Sequence[Any]) -> list[Any]
     return list(stage.call(inputs))
 
 
-def _broken(name: str, error: Exception, stage: CallStage[Any, Any]) -> Probe:
-    """The failed probe of a RAG that answers once, but not again or not for two at once."""
+def _probe_of_error(name: str, error: Exception, stage: CallStage[Any, Any]) -> Probe:
+    """The failed probe (finding) for a RAG that raises when asked again, or for two at once.
+
+    It has answered once before, so that only a probe shows this fault.
+    """
     failure = Failure.of(error, stage=stage.name)
     return Probe(name, False, f"asked again, or for two at once, it raises: {failure}")
 
 
-def _alike(call: str, results: Sequence[object]) -> Iterator[Probe]:
-    """Whether a call gives the same again, and the same in a batch.
+def _probes_of_repeats(call: str, results: Sequence[object]) -> Iterator[Probe]:
+    """Two probes: whether a call gives the same result again, and the same result in a batch.
+
+    Results that vary, or that a batch mixes up, make scores wrong without an error.
 
     Args:
-        call: its name, "retrieval" or "generation".
-        results: of a question, of the same again, of another question; then of both in one batch.
+        call: the name of the call, "retrieval" or "generation".
+        results: those for a question, the same again, another question; then both in one batch.
     """
     alone, repeated, second_alone, *together = results
     is_steady = alone == repeated
@@ -154,8 +169,8 @@ def _alike(call: str, results: Sequence[object]) -> Iterator[Probe]:
     yield Probe(f"{call} in batches", holds, detail)
 
 
-async def _heeds_top_k(rag: RAG, question: str) -> Probe:
-    """Whether a RAG that is asked for one context gives no more.
+async def _probe_of_top_k(rag: RAG, question: str) -> Probe:
+    """The probe for whether a RAG that is asked for one context gives no more.
 
     If it gives more, evaluations with different values of --top-k compare nothing.
     """
@@ -189,20 +204,29 @@ _Faults = Iterator[tuple[str, str]]
 def probe_dataset(
     cases: Iterable[Case], documents: Sequence[Document] | None = None
 ) -> tuple[Probe, ...]:
-    """Looks for what would be scored wrongly whatever a system does."""
+    """Looks for faults of a dataset that are scored wrongly whatever a system does.
+
+    The order of the probes (one finding each) is that of the report.
+
+    Args:
+        documents: the corpus, in which the gold is looked for; None leaves that out.
+    """
     cases = list(cases)
     probes: list[Probe] = []
     for look in _LOOKED_FOR:
         faults = look.faults(cases)
-        probes.append(_of_data(look.name, faults, look.good, look.bad))
-    probes.insert(4, _gold(cases))  # where it is beside the probe of references
+        probes.append(_probe_of_faults(look.name, faults, look.good, look.bad))
+    probes.insert(4, _probe_of_gold(cases))  # where it is beside the probe of references
     if documents is not None:
-        probes.append(_gold_in_corpus(cases, documents))
+        probes.append(_probe_of_corpus(cases, documents))
     return tuple(probes)
 
 
-def _gold_in_corpus(cases: Sequence[Case], documents: Sequence[Document]) -> Probe:
-    """Whether the documents hold the gold of each case."""
+def _probe_of_corpus(cases: Sequence[Case], documents: Sequence[Document]) -> Probe:
+    """The probe (finding) on whether the documents hold the gold of each case.
+
+    No retrieval can find gold that no document holds: such a case is lost for every system.
+    """
     absent = corpus_gold(cases, documents, Matching.AUTO).absent
     faults: list[tuple[str, str]] = []
     for case in cases:
@@ -210,7 +234,7 @@ def _gold_in_corpus(cases: Sequence[Case], documents: Sequence[Document]) -> Pro
             first_gold = absent[case.id][0]
             faults.append((case.id, f"'{first_gold[:60]}'"))  # 60 characters show which it is
     corpus = f"the {counted(len(documents), 'document')}"
-    return _of_data(
+    return _probe_of_faults(
         "documents",
         faults,
         f"the gold is in {corpus}, as far as it could be looked for",
@@ -218,10 +242,12 @@ def _gold_in_corpus(cases: Sequence[Case], documents: Sequence[Document]) -> Pro
     )
 
 
-def _of_data(
+def _probe_of_faults(
     name: str, faults: Iterable[tuple[str, str]], good: str, bad: str, *, least: float = 0.0
 ) -> Probe:
-    """The probe of some faults; it holds where no more cases are at fault than ``least``.
+    """The probe of one kind of fault in a dataset, with the cases that have it and an example.
+
+    It holds where no more cases are at fault than ``least``.
 
     Args:
         good: said where there is no fault.
@@ -241,7 +267,10 @@ def _of_data(
 
 
 def _repeated_questions(cases: Iterable[Case]) -> Iterator[tuple[Case, Case]]:
-    """Cases that ask what an earlier case asks: that one, and the case, question by question."""
+    """Pairs of an earlier case and a later one with the same question, question by question.
+
+    Repeated questions are faults by their answers: the same, or contradicting ones.
+    """
     by_question: dict[tuple[str, str], list[Case]] = {}
     for case in cases:
         # The turns before it make the same words another question of a conversation.
@@ -253,27 +282,37 @@ def _repeated_questions(cases: Iterable[Case]) -> Iterator[tuple[Case, Case]]:
             yield earliest, case
 
 
-def _answers(case: Case) -> frozenset[tuple[str, ...]]:
-    """The references of a case as words: case and punctuation make no other answer."""
+def _answer_words(case: Case) -> frozenset[tuple[str, ...]]:
+    """The references of a case as words: two cases have the same answer where one is in both.
+
+    Case and punctuation make no other answer.
+    """
     return frozenset(map(multilingual_tokens, case.references))
 
 
-def _two_answers(cases: Sequence[Case]) -> _Faults:
-    """Cases with a question that an earlier case has, and none of its answers."""
+def _cases_with_two_answers(cases: Sequence[Case]) -> _Faults:
+    """The cases with a question that an earlier case has, and with none of its answers: a fault.
+
+    Any answer is wrong by one of the two.
+    """
     for earliest, case in _repeated_questions(cases):
-        answers_before = _answers(earliest)
-        answers = _answers(case)
+        answers_before = _answer_words(earliest)
+        answers = _answer_words(case)
         # One answer in common is enough: others may be further ways to say it.
         both_answer = bool(answers_before) and bool(answers)
         if both_answer and answers_before.isdisjoint(answers):
             yield case.id, f"'{case.references[0]}'; {earliest.id}: '{earliest.references[0]}'"
 
 
-def _repeats(cases: Sequence[Case]) -> _Faults:
-    """Cases that an earlier case has already, question and answer."""
+def _repeated_cases(cases: Sequence[Case]) -> _Faults:
+    """The cases that an earlier case has already, question and answer: a fault.
+
+    They count as independent observations, which makes intervals too narrow; cases of one cluster
+    are not counted so, and are no fault.
+    """
     for earliest, case in _repeated_questions(cases):
-        answers_before = _answers(earliest)
-        answers = _answers(case)
+        answers_before = _answer_words(earliest)
+        answers = _answer_words(case)
         # Two cases without any answer are alike, too.
         is_alike = answers_before == answers or not answers_before.isdisjoint(answers)
         # Cases of one cluster are not counted as independent observations.
@@ -283,7 +322,10 @@ def _repeats(cases: Sequence[Case]) -> _Faults:
 
 
 def _broken_word(text: str) -> str | None:
-    """The first word that is UTF-8 read as another encoding, or has an HTML entity."""
+    """The first word of a text that a wrong encoding has broken, or that holds an HTML entity.
+
+    None for a text that is right. Plain ASCII cannot be broken, and is passed over quickly.
+    """
     entity = _ENTITY.search(text)
     if entity is not None:
         return entity[0]
@@ -296,9 +338,9 @@ def _broken_word(text: str) -> str | None:
 
 
 def _repaired(word: str) -> str | None:
-    """A word of UTF-8 that was read as Windows-1252, as it is meant; None where it was not.
+    """A word of UTF-8 that was read as Windows-1252, repaired: "café" of "cafÃ©".
 
-    Such as "café" of "cafÃ©". Bytes that are no UTF-8 show that the word is right as it is.
+    None for a word that is right as it is: its bytes are no UTF-8.
     """
     try:
         return word.encode("cp1252").decode("utf-8")
@@ -306,8 +348,11 @@ def _repaired(word: str) -> str | None:
         return None
 
 
-def _broken_letters(cases: Sequence[Case]) -> _Faults:
-    """Cases with a text of letters that were broken by a wrong encoding, or that are HTML."""
+def _cases_with_broken_letters(cases: Sequence[Case]) -> _Faults:
+    """The cases with a text that a wrong encoding has broken, or that holds HTML: a fault.
+
+    Right answers and passages do not equal such texts. The first broken word of each is shown.
+    """
     for case in cases:
         passages = case.reference_contexts or ()
         spans = [evidence.text for evidence in case.evidence]
@@ -325,8 +370,11 @@ def _broken_letters(cases: Sequence[Case]) -> _Faults:
             break
 
 
-def _placeholders(cases: Sequence[Case]) -> _Faults:
-    """Cases with a reference that is no answer: a placeholder, no word, or the question itself."""
+def _cases_with_placeholders(cases: Sequence[Case]) -> _Faults:
+    """The cases with a reference that is no answer: a placeholder, no word, or the question itself.
+
+    Every answer to them is scored as wrong.
+    """
     for case in cases:
         question = multilingual_tokens(case.query)
         for text in case.references:
@@ -337,8 +385,11 @@ def _placeholders(cases: Sequence[Case]) -> _Faults:
                 break
 
 
-def _gold(cases: Sequence[Case]) -> Probe:
-    """Whether short references stand in their own gold texts."""
+def _probe_of_gold(cases: Sequence[Case]) -> Probe:
+    """The probe for whether the gold texts of cases hold their short references.
+
+    A few may be in other words; more hint at wrong passages, by which retrieval would be scored.
+    """
     faults: list[tuple[str, str]] = []
     compared = 0
     for case in cases:
@@ -359,7 +410,7 @@ def _gold(cases: Sequence[Case]) -> Probe:
     good = "no short reference beside a text"
     if compared:
         good = f"each of {references} stands in a gold text"
-    return _of_data(
+    return _probe_of_faults(
         "gold",
         faults,
         good,
@@ -371,12 +422,18 @@ def _gold(cases: Sequence[Case]) -> Probe:
 
 
 def _is_quoted(answer: str) -> bool:
-    """Whether an answer is expected to stand in its gold word for word."""
+    """Whether a reference is short enough to be in its gold text word for word.
+
+    Not "yes" and the like, which any text may hold or lack by chance.
+    """
     return is_telling(answer) and len(multilingual_tokens(answer)) <= _SHORT
 
 
-def _contradicting(cases: Sequence[Case]) -> _Faults:
-    """Cases whose reference is not what ``answerable`` lets expect."""
+def _contradicting_cases(cases: Sequence[Case]) -> _Faults:
+    """The cases whose references contradict their label ``answerable``, each with its example.
+
+    A fault of the dataset: by one of the two, a system that declines is scored wrongly.
+    """
     for case in cases:
         answers = [text for text in case.references if not read_answer(text).declines]
         if case.answerable is False and answers:
@@ -399,35 +456,35 @@ class _Look(NamedTuple):
 _LOOKED_FOR = (
     _Look(
         "questions",
-        _two_answers,
+        _cases_with_two_answers,
         "no question has two answers",
         "{cases} ask{s} what another one asks, with other references ({example}): an answer is "
         "wrong by one of the two.",
     ),
     _Look(
         "repeats",
-        _repeats,
+        _repeated_cases,
         "no case stands there twice",
         "{cases} repeat{s} another one ({example}): they count as observations of their own, "
         "so that intervals are too narrow. Leave them out, or give them one `cluster`.",
     ),
     _Look(
         "letters",
-        _broken_letters,
+        _cases_with_broken_letters,
         "no text has broken letters",
         "{cases} with letters that were broken on the way ({example}): answers and passages in "
         "right ones do not equal them.",
     ),
     _Look(
         "references",
-        _placeholders,
+        _cases_with_placeholders,
         "every reference looks like one",
         "{cases} with a placeholder, the question or no word for a reference ({example}): "
         "every answer to them is scored as wrong.",
     ),
     _Look(
         "answerable",
-        _contradicting,
+        _contradicting_cases,
         "no case contradicts its own `answerable`",
         "{cases} contradict{s} their own `answerable` ({example}): declining is scored against "
         "one of the two.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -95,23 +95,27 @@ class Replay(Record, kw_only=False):
 
     @property
     def questions(self) -> int:
-        """How often the RAG will be asked: a command says it before it asks."""
+        """How often the RAG will be asked: the user sees that number before anything is paid."""
         return sum(len(planned.changes) for planned in self.cases)
 
     def ask(self, answering: Answering) -> Iterator[ReplayedCase]:
-        """Asks for the answer to every change, a case at a time."""
+        """Asks the RAG for the answer with every changed context, a case at a time.
+
+        Yields a case as soon as all its changes are tried, so that the user sees progress.
+        """
         for case, cause, changes in self.cases:
             tries: list[Try] = []
             for change, context in changes.items():
-                tries.append(_tried(answering, case, change, context))
+                tries.append(_try_of_change(answering, case, change, context))
             answering.forget()  # answers take memory, and no later case asks for these
             yield ReplayedCase(id=case.id, cause=cause, tries=tuple(tries))
 
 
 def cures(cases: Iterable[ReplayedCase]) -> tuple[Cure, ...]:
-    """How many cases each change cures, of those that it was tried on; the control first.
+    """For each change of the context, on how many lost cases it was tried, and how many it cured.
 
-    A change is worth something where it cures more than asking again does.
+    First comes the control, without a change: a change is worth something only where it cures more
+    than asking again does.
     """
     outcomes: dict[str, list[bool]] = {UNCHANGED: []}
     for case in cases:
@@ -127,7 +131,9 @@ def cures(cases: Iterable[ReplayedCase]) -> tuple[Cure, ...]:
 def plan_replay(
     run: str | Path, *, case: str | None, most: int, documents: Documents | None = None
 ) -> Replay:
-    """What is asked of a case, or of the worst lost ones of a run.
+    """Plans which changes of the context are tried on a case, or on the worst lost ones of a run.
+
+    Nothing is asked yet: the user sees first how often the RAG would be.
 
     Args:
         documents: gives what is searched, for gold that is known by id and was not retrieved.
@@ -143,14 +149,8 @@ def plan_replay(
         ids = ranked(lost, report, metric)[:most]
     else:
         ids = [find_case(report, case).id]
-
-    @cache  # the documents are read for the first case that needs them, if any does
-    def documents_by_id() -> Mapping[str, Document]:
-        """The documents that are searched; none where the corpus is not at hand."""
-        if documents is None:
-            return {}
-        return {document.id: document for document in documents()}
-
+    # The documents are read for the first case that needs them, if any does.
+    documents_by_id = cache(partial(_documents_by_id, documents))
     planned: list[_Planned] = []
     tokens: list[float] = []
     for row in cases.traces(ids):
@@ -165,7 +165,7 @@ def plan_replay(
             continue
         matches = row.matches or matches_of(row.trace, cases.matching)
         gold = FoundGold.of(row.trace, matches)
-        changes = dict(_changes(row.trace, gold, documents_by_id))
+        changes = dict(_changed_contexts(row.trace, gold, documents_by_id))
         if changes:
             planned.append(_Planned(row.case, attribution.cause, changes))
     if not planned:
@@ -173,8 +173,21 @@ def plan_replay(
     return Replay(tuple(planned), mean_of(tokens))
 
 
+def _documents_by_id(documents: Documents | None) -> Mapping[str, Document]:
+    """The documents that are searched, by id, to put the gold among them into a context.
+
+    None of them where the corpus is not at hand.
+    """
+    if documents is None:
+        return {}
+    return {document.id: document for document in documents()}
+
+
 def _nothing_to_replay(run: str | Path, case: str | None) -> ConfigError:
-    """The error of a run, or of a case, for which no change can be tried."""
+    """The error of a run, or of a case, for which no change of a context can be tried.
+
+    Without a reference answer, it cannot be known whether a change makes the answer right.
+    """
     if case is None:
         return ConfigError(
             f"there is nothing to replay in {run}: no case with a reference answer is lost there"
@@ -184,10 +197,18 @@ def _nothing_to_replay(run: str | Path, case: str | None) -> ConfigError:
     )
 
 
-def _changes(
+def _changed_contexts(
     trace: Trace, gold: FoundGold | None, documents: Callable[[], Mapping[str, Document]]
 ) -> Iterator[tuple[str, RetrievalResult[Any]]]:
-    """The contexts to ask with, by what is changed; the first has no change, as the control."""
+    """The contexts to ask a lost case with, each under the name of its one change.
+
+    First comes the context without a change, as the control. The others add the missing gold, move
+    the gold to the front, or put back what an operator dropped, where that applies.
+
+    Args:
+        gold: where the gold is among the chunks; None where no gold is known.
+        documents: gives the corpus by id; called only where gold has to be read there.
+    """
     shown = trace.context.value
     retrieved = trace.retrieval.value
     if shown is None or retrieved is None:
@@ -199,10 +220,10 @@ def _changes(
     if gold is not None and _gold_not_shown(gold):
         added = _gold_chunks(trace.case, gold, retrieved, documents)
         if added:
-            yield GOLD_ADDED, _result([*chunks, *added])
+            yield GOLD_ADDED, _context_of_chunks([*chunks, *added])
     # Only where gold is shown, and other chunks stand before it.
     if gold is not None and any(gold.shown[1:]) and not gold.shown[0]:
-        yield GOLD_FIRST, _result(_with_gold_first(chunks, gold.shown))
+        yield GOLD_FIRST, _context_of_chunks(_with_gold_first(chunks, gold.shown))
     if shown is retrieved:
         return  # no operator stands between them
     retrieved_by_id = {chunk.id: chunk for chunk in retrieved.to_chunks()}
@@ -210,11 +231,15 @@ def _changes(
         # A chunk that an operator wrote itself was not retrieved, and cannot be put back.
         dropped = [retrieved_by_id[id] for id in step.dropped if id in retrieved_by_id]
         if dropped:
-            yield PUT_BACK.format(step.operator), _result([*chunks, *dropped])
+            yield PUT_BACK.format(step.operator), _context_of_chunks([*chunks, *dropped])
 
 
 def _with_gold_first(chunks: Sequence[Chunk], golds: Sequence[frozenset[int]]) -> list[Chunk]:
-    """The chunks that hold gold, then the others; both in their order."""
+    """The chunks that hold gold, then the others, both in their order: a context to try.
+
+    Args:
+        golds: for each chunk, the positions of the gold contexts that it holds.
+    """
     gold_chunks: list[Chunk] = []
     other_chunks: list[Chunk] = []
     for chunk, golds_of_chunk in zip(chunks, golds, strict=True):
@@ -226,7 +251,10 @@ def _with_gold_first(chunks: Sequence[Chunk], golds: Sequence[frozenset[int]]) -
 
 
 def _gold_not_shown(gold: FoundGold) -> frozenset[int]:
-    """The positions of the gold that no shown chunk holds."""
+    """The positions of the gold contexts (with the answer) that no shown chunk holds.
+
+    A replay adds these to the context, to see whether the RAG is right then.
+    """
     all_positions = frozenset(range(gold.total))
     return all_positions.difference(*gold.shown)
 
@@ -237,9 +265,10 @@ def _gold_chunks(
     retrieved: RetrievalResult[Any],
     documents: Callable[[], Mapping[str, Document]],
 ) -> list[Chunk]:
-    """The gold that was not shown: as retrieved, as the case has it, or as the corpus does.
+    """The gold that a case was not shown, as chunks to add to its context.
 
-    In this order: first what the system itself would have shown.
+    As retrieved, else as the case has it, else out of the corpus: in this order, since what the
+    system itself could have shown comes first.
     """
     missing = _gold_not_shown(gold)
     positions = [position for position, golds in enumerate(gold.retrieved) if golds & missing]
@@ -254,17 +283,17 @@ def _gold_chunks(
         corpus = documents()
         for id in case.relevant_ids:
             if id in corpus:
-                excerpt = _around(corpus[id].text, spans.get(id, ""))
+                excerpt = _excerpt_around(corpus[id].text, spans.get(id, ""))
                 texts.append(excerpt)
     if not texts:
         texts = list(spans.values())
     return [_gold_chunk(text) for text in texts if text]
 
 
-def _around(text: str, span: str) -> str:
-    """As much of a document as is put into a context, from well before the span on.
+def _excerpt_around(text: str, span: str) -> str:
+    """An excerpt of a document for a context: from well before a span on, or from its beginning.
 
-    A whole document may be longer than the model takes. Without a span it is the beginning.
+    A whole document may be longer than the model takes.
     """
     start = 0
     if span:
@@ -273,17 +302,26 @@ def _around(text: str, span: str) -> str:
 
 
 def _gold_chunk(text: str) -> Chunk:
-    """A text of the gold as a chunk, to be added to a context."""
+    """A text of the gold as a chunk, to be added to a context that lacks it.
+
+    Its id is never read: generation reads texts alone.
+    """
     return Chunk(id="gold", text=text)
 
 
-def _result(chunks: Sequence[Chunk]) -> RetrievalResult[Any]:
-    """Chunks as the context that generation is given: it reads their texts alone."""
+def _context_of_chunks(chunks: Sequence[Chunk]) -> RetrievalResult[Any]:
+    """Chunks as the context that generation is given, which reads nothing but their texts."""
     return RetrievalResult([chunk.text for chunk in chunks])
 
 
-def _tried(answering: Answering, case: Case, change: str, context: RetrievalResult[Any]) -> Try:
-    """The answer to a changed context, and whether it is right."""
+def _try_of_change(
+    answering: Answering, case: Case, change: str, context: RetrievalResult[Any]
+) -> Try:
+    """The RAG's answer to a changed context, and whether the change cures the case.
+
+    Args:
+        change: the name of the change in reports.
+    """
     outcome = answering.answer(case.query, context, case.messages)
     if outcome.value is None:
         failure = str(outcome.failure or outcome.reason)

@@ -59,7 +59,11 @@ _UNSCORED = Cell.skipped("not scored yet: the run was interrupted")
 
 
 def open_traces(path: str | Path, *, with_texts: bool = True) -> Iterator[RunCase]:
-    """Reads the cases of a stored run, in order."""
+    """Reads the cases of a stored run with their outcomes, in order.
+
+    Args:
+        with_texts: whether the texts of contexts are read, too; else they are empty.
+    """
     return RunCases.of(path_of(path)).traces(with_texts=with_texts)
 
 
@@ -121,7 +125,7 @@ class RunCases:
         metrics: tuple[Metric, ...],
         book: LabelBook | None = None,
     ) -> None:
-        """A run of these metrics; `of` reads them from its folder.
+        """Takes a run's folder with its manifest and metrics, which `of` reads from the folder.
 
         Args:
             book: labels of people, which decide about the answers that they are of.
@@ -143,23 +147,34 @@ class RunCases:
 
     @classmethod
     def of(cls, path: Path, book: LabelBook | None = None) -> RunCases:
-        """The run of a folder; its metrics are those of its manifest, not of this ragbench."""
+        """The run of a folder, read from its manifest, with the metrics that it was scored by.
+
+        Args:
+            book: people's labels, which decide about the answers that they are of.
+        """
         manifest = read_manifest(RunFolder(path=path).manifest)
         return cls(path, manifest, metrics_of(manifest), book)
 
     @property
     def matching(self) -> Matching:
-        """How the run found gold among chunks: its cases are counted again in the same way."""
+        """How the run matched gold with chunks: its cases are counted again in the same way."""
         return Matching(self.manifest.settings["matching"])
 
     def journal(self) -> Journal:
-        """The run's journal, which the caller opens and closes."""
+        """The run's journal (the database of its outcomes), which the caller opens and closes.
+
+        A folder without a run is an error.
+        """
         return Journal(RunFolder(path=self.path).kept_journal)
 
     def traces(
         self, ids: Sequence[str] | None = None, *, with_texts: bool = True
     ) -> Iterator[RunCase]:
-        """All cases in order, or those with these ids in that order."""
+        """The run's cases with their outcomes, all in order, or those with some ids in that order.
+
+        Args:
+            with_texts: whether the texts of contexts are read, too; else they are empty.
+        """
         with self.journal() as journal:
             yield from StoredTraces(
                 journal=journal,
@@ -170,7 +185,10 @@ class RunCases:
             )
 
     def cause(self, case: RunCase, matching: Matching, biography: Biography | None) -> Attribution:
-        """Why the answer is right, or which stage lost it."""
+        """The cause of a case, computed anew: why its answer is right, or which stage lost it.
+
+        A label of people decides about the answer before a judge's value does.
+        """
         correctness = None
         judge_reason = ""
         if self._correctness is not None:
@@ -190,13 +208,19 @@ class RunCases:
     def stored_cause(
         self, case: RunCase, matching: Matching, biography: Biography | None
     ) -> Attribution:
-        """The cause as the journal has it; found anew where it has none, or where people decide."""
+        """The cause of a case from the journal: why its answer is right, or which stage lost it.
+
+        Computed anew where the journal has none, or where people's label of the answer decides.
+        """
         if case.attribution is None or self._label(case.trace) is not None:
             return self.cause(case, matching, biography)
         return case.attribution
 
     def attributed(self) -> Iterator[tuple[RunCase, Attribution]]:
-        """All cases in order, each with why its answer is right, or which stage lost it."""
+        """All cases of the run in order, each with its cause: the stage that lost its answer.
+
+        With people's labels these causes differ from the stored ones.
+        """
         matching = self.matching
         for case in self.traces():
             biography = None
@@ -205,14 +229,20 @@ class RunCases:
             yield case, self.stored_cause(case, matching, biography)
 
     def _label(self, trace: Trace) -> float | None:
-        """What people say of an answer, from 0 to 1; None where they do not label it."""
+        """People's label of an answer, from 0 (wrong) to 1 (right); None without a label.
+
+        Any run that gave the same answer has it, whatever contexts people were shown.
+        """
         answer = trace.generation.value
         if self.book is None or answer is None:
             return None
         return right_by_people(self.book, trace.case.query, answer.response)
 
     def report(self, stored: Report) -> Report:
-        """The report that a journal keeps, with what is in other files."""
+        """The report that a journal keeps, completed with what other files and objects hold.
+
+        Canaries, metrics and the functions that read cases are not stored with it.
+        """
         judging = stored.judging
         if judging is not None:
             from ragbench.stages.canaries import read_canaries
@@ -235,14 +265,17 @@ class RunCases:
         )
 
     def rows(self, ids: Sequence[str] | None = None) -> Iterator[CaseRow]:
-        """All cases in order; or those with these ids in that order, with their stories."""
+        """The rows of the report's table of cases: all in order, or those with some ids.
+
+        Only the latter have their stories, which take the texts of contexts.
+        """
         with_texts = True
         if ids is None and self.book is None:
             # What operators and an interrupted run's causes rest on are texts.
             stages = {*self.manifest.rag.stages, *self.manifest.absent}
             with self.journal() as journal:
                 with_texts = journal.runs.report() is None or "post_retrieve" in stages
-        repeated = _repeated(self)
+        repeated = _repeats_of_run(self)
         matching = self.matching
         for case in self.traces(ids, with_texts=with_texts):
             biography = biography_of(case.trace, matching)
@@ -259,7 +292,12 @@ class RunCases:
             yield row
 
     def index(self, metric: int | None, tag: str | None) -> Iterator[IndexedCase]:
-        """Each case's cause and value by the metric at a position; those with a tag, if given."""
+        """Each case's id, cause and value by one metric, for lists: far less than the whole rows.
+
+        Args:
+            metric: the metric's position; None for no value.
+            tag: only cases with this tag.
+        """
         with self.journal() as journal:
             # The journal knows what was scored, but not what people decide, nor means of repeats.
             is_stored = journal.runs.report() is not None and self.book is None
@@ -276,7 +314,7 @@ class RunCases:
 
 
 def right_by_people(book: LabelBook, query: str, response: str) -> float | None:
-    """What people say of whether an answer is right, from 0 to 1; None without a label of theirs.
+    """People's label of whether an answer is right, from 0 to 1; None without any such label.
 
     They may have labelled it for any metric of correctness: the question is the same.
 
@@ -303,10 +341,10 @@ class ReportBuilder:
         *,
         concurrency: str = "1",
     ) -> None:
-        """Begins to count; only what the run has is counted, such as judges and repeats.
+        """Begins to count a run's cases; counts only what the run has, such as judges and repeats.
 
         Args:
-            concurrency: calls of the system in flight while it was asked; see `Latency`.
+            concurrency: how many calls of the system were in flight in the run; see `Latency`.
         """
         self.cases = cases
         self._concurrency = concurrency
@@ -323,12 +361,15 @@ class ReportBuilder:
             from ragbench.stages.judge_tally import JudgeTally
 
             self._judged = JudgeTally(cases.metrics, judge)
-        self._repeated = _repeated(cases)
+        self._repeated = _repeats_of_run(cases)
         self._is_by_document = False
         """Whether a relevant chunk was recognised by its document."""
 
     def add(self, run_case: RunCase, matching: Matching, journal: Journal | None = None) -> None:
-        """Counts a case that is through all stages; what became of it is stored in the journal."""
+        """Counts a case that is through all stages, for every part of the report.
+
+        Its cause is stored in the journal, and its row is handed to the caller that collects rows.
+        """
         case = run_case.case
         biography = None
         if run_case.trace.post_retrieval is not None:
@@ -342,7 +383,7 @@ class ReportBuilder:
         if self._repeated is not None:
             cells = self._repeated.add(case.id, run_case.digest, cells)
         self._summaries.add(case, cells)
-        self._is_by_document |= any(map(_names_document, run_case.matches.values()))
+        self._is_by_document |= any(map(_has_document_match, run_case.matches.values()))
         failures = failures_of(run_case.trace, cells)
         self._tally.add(run_case, failures)
         if self._judged is not None and any(run_case.judgements):
@@ -357,7 +398,7 @@ class ReportBuilder:
     def report(
         self, journal: Journal, finished_under: bytes | None = None, *, has_files: bool = False
     ) -> Report:
-        """The report of all cases that were counted.
+        """The report of all cases that were counted; the journal keeps it if the run is complete.
 
         Args:
             finished_under: a digest of the request, with which the journal keeps the report: the
@@ -367,7 +408,7 @@ class ReportBuilder:
         tally = self._tally
         summaries = self._summaries.summaries()
         if self._is_by_document:
-            summaries = _marked_by_document(summaries)
+            summaries = _summaries_by_document(summaries)
         clusters = self._summaries.clusters
         stages, latencies = tally.stages()
         latencies = tuple(replace(latency, concurrency=self._concurrency) for latency in latencies)
@@ -413,13 +454,16 @@ class ReportBuilder:
         return self.cases.report(report)
 
 
-def _names_document(matched: Matched) -> bool:
-    """Whether a chunk counts as relevant because of its document."""
+def _has_document_match(matched: Matched) -> bool:
+    """Whether some chunk of a case counts as relevant because of its document alone.
+
+    The report then marks its figures: any chunk of a relevant document counted.
+    """
     return any(chunk_match.by is MatchedBy.DOCUMENT for chunk_match in matched.matches)
 
 
-def _marked_by_document(summaries: Iterable[Summary]) -> tuple[Summary, ...]:
-    """The summaries, those that rest on relevant chunks marked as by document.
+def _summaries_by_document(summaries: Iterable[Summary]) -> tuple[Summary, ...]:
+    """The figures of metrics, those that rest on relevant chunks marked as "by document".
 
     A reader must know that any chunk of a relevant document counted as relevant.
     """
@@ -439,10 +483,10 @@ def case_row(
     attribution: Attribution,
     tell: Callable[[], CaseStory] | None,
 ) -> CaseRow:
-    """The row of a case: what reports and pages show of it.
+    """The row of a case: what reports and pages show of a case, from its outcomes and scores.
 
     Args:
-        tell: makes the case's story, for those who want it.
+        tell: makes the case's story, when a reader asks for it; None where none is made.
     """
     trace = run_case.trace
     case = run_case.case
@@ -486,8 +530,10 @@ def case_row(
     )
 
 
-def _repeated(run: RunCases) -> Repeated | None:
-    """What further askings of the RAG gave; None where it was asked once.
+def _repeats_of_run(run: RunCases) -> Repeated | None:
+    """The scores and times of the further runs of a RAG that was asked repeatedly; else None.
+
+    They are in folders below the run's; the report shows each case's mean.
 
     Raises:
         RunMismatchError: a repeat was scored by other metrics.

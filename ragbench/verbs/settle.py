@@ -25,9 +25,9 @@ that a clear answer comes soon and a close one takes few rounds."""
 
 
 def open_checks(verdict: GateResult) -> list[GateCheck]:
-    """The checks that asking again can settle: whole metrics with a scale that count.
+    """The checks of a gate that asking the systems again can settle: undecided ones with a scale.
 
-    `settle` asks about them, and the command line asks nothing where there are none.
+    Where there are none, no call is made.
     """
     return [check for check in verdict.checks if check.can_settle]
 
@@ -59,7 +59,7 @@ def settle(
         column = run.column(check.subject)
         if column is None or column.scale is None:
             continue
-        changes = _changes(same_cases, run, column.name, column.sign)
+        changes = _changes_by_case(same_cases, run, column.name, column.sign)
         differences: dict[str, float] = {}
         for id_, change in changes.items():
             if change is not None:
@@ -87,7 +87,7 @@ def settle(
         after, before = with_both_figures(after, before)
         answers: list[dict[str, float | None]] = [{} for _ in drawn]
         for name, sign in signs.items():
-            changes = _changes(before, after, name, sign)
+            changes = _changes_by_case(before, after, name, sign)
             for number, answer in enumerate(answers):  # the cases are called by their numbers
                 answer[name] = changes.get(str(number))
         settling.see(answers)
@@ -98,7 +98,10 @@ def settle(
 
 
 def _progress_line(asked_count: int, settled_metrics: Mapping[str, Settled]) -> str:
-    """Where each metric is after a round: rounds take long, and somebody waits for them."""
+    """The line of progress after a round of questions: how each metric's drop looks by now.
+
+    A round takes long, and its user waits for it.
+    """
     states: list[str] = []
     for name, settled in settled_metrics.items():
         drop = settled.drop or 0.0
@@ -107,10 +110,10 @@ def _progress_line(asked_count: int, settled_metrics: Mapping[str, Settled]) -> 
 
 
 def lost_once(verdict: GateResult) -> list[str]:
-    """Cases that must pass and did not, and were asked too rarely to say so.
+    """Ids of the cases that must pass and did not, but were asked too rarely to be sure.
 
-    One failure of a system that answers differently each time proves nothing: these are asked
-    again, and `with_must_pass` takes in what came of it.
+    One failure of a system that answers differently each time proves nothing: they are asked again,
+    and `with_must_pass` takes in the result.
     """
     ids: list[str] = []
     for check in verdict.checks:
@@ -123,7 +126,9 @@ def lost_once(verdict: GateResult) -> list[str]:
 
 
 def with_must_pass(verdict: GateResult, asked: RunScores, config: GateConfig) -> GateResult:
-    """The result with what asking again said of the cases that must pass.
+    """The gate's result after the cases that must pass, and were lost once, were asked again.
+
+    A case that fails most of its asks fails the gate; any other counts as passed.
 
     Args:
         asked: the scores of the cases of `lost_once`, asked again.
@@ -136,10 +141,10 @@ def with_must_pass(verdict: GateResult, asked: RunScores, config: GateConfig) ->
     return with_checks(verdict, checks, config)
 
 
-def _changes(
+def _changes_by_case(
     before: RunScores, after: RunScores, metric: str, sign: float
 ) -> dict[str, float | None]:
-    """By case how a metric moved, a loss below 0; None where it was not measured twice.
+    """By case, how a metric moved between two runs, a loss below 0; None where one lacks a value.
 
     Args:
         sign: 1 where more of the metric is better, or else -1.
@@ -197,7 +202,10 @@ class Settling:
     """
 
     def __init__(self, questions: Sequence[SettleQuestion], *, alpha: float, seed: int = 0) -> None:
-        """Begins with what the two runs themselves show of each case; it is no evidence."""
+        """Begins with how each case moved between the two runs: it only guides the draws.
+
+        No evidence, since the gate has judged those figures already.
+        """
         ids: set[str] = set()
         for question in questions:
             ids.update(question.differences)
@@ -219,14 +227,19 @@ class Settling:
 
     @property
     def is_done(self) -> bool:
-        """Whether a metric is worse, or all are settled: further answers would change nothing."""
+        """Whether asking can end: a metric is proved worse, or all are settled.
+
+        The gate fails with one worse metric, so that further answers would change nothing.
+        """
         changes = [metric.change for metric in self._metrics]
         return "worse" in changes or "open" not in changes
 
     def draw(self, count: int) -> list[str]:
-        """The next cases to ask about, with repetition; the same ones after the same answers.
+        """Ids of the next cases to ask about, with repetition; the same after the same answers.
 
-        Where a case's differences vary more, asking about it again says more of the mean.
+        Where a case's differences vary more, asking about it again says more of the mean. The
+        chances may follow anything but the new answers; other random numbers give other draws, and
+        so other verdicts on close metrics.
         """
         pool = len(self._ids)
         variances = np.zeros(pool)
@@ -250,7 +263,11 @@ class Settling:
         return [self._ids[place] for place in self._drawn]
 
     def see(self, answers: Sequence[Mapping[str, float | None]]) -> None:
-        """Takes in the differences of the cases that were drawn last."""
+        """Takes in the answers on the cases that were drawn last, and lets each metric bet on them.
+
+        Args:
+            answers: for each drawn case in order, the difference between the systems by metric.
+        """
         for place in self._drawn:
             self._asked.add(self._ids[place])
         for metric in self._metrics:
@@ -258,7 +275,10 @@ class Settling:
             metric.see(self._drawn, values, self._chances)
 
     def settled(self) -> dict[str, Settled]:
-        """What is proved by now, by metric: for the verdict, and for the lines of progress."""
+        """By metric, what the answers so far have proved, for the verdict and for progress.
+
+        Valid after any round: the test may be stopped at any time.
+        """
         records: dict[str, Settled] = {}
         for metric in self._metrics:
             records[metric.question.metric] = metric.record(len(self._asked))
@@ -274,11 +294,11 @@ class _Metric:
     def __init__(
         self, question: SettleQuestion, places: Mapping[str, int], alpha: float, family: int
     ) -> None:
-        """Begins with the differences between the two runs.
+        """Begins the bets on one metric with its differences between the two runs.
 
         Args:
-            places: of all cases, those of other metrics included.
-            alpha: the level at which it is called not worse.
+            places: the place of each case by its id, cases of other metrics included.
+            alpha: the level at which the metric is called not worse.
             family: how many metrics there are: a worse one must be surer the more there are.
         """
         self.question = question
@@ -307,17 +327,17 @@ class _Metric:
         """Answers in which the metric could not be compared; they count as no change."""
 
     def centres(self) -> Floats:
-        """The change of the metric that is expected of each case when it is asked again.
+        """For each case, the change of the metric that is expected when the case is asked again.
 
         It is the mean of the case's differences between the two runs, with one difference of 0
-        added: a case that was asked once, and changed by chance, would else promise too much.
-        Cases without the metric have 0.
+        added: a case that was asked once, and changed by chance, would else promise too much. Cases
+        without the metric have 0. Any values keep the test valid; good ones make it fast.
         """
         means = self.sums / (self.counts + 1.0)
         return means * self.places
 
     def weights(self, pool: int) -> Floats:
-        """The variance that each case adds to the mean difference, on the metric's own scale.
+        """For each case, the variance that it adds to the mean difference, on the metric's scale.
 
         Cases are drawn by it: the more of it, the more there is to learn from asking again.
 
@@ -334,7 +354,16 @@ class _Metric:
         return variances * factor**2
 
     def see(self, drawn: Sequence[int], values: Sequence[float | None], chances: Floats) -> None:
-        """Takes in differences of the drawn cases; None where one could not be compared."""
+        """Takes in a round's differences of one metric, and bets on each of them.
+
+        What is bet on must have the mean difference as its mean: so neither the centres nor the
+        chances may depend on the draw that they correct.
+
+        Args:
+            drawn: places of the drawn cases, in order.
+            values: the difference of each drawn case; None where it could not be compared.
+            chances: with which each case was drawn.
+        """
         centres = self.centres()
         scale = self.question.scale
         promised = float(centres.sum()) / self.size
@@ -364,10 +393,11 @@ class _Metric:
 
     @property
     def change(self) -> str:
-        """``worse``, ``not worse``, or ``open`` while neither is proved.
+        """The decision on the metric by now: ``worse``, ``not worse``, or ``open`` without a proof.
 
-        The two tests have levels of their own: a false alarm is made as rare as `Settling` says
-        over all metrics, a false all-clear for each metric by itself.
+        The two tests have levels of their own: a false alarm is made as rare as `Settling` promises
+        over all metrics, a false all-clear for each metric by itself. The words are those of the
+        report.
         """
         if self.bet.p_below <= self.level_worse:
             return "worse"
@@ -376,7 +406,11 @@ class _Metric:
         return "open"
 
     def record(self, cases: int) -> Settled:
-        """What is proved by now, after so many cases were asked about."""
+        """The record of the metric for the report: its decision, drop and chances of error.
+
+        Args:
+            cases: how many cases were asked about.
+        """
         drop = None
         if self.bet.mean is not None:
             # 0.0 - mean, and not -mean: no drop is 0, and not minus 0.

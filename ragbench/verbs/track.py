@@ -37,7 +37,7 @@ def track_run(run: str | Path, to: str) -> Tracked:
     report = report_of(path)
     cases = RunCases.of(path)
     manifest = cases.manifest
-    settings = _settings(manifest)
+    settings = _settings_as_texts(manifest)
     # A run that was continued with other cases or settings is another run to the tracker.
     receipt = Receipt(path, fingerprint((manifest.fingerprints, settings)))
     git = manifest.git or {}
@@ -56,8 +56,12 @@ def track_run(run: str | Path, to: str) -> Tracked:
     return tracker(tracked_run, receipt)
 
 
-def _settings(manifest: Manifest) -> dict[str, str]:
-    """What a tracker compares runs by, as texts, which every tracker takes."""
+def _settings_as_texts(manifest: Manifest) -> dict[str, str]:
+    """The settings by which a tracker compares runs, as texts, which every tracker takes.
+
+    Lists and mappings are left out. Together with the manifest's fingerprints they decide whether a
+    run is sent anew or updated.
+    """
     settings = {
         "system": manifest.rag.name,
         "dataset": manifest.dataset.name,
@@ -70,7 +74,10 @@ def _settings(manifest: Manifest) -> dict[str, str]:
 
 
 def _tracked_cases(cases: RunCases) -> Iterator[TrackedCase]:
-    """The cases in order, each with its texts and the scores that the report counts."""
+    """The run's cases in order as a tracker takes them: texts, and the report's scores.
+
+    One at a time, as a tracker sends them; a run may be larger than memory.
+    """
     names = [metric.name for metric in cases.metrics]
     for row, run_case in zip(cases.rows(), cases.traces(), strict=True):
         cells = dict(zip(names, row.cells, strict=True))
@@ -78,14 +85,18 @@ def _tracked_cases(cases: RunCases) -> Iterator[TrackedCase]:
 
 
 def _hidden_or_none(text: str | None) -> str | None:
-    """A text with its credentials hidden; None of none."""
+    """A text with its credentials hidden, since it leaves this machine; None for no text."""
     if text is None:
         return None
     return hidden(text)
 
 
 def _tracked_case(row: CaseRow, trace: Trace, cells: dict[str, Cell]) -> TrackedCase:
-    """A case for a tracker, with credentials hidden in its texts: they leave this machine."""
+    """A case as a tracker takes it, with credentials hidden in its texts: they leave this machine.
+
+    Args:
+        cells: the case's scores by metric.
+    """
     retrieved = trace.context.value
     contexts = None
     context_ids = None

@@ -66,7 +66,10 @@ class SearchSetting(Record):
 
     @property
     def settings(self) -> dict[str, object]:
-        """The setting as it is written under ``retrieval`` in a pipeline's file."""
+        """The setting as it is written under ``retrieval`` in a pipeline's file.
+
+        The names are those that a pipeline reads; a user copies the lines from the report.
+        """
         settings: dict[str, object] = {"type": self.strategy}
         if self.dense_weight is not None:
             settings["dense_weight"] = self.dense_weight
@@ -78,7 +81,10 @@ class SearchSetting(Record):
 
     @property
     def name(self) -> str:
-        """How reports call the setting, such as ``hybrid dense_weight=0.5 exact``."""
+        """The name of the setting in reports, such as ``hybrid dense_weight=0.5 exact``.
+
+        Settings are told apart by it in a report: each must have another one.
+        """
         words: list[str] = [self.strategy]
         for name, value in self.settings.items():
             if name == "type":
@@ -91,7 +97,11 @@ class SearchSetting(Record):
 
     @property
     def cost(self) -> tuple[int, float]:
-        """Orders settings by what they cost, whatever the machine: rankings, then effort."""
+        """The cost by which settings are ordered: how many rankings, then how much effort.
+
+        The same on every machine, which a measured time would not be: of settings that are equally
+        good the cheapest is advised.
+        """
         rankings = {"sparse": 0, "dense": 1, "hybrid": 2}[self.strategy]
         if self.effort.exact:
             return rankings, math.inf
@@ -141,7 +151,11 @@ class Tuning(Record):
     """Name of the setting that searches have by default."""
 
     def __getitem__(self, name: str) -> TunedSetting:
-        """The setting of a name, such as that of ``best``."""
+        """The setting of a name among those that were tried, such as that of ``best``.
+
+        Raises:
+            StopIteration: no such setting was tried.
+        """
         return next(setting for setting in self.settings if setting.name == name)
 
 
@@ -160,7 +174,10 @@ class TunedCollection(Record):
 
     @property
     def store(self) -> OwnCollection | ForeignCollection:
-        """The store that is searched."""
+        """The store that the collection's two strategies search: both have the same store.
+
+        At least one strategy must be there.
+        """
         # Both strategies search the same store; a strategy in general need not have one.
         strategy: Any = self.dense or self.sparse
         return cast("OwnCollection | ForeignCollection", strategy.store)
@@ -202,7 +219,7 @@ def tune(
     _, scores = scores_of(questions, rankings, k=k, measure=formula)
 
     # Settings are compared question by question: on those that all of them have a score for.
-    positions = _comparable(cases, scores)
+    positions = _comparable_positions(cases, scores)
     clusters = clusters_among([questions[position] for position in positions])
     values_of: dict[SearchSetting, list[float]] = {}
     for setting, column in scores.items():
@@ -217,7 +234,7 @@ def tune(
         own = rankings[setting]
         exact = rankings.get(_EXACT, own)
         overlaps = [share_found(own[position], exact[position], k) for position in positions]
-        tuned = _tuned(setting, values, values_of[best], overlaps, clusters, margin)
+        tuned = _tuned_setting(setting, values, values_of[best], overlaps, clusters, margin)
         median_seconds = median(searches[setting].seconds)
         tuned_settings.append(replace(tuned, p50_ms=1000 * median_seconds))
     # The cheapest comes first, and the best itself loses nothing.
@@ -235,8 +252,12 @@ def tune(
     )
 
 
-def _comparable(cases: Sequence[Case], scores: Mapping[Any, Sequence[float | None]]) -> list[int]:
+def _comparable_positions(
+    cases: Sequence[Case], scores: Mapping[Any, Sequence[float | None]]
+) -> list[int]:
     """The positions of the questions that every setting has a score for.
+
+    On those alone are settings compared.
 
     Raises:
         DataError: these are too few to choose a setting by.
@@ -254,7 +275,7 @@ def _comparable(cases: Sequence[Case], scores: Mapping[Any, Sequence[float | Non
     return positions
 
 
-def _tuned(
+def _tuned_setting(
     setting: SearchSetting,
     values: Sequence[float],
     best: Sequence[float],
@@ -262,7 +283,15 @@ def _tuned(
     clusters: Sequence[str | None],
     margin: float,
 ) -> TunedSetting:
-    """A setting beside the best one, by the scores of each question."""
+    """A setting beside the best one, by the scores of each question: does it lose anything?
+
+    Args:
+        values: the setting's score of each question.
+        best: the best setting's.
+        overlaps: for each question, the share of chunks that an exact search finds, too.
+        clusters: questions with the same label are not independent.
+        margin: a loss that is surely smaller counts as none.
+    """
     difference = gain_of(values, best, clusters)
     # The best setting itself may have an interval that is too wide to show it.
     is_best = values == best
@@ -286,7 +315,13 @@ def gain_of(
     clusters: Sequence[str | None],
     level: float = 0.95,
 ) -> MeanInterval:
-    """The mean difference of scores from 0 to 1, question by question."""
+    """The mean difference of scores from 0 to 1, question by question, with its interval.
+
+    Args:
+        base: the scores to compare with, of the same questions.
+        clusters: questions with the same label are not independent.
+        level: of the interval, such as 0.95.
+    """
     differences = [value - before for value, before in zip(values, base, strict=True)]
     return mean_interval(differences, clusters, level, bounds=(-1.0, 1.0))
 
@@ -298,16 +333,20 @@ Leg: TypeAlias = Effort | Literal["sparse"]
 def legs_of(
     collection: TunedCollection, cases: Sequence[Case], depth: int, advance: Callable[[str], None]
 ) -> dict[Leg, LegRankings]:
-    """Each ranking that a setting is made of.
+    """All rankings (legs) that settings are made of: by words, and by vectors with several efforts.
 
     Settings share legs: each is searched once, and hybrid settings are fused of two afterwards.
+
+    Args:
+        depth: chunks of each ranking.
+        advance: called with the name of each leg before its search.
     """
     legs: dict[Leg, LegRankings] = {}
     search = Search(k=depth, threshold=collection.threshold, filters=collection.filters)
     queries = [case.query for case in cases]
     if collection.sparse is not None:
         advance("sparse")
-        legs["sparse"] = _timed(collection.sparse, queries, search)
+        legs["sparse"] = _timed_rankings(collection.sparse, queries, search)
     dense = collection.dense
     if dense is not None and queries:
         texts = [readable_text(query) for query in queries]
@@ -326,7 +365,7 @@ def legs_of(
             advance(SearchSetting(strategy="dense", effort=effort).name)
             strategy = replace(dense, embedder=embedder, effort=effort)
             try:
-                legs[effort] = _timed(strategy, queries, search)
+                legs[effort] = _timed_rankings(strategy, queries, search)
             except ConfigError:
                 if effort in (NORMAL, present):
                     raise
@@ -342,12 +381,18 @@ class _QueryVectors(Record, kw_only=False):
     vectors: Mapping[str, Floats32]
 
     def embed_queries(self, texts: Sequence[str]) -> Floats32:
-        """The vectors of the texts, in their order; each was embedded before the search."""
+        """The vectors of the texts, in their order; each text was embedded before the search.
+
+        The time of a search is so measured without the embedder's.
+        """
         return np.stack([self.vectors[text] for text in texts])
 
 
-def _timed(strategy: Strategy, queries: Sequence[str], search: Search) -> LegRankings:
-    """Searches one question after the other, as a user would: many at once take less time each."""
+def _timed_rankings(strategy: Strategy, queries: Sequence[str], search: Search) -> LegRankings:
+    """Searches one question after the other and measures the time of each, as a user would wait.
+
+    Many questions at once would take less time each.
+    """
     leg = LegRankings([], [])
     for query in queries:
         begin = time.perf_counter()
@@ -358,7 +403,12 @@ def _timed(strategy: Strategy, queries: Sequence[str], search: Search) -> LegRan
 
 
 def settings_of(legs: Mapping[Leg, LegRankings], present: SearchSetting) -> list[SearchSetting]:
-    """The ways to search that the rankings make up, the cheapest first."""
+    """The ways to search (settings) that the rankings can be combined to, the cheapest first.
+
+    Args:
+        legs: the rankings by words and by vectors.
+        present: the collection's own setting, which is always tried if it can be.
+    """
     efforts = [leg for leg in legs if isinstance(leg, Effort)]
     has_words = "sparse" in legs
     settings: list[SearchSetting] = []
@@ -380,7 +430,10 @@ def settings_of(legs: Mapping[Leg, LegRankings], present: SearchSetting) -> list
 
 
 def combined(setting: SearchSetting, legs: Mapping[Leg, LegRankings], depth: int) -> LegRankings:
-    """What a setting finds, and how long it takes; nothing is searched again.
+    """The ranking and time of each question with a setting, out of rankings that are there already.
+
+    Nothing is searched again: a hybrid setting is the fusion of two rankings, and takes their
+    times.
 
     Args:
         depth: chunks of each ranking.
@@ -415,9 +468,15 @@ def scores_of(
     measure: Callable[..., float | Skip],
     corpus: Callable[[], Iterable[str]] | None = None,
 ) -> tuple[MatchingVerdict, dict[SettingT, list[float | None]]]:
-    """How chunks are compared with the gold, and the score of each case with each setting.
+    """The score of each case with each setting, and how chunks are compared with the gold for that.
+
+    The way of comparing is the same for all settings, since they are compared with each other. A
+    case whose gold cannot be compared has None.
 
     Args:
+        rankings: by setting, the chunks that each case gets.
+        k: chunks that count.
+        measure: the formula of the score.
         corpus: ids of all documents, where they are known.
     """
     traces: dict[SettingT, list[Trace]] = {}
@@ -436,12 +495,18 @@ def scores_of(
 
     scores: dict[SettingT, list[float | None]] = {}
     for setting, traces_of_setting in traces.items():
-        scores[setting] = [_score(trace, verdict, k, measure) for trace in traces_of_setting]
+        scores[setting] = [
+            _score_of_case(trace, verdict, k, measure) for trace in traces_of_setting
+        ]
     return verdict, scores
 
 
 def _retrieval_trace(case: Case, chunks: Sequence[Chunk]) -> Trace:
-    """The trace of a case for which chunks were retrieved, and nothing was generated."""
+    """A case with retrieved chunks and no answer, in the form that metrics read.
+
+    Each chunk carries its document and its place there, so that it is compared with the gold
+    however documents are cut.
+    """
     result = RetrievalResult.from_chunks([with_origin(chunk) for chunk in chunks])
     return Trace(
         case=case,
@@ -450,10 +515,13 @@ def _retrieval_trace(case: Case, chunks: Sequence[Chunk]) -> Trace:
     )
 
 
-def _score(
+def _score_of_case(
     trace: Trace, verdict: MatchingVerdict, k: int, measure: Callable[..., float | Skip]
 ) -> float | None:
-    """A case's score; None where its gold cannot be compared: a 0 would count as a bad search."""
+    """A case's score by one measure; None where its gold cannot be compared with the chunks.
+
+    A score of 0 would count as a bad search there.
+    """
     result = trace.retrieval.value
     if result is None:
         return None

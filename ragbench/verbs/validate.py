@@ -162,7 +162,7 @@ def validate_dump(
         InputError: ``out`` cannot be written.
         InterruptedRunError: `stopped` said so.
     """
-    make = _maker(validator)
+    make = _validator_maker(validator)
     judge = make()  # what it lacks is reported before anything is written
     kind = _place_of_calls(engine, workers, judge, is_alone=judge is validator)
     import_packages_of(judge)
@@ -185,7 +185,7 @@ def validate_dump(
         if against is not None:
             judging.doctor.earlier = earlier_verdicts(against)
             judging.doctor.against = str(against)
-        queries: Iterable[RetrievalDump] = _strict(dump) if strict else dump
+        queries: Iterable[RetrievalDump] = _queries_until_malformed(dump) if strict else dump
         if selection is not None:
             selected = Selection(limit=limit, sample=sample, seed=seed)
             queries = selected.apply(queries, attrgetter("query_id"))
@@ -197,34 +197,44 @@ def validate_dump(
             takers.append(stack.enter_context(lines_to))
         if emit is not None:
             takers.append(emit)
-
-        def publish(judged: ValidatedQuery) -> None:
-            """Passes a verdict on to the file, and to whoever called."""
-            for take in takers:
-                take(judged)
-
         try:
-            judging.judge_all(queries, publish)
+            judging.judge_all(queries, partial(_publish, takers))
         except (InterruptedRunError, KeyboardInterrupt):
             if not stopped():  # Ctrl-C in a notebook, which nobody has turned into a request
                 raise
-            raise InterruptedRunError(_after_stop(out_path)) from None
+            raise InterruptedRunError(_message_after_stop(out_path)) from None
         return judging.summary(demands or Demands())
 
 
-def _after_stop(out: Path | None) -> str:
-    """What a command that was stopped leaves behind."""
+def _publish(takers: Iterable[Callable[[ValidatedQuery], None]], judged: ValidatedQuery) -> None:
+    """Hands the verdict on a query to each taker: the file of verdicts, and the caller.
+
+    In the order of the list; a verdict is in the file before the caller sees it.
+    """
+    for take in takers:
+        take(judged)
+
+
+def _message_after_stop(out: Path | None) -> str:
+    """The message of a command that was stopped: what is stored, and that it can go on.
+
+    Args:
+        out: the file of the verdicts; None where nothing is stored.
+    """
     if out is None:
         return "nothing was stored"
-    journal = _beside(out, "journal")
+    journal = _path_beside(out, "journal")
     return f"finished queries are stored in {journal}. The same command continues"
 
 
 def _place_of_calls(engine: str, workers: int | None, judge: Validator, *, is_alone: bool) -> str:
-    """The engine that judges: one process needs no pool, nor does a validator that waits.
+    """The engine that judges: ``local`` (this process) where a pool of workers would gain nothing.
+
+    That is with one process, and for a validator that waits for a service. A validator object
+    cannot be copied to workers: an error.
 
     Args:
-        is_alone: whether nothing makes another one like it.
+        is_alone: whether the validator was given as an object, so that no second one can be made.
     """
     waits = workers is None and bears_calls(judge)
     if engine == "processes" and (workers == 1 or waits):
@@ -237,8 +247,11 @@ def _place_of_calls(engine: str, workers: int | None, judge: Validator, *, is_al
     return engine
 
 
-def _maker(validator: object) -> Callable[[], Validator]:
-    """What makes the validator, in this process or in each worker."""
+def _validator_maker(validator: object) -> Callable[[], Validator]:
+    """The function that makes the validator, in this process or in each worker.
+
+    From a name, settings, a function or an object; anything else is an error.
+    """
     if isinstance(validator, Validator):
         return lambda: validator
     if isinstance(validator, (str, Mapping)):
@@ -271,7 +284,10 @@ class _Judging:
     doctor: DoctorTally = dataclasses.field(default_factory=DoctorTally)
 
     def running(self, journal: Journal) -> Running:
-        """What the stage works with."""
+        """Makes the object that the judging stage works with: journal, calls, stop and display.
+
+        A query that failed in an earlier run is always tried again.
+        """
         return Running(
             journal=journal,
             calls=CallSettings(concurrency=self.threads),
@@ -283,13 +299,13 @@ class _Judging:
     def judge_all(
         self, queries: Iterable[RetrievalDump], publish: Callable[[ValidatedQuery], None]
     ) -> None:
-        """Judges every query, and publishes the verdicts in their order."""
+        """Judges every query of the dump, and publishes the verdicts in the order of the dump.
+
+        Args:
+            publish: takes each verdict as soon as those before it are published.
+        """
         stage = dump_stage(self.judge, bytes.fromhex(self.identity))
-
-        def tally(query: RetrievalDump, outcome: Outcome[Verdict]) -> None:
-            """Counts and publishes what a query has come to."""
-            publish(self._published(query, outcome))
-
+        tally = partial(self._count_and_publish, publish)
         if self.engine.fewest is None:
             judge_here(queries, stage, self.run, tally)
         else:
@@ -301,13 +317,16 @@ class _Judging:
         stage: CallStage[RetrievalDump, Verdict],
         tally: Tally,
     ) -> None:
-        """Has workers judge, and read the dump where they can."""
+        """Has workers judge the queries, and read the dump where they can reach it.
+
+        Then its texts never come here; that the dump is unchanged is checked at the end.
+        """
         split = self.dump.split
         make: Callable[[], Map[Any, Any]] = self.make
         lost: Callable[[Task], Any] = partial(lost_case, VALIDATE)
         if split is not None:
             make = partial(far_calls, split, make)
-            lost = _lost
+            lost = _lost_task
         with WorkerPool(make, self.engine, lost=lost, stopped=self.stopped) as pool:
             if split is not None:
                 self.dump.read_elsewhere(read_pieces(split, pool))
@@ -315,10 +334,23 @@ class _Judging:
         if split is not None:
             check_unchanged(split)
 
-    def _published(self, dump: RetrievalDump, outcome: Outcome[Verdict]) -> ValidatedQuery:
-        """Counts an outcome, and gives it as it is published.
+    def _count_and_publish(
+        self,
+        publish: Callable[[ValidatedQuery], None],
+        query: RetrievalDump,
+        outcome: Outcome[Verdict],
+    ) -> None:
+        """Counts the verdict on a query, or its failure, for the summary, and publishes it.
 
-        A verdict that cannot be written as JSON is a failure of its query alone.
+        Called once for each query, in the order of the dump.
+        """
+        publish(self._published(query, outcome))
+
+    def _published(self, dump: RetrievalDump, outcome: Outcome[Verdict]) -> ValidatedQuery:
+        """Counts the outcome of a query, and returns it with its line of the file of verdicts.
+
+        A verdict that cannot be written as JSON is a failure of its query alone. The line's fields
+        are a documented form, and credentials in it are hidden.
         """
         line = b""
         question = {"query_id": dump.query_id, "query": dump.query}
@@ -348,16 +380,17 @@ class _Judging:
     def verdict_writer(
         self, out: Path, selection: object, *, fresh: bool
     ) -> Generator[Callable[[ValidatedQuery], None]]:
-        """Opens the journal beside a file, and gives the function that takes what it holds.
+        """Opens the journal beside a file of verdicts; yields the function that writes a verdict.
 
         An interrupted run continues from the journal; the file itself appears whole, at the end.
+        The order of the clean-up counts: an empty journal is removed after it is closed.
 
         Args:
             selection: which queries of the dump are judged.
         """
         setting = fingerprint((self.identity, self.dump.name, asdict(self.dump.mapping), selection))
-        journal_path = _beside(out, "journal")
-        draft = _beside(out, "partial")
+        journal_path = _path_beside(out, "journal")
+        draft = _path_beside(out, "partial")
         with _locked(out):
             if fresh:
                 _remove_journal(journal_path)
@@ -371,7 +404,7 @@ class _Judging:
                     try:
                         journal.runs.begin(bytes.fromhex(setting))
                         self.run = self.running(journal)
-                        yield partial(_add, lines)
+                        yield partial(_write_line, lines)
                         lines.seek(0)
                         with written_whole(out) as whole:
                             shutil.copyfileobj(lines, whole)
@@ -387,7 +420,11 @@ class _Judging:
                     _remove_journal(journal_path)
 
     def summary(self, demands: Demands) -> DumpSummary:
-        """What the verdicts come to, once all are there."""
+        """The summary of a dump's verdicts, once all are there: shares, warnings, advice, demands.
+
+        Args:
+            demands: shares that the dump must reach.
+        """
         tally = self.tally
         dump = self.dump
         doctor = self.doctor
@@ -402,7 +439,7 @@ class _Judging:
                 mapping_texts[name] = str(value)
         shares: tuple[RequiredShare, ...] = ()
         if dump.malformed or tally.failed or demands != Demands():
-            shares = tuple(_shares(tally, demands, dump.malformed))
+            shares = tuple(_required_shares(tally, demands, dump.malformed))
         reused_from = None
         if tally.reused:
             # The last one is this run, and the one before it had the verdicts.
@@ -425,7 +462,7 @@ class _Judging:
             answer_present=share_of(tally.present, tally.verdicts),
             words=tally.by_word(),
             quality=dict(tally.quality),
-            warnings=tuple(_warnings(tally)),
+            warnings=tuple(_warning_counts(tally)),
             problems=tuple(map(str, dump.problems.items[:_EXAMPLES])),
             failures=tuple(tally.failures),
             details=dict(sorted(tally.details.items())),
@@ -435,8 +472,11 @@ class _Judging:
         )
 
 
-def _warnings(tally: ValidationTally) -> Iterator[WarningCount]:
-    """The warnings on all chunks by kind, the most frequent first."""
+def _warning_counts(tally: ValidationTally) -> Iterator[WarningCount]:
+    """The warnings on a dump's chunks by kind, for its summary: the most frequent first.
+
+    Each with how many queries and chunks have it, and a few of the queries.
+    """
     for kind, count in most_frequent(tally.warned):
         yield WarningCount(
             kind=kind,
@@ -446,15 +486,21 @@ def _warnings(tally: ValidationTally) -> Iterator[WarningCount]:
         )
 
 
-def _lost(task: Task) -> Any:
-    """The outcome of a task that took down every worker; of a task that reads there is none."""
+def _lost_task(task: Task) -> Any:
+    """The outcome of a task that took down every worker that it was given to.
+
+    A query to judge has failed then; a task that reads a part of the dump has no outcome: None.
+    """
     if task.kind == VALIDATE:
         return lost_case(VALIDATE, task.input)
     return None
 
 
-def _strict(dump: OpenDump) -> Iterator[RetrievalDump]:
-    """The queries of a dump up to the first record that cannot be read, which is an error."""
+def _queries_until_malformed(dump: OpenDump) -> Iterator[RetrievalDump]:
+    """The queries of a dump, for ``strict``: the first record that cannot be read is an error.
+
+    Queries before it are judged and stored, so that nothing is done twice once it is mended.
+    """
     for retrieval in dump:
         if dump.malformed:
             break
@@ -463,8 +509,11 @@ def _strict(dump: OpenDump) -> Iterator[RetrievalDump]:
         raise DataError(dump.problems.items)
 
 
-def _add(lines: BinaryIO, judged: ValidatedQuery) -> None:
-    """Writes a line; a full disk is the error of the run and not of the query."""
+def _write_line(lines: BinaryIO, judged: ValidatedQuery) -> None:
+    """Writes a verdict's line to the draft of the file of verdicts.
+
+    A full disk is the error of the run and not of its query, which has its verdict.
+    """
     try:
         lines.write(judged.line + b"\n")
     except OSError as error:
@@ -472,13 +521,19 @@ def _add(lines: BinaryIO, judged: ValidatedQuery) -> None:
         raise RunError(f"{lines.name}: cannot be written: {why}") from error
 
 
-def _beside(out: Path, kind: str) -> Path:
-    """The path of a file that belongs to ``out``: verdicts.jsonl.journal."""
+def _path_beside(out: Path, kind: str) -> Path:
+    """The path of a file that belongs to ``out``: ``verdicts.jsonl.journal``.
+
+    Under that name the next command finds it.
+    """
     return out.with_name(f"{out.name}.{kind}")
 
 
 def _remove_journal(path: Path) -> None:
-    """Removes a journal with the files that SQLite keeps beside it."""
+    """Removes a journal of verdicts with the files that SQLite keeps beside it.
+
+    To judge everything anew, or to leave nothing behind of a run without a verdict.
+    """
     # The log first: were it to outlive its journal, SQLite would take it for the next journal's.
     for end in ("-wal", "-shm", ""):
         path.with_name(f"{path.name}{end}").unlink(missing_ok=True)
@@ -486,7 +541,10 @@ def _remove_journal(path: Path) -> None:
 
 @contextmanager
 def _locked(out: Path) -> Generator[None]:
-    """Holds the lock of a file of verdicts: two processes would mix their lines."""
+    """Holds the lock of a file of verdicts for a block: two processes would mix their lines.
+
+    A path that cannot be written is refused here, before anything is judged.
+    """
     lock = FileLock(out.with_name(f".{out.name}.lock"))
     try:
         if out.is_dir():
@@ -505,8 +563,16 @@ def _locked(out: Path) -> Generator[None]:
         Path(lock.lock_file).unlink(missing_ok=True)
 
 
-def _shares(tally: ValidationTally, demands: Demands, malformed: int) -> Iterator[RequiredShare]:
-    """Each share that is demanded, and whether it is reached."""
+def _required_shares(
+    tally: ValidationTally, demands: Demands, malformed: int
+) -> Iterator[RequiredShare]:
+    """Each share that is demanded of a dump, with the reached one and whether it is enough.
+
+    The names are those of the command's options.
+
+    Args:
+        malformed: records that could not be read; with failed queries, they are checked always.
+    """
     unjudged = malformed + tally.failed
     if unjudged:
         limit = demands.malformed
@@ -528,7 +594,10 @@ def _shares(tally: ValidationTally, demands: Demands, malformed: int) -> Iterato
 
 
 def _least_share(name: str, least: float, count: int, total: int) -> RequiredShare:
-    """A share that must not be smaller; one of nothing is not reached."""
+    """A demanded share that must not be smaller, beside the reached one.
+
+    A share of nothing fails: there is nothing that shows it.
+    """
     if not total:
         return RequiredShare(name=name, wanted=least, found=None, is_met=False)
     share = count / total

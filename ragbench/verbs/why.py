@@ -53,7 +53,10 @@ class Change(Record):
 
     @property
     def mean(self) -> float:
-        """The mean gain, 0 where there are no cases to tell it from: changes are sorted by it."""
+        """The mean gain of a change of the search, by which changes are sorted.
+
+        0 without any question, where nothing was measured.
+        """
         return self.gain.mean or 0.0
 
 
@@ -111,7 +114,7 @@ def why(
 
     Args:
         k: how many chunks are retrieved.
-        post_retrieval: what stands between retrieval and generation.
+        post_retrieval: the operators between retrieval and generation.
         command: how the store is searched, for the commands that are proposed.
 
     Raises:
@@ -119,7 +122,7 @@ def why(
     """
     if post_retrieval is None:
         post_retrieval = PostRetrieval()
-    bench = _bench(collection, cases, k, post_retrieval, advance)
+    bench = _bench_of_questions(collection, cases, k, post_retrieval, advance)
     all_operators = tuple(range(len(bench.stage.operators)))
     now = Way(setting=collection.present, k=k, operators=all_operators)
     shares = bench.shares(now)
@@ -127,7 +130,7 @@ def why(
     clusters = clusters_among(bench.cases)
 
     trials: list[_Trial] = []
-    for name, remedy, way in _ways(bench, now, command):
+    for name, remedy, way in _other_ways(bench, now, command):
         trial = _Trial(name, remedy, bench.shares(way), shares, way)
         trials.append(trial)
     if not is_single:
@@ -162,18 +165,18 @@ def why(
         notes=() if bench.texts else (_NO_TEXTS,),
     )
     if is_single:
-        return replace(reasons, golds=searches[0], ranks=tuple(_ranks(bench, now)))
-    return replace(reasons, together=_together(bench, now, trials, clusters))
+        return replace(reasons, golds=searches[0], ranks=tuple(_ranks_by_way(bench, now)))
+    return replace(reasons, together=_best_together(bench, now, trials, clusters))
 
 
-def _bench(
+def _bench_of_questions(
     collection: TunedCollection,
     cases: Sequence[Case],
     k: int,
     stage: PostRetrieval,
     advance: Callable[[str], None],
 ) -> Bench:
-    """The questions that have gold, ready to be searched.
+    """The questions that have gold (chunks that answer them), ready to be searched in many ways.
 
     Raises:
         ConfigError: no chunk is retrieved.
@@ -201,7 +204,7 @@ def _bench(
 
 
 def _as_spans(golds: Sequence[Gold], store: OwnCollection | ForeignCollection) -> tuple[Gold, ...]:
-    """Gold as spans of documents, so that it is recognised however documents are cut.
+    """The gold of a question as spans of documents, so that it is recognised however they are cut.
 
     A gold that names a chunk of a longer document becomes the span that the chunk is; any other
     stays as it is, and so does all gold of a foreign store, which has no spans.
@@ -238,11 +241,18 @@ class _Trial(NamedTuple):
 
     @property
     def is_estimate(self) -> bool:
-        """Whether the change needs another index, which is only imitated here."""
+        """Whether the change that was tried needs another index, which is only imitated here.
+
+        The report marks it: another index may gain more or less.
+        """
         return self.way is None or self.way.view in ESTIMATED
 
     def change(self, clusters: Sequence[str | None], level: float) -> Change:
-        """What the trial showed, with an interval of the level."""
+        """The report's line on the change that was tried: its gain, with an interval of the level.
+
+        Args:
+            clusters: questions with the same label are not independent.
+        """
         gain = gain_of(self.values, self.base, clusters, level)
         is_above_zero = gain.low is not None and gain.low > 0
         return Change(
@@ -257,10 +267,15 @@ class _Trial(NamedTuple):
 # --- what could be done otherwise, and how
 
 
-def _ways(bench: Bench, now: Way, command: str) -> Iterator[tuple[str, str, Way]]:
+def _other_ways(bench: Bench, now: Way, command: str) -> Iterator[tuple[str, str, Way]]:
     """The other ways to search, each with its name and the command or lines that bring it about.
 
-    Cheap changes come first: another setting, then what could be left out, then another index.
+    Cheap changes come first: another setting, then what could be left out, then another index. The
+    names and commands are shown to the user.
+
+    Args:
+        now: how the store is searched without any change.
+        command: the user's own command, for those that are proposed.
     """
     for setting in settings_of(bench.legs(""), now.setting):
         if setting != now.setting:
@@ -289,7 +304,10 @@ def _ways(bench: Bench, now: Way, command: str) -> Iterator[tuple[str, str, Way]
 
 
 def _wider_top_k(bench: Bench, now: Way) -> int:
-    """Twice as many chunks; for one question as many as it takes to have all its ranked gold."""
+    """The number of chunks to try in place of the present one: twice as many.
+
+    For one question as many as it takes to have all of its gold that is ranked at all.
+    """
     if len(bench.cases) > 1:
         return 2 * now.k
     (ranking,) = bench.rankings(now)
@@ -298,7 +316,11 @@ def _wider_top_k(bench: Bench, now: Way) -> int:
 
 
 def _estimated_ways(bench: Bench, now: Way) -> Iterator[tuple[str, str, Way]]:
-    """The ways that would need another index: BM25 or the static English embedder."""
+    """The ways to search that would need another index: with BM25, or with static English vectors.
+
+    They are tried in memory on the store's texts, and so are estimates. Each has its name and the
+    command that makes the index.
+    """
     if isinstance(bench.store, ForeignCollection):
         remedy = "ragbench index CORPUS --store memory:words --embedder none"
         words = replace(now, view="bm25", setting=SearchSetting(strategy="sparse"))
@@ -320,7 +342,7 @@ def _estimated_ways(bench: Bench, now: Way) -> Iterator[tuple[str, str, Way]]:
 
 
 def _size_trials(bench: Bench, k: int) -> Iterator[_Trial]:
-    """Chunks of half and of twice the size, by words alone, in a context of the same length.
+    """Trials of chunks of half and of twice the size, by words alone, in contexts of equal length.
 
     By words alone, because vectors of the new chunks would have to be made.
     """
@@ -343,7 +365,10 @@ def _size_trials(bench: Bench, k: int) -> Iterator[_Trial]:
 
 
 def _search_command(command: str, setting: SearchSetting) -> str:
-    """The command that searches by a setting; what is no option of it is set by the environment."""
+    """The command that searches by a setting, for the user to copy.
+
+    Settings without an option of the command are set by variables of the environment.
+    """
     variables = ""
     for name, value in setting.settings.items():
         if name != "type":  # the strategy, which is an option
@@ -360,12 +385,16 @@ _NO_TEXTS = (
 )
 
 
-def _together(
+def _best_together(
     bench: Bench, now: Way, trials: Sequence[_Trial], clusters: Sequence[str | None]
 ) -> Together | None:
-    """Up to three changes, each the one that adds most to those before it.
+    """Up to three changes at once, each the one that adds most to those before it.
 
     Changes overlap: what each gains alone cannot be added up. None where no two of them help.
+
+    Args:
+        trials: the changes that were tried alone.
+        clusters: questions with the same label are not independent.
     """
     candidates: list[tuple[str, Way]] = []
     for trial in trials:
@@ -401,12 +430,17 @@ def _together(
 
 
 def _rounded_mean(gain: MeanInterval) -> float:
-    """A mean gain whose last digits, which differ between machines, decide nothing."""
+    """The mean of a gain without its last digits, which differ between machines.
+
+    They must not decide which of two changes is taken.
+    """
     return round(gain.mean or 0.0, 9)
 
 
 def _with_change(way: Way, now: Way, changed: Way) -> Way:
-    """A way with what another one changes; as it is where the same was changed already.
+    """A way to search with one more change; as it is where the same thing was changed already.
+
+    Several changes are so made at once.
 
     Args:
         way: the changes that are made so far.
@@ -425,10 +459,10 @@ def _with_change(way: Way, now: Way, changed: Way) -> Way:
     return replace(way, view=changed.view)
 
 
-def _ranks(bench: Bench, now: Way) -> Iterator[Rank]:
-    """Where each ranking has the gold of the one question.
+def _ranks_by_way(bench: Bench, now: Way) -> Iterator[Rank]:
+    """The ranks of the gold of a single question, in the ranking of each way to search.
 
-    Its ranks show at which step it is lost: by words, by vectors, by a limit, by an operator.
+    They show at which step the gold is lost: by words, by vectors, by a limit, by an operator.
     """
     plain = replace(now, k=bench.depth, operators=())
     legs = bench.legs("")
@@ -455,7 +489,10 @@ def _ranks(bench: Bench, now: Way) -> Iterator[Rank]:
 
 
 def _gold_ranks(ranking: Sequence[Chunk], bench: Bench) -> tuple[int | None, ...]:
-    """The best rank of each gold of the one question, from 1; None where it is not ranked."""
+    """The best rank of each gold of the single question, from 1; None for unranked gold.
+
+    Only for a report on one question: gold of others is not looked at.
+    """
     ranks: list[int | None] = []
     for gold in bench.golds[0]:
         rank = None

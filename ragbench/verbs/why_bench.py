@@ -68,26 +68,30 @@ class Bench:
 
     @property
     def store(self) -> OwnCollection | ForeignCollection:
-        """The store that every way searches."""
+        """The store that every way to search uses: a collection of our own, or a foreign one.
+
+        No way writes to it: other indexes are imitated in memory.
+        """
         return self.collection.store
 
     def legs(self, view: View) -> dict[Leg, LegRankings]:
-        """The rankings by words and by vectors, of the store or estimated.
+        """The rankings by words and by vectors of a view: without some limit, or estimated.
 
-        Ways differ mostly in what is made of them, so each view is searched once.
+        Ways to search differ mostly in how they combine these, so each view is searched once.
         """
         if view not in self._legs:
             if view in ESTIMATED:
                 legs = self._estimated_legs(view)
             else:
-                legs = legs_of(self._loosened(view), self.cases, self.depth, self.advance)
+                legs = legs_of(self._without_limits(view), self.cases, self.depth, self.advance)
             self._legs[view] = legs
         return self._legs[view]
 
-    def _loosened(self, view: View) -> TunedCollection:
-        """The collection without its threshold, or without threshold and filter.
+    def _without_limits(self, view: View) -> TunedCollection:
+        """The collection without its score threshold, or without threshold and filter.
 
-        Without the filter there is no threshold either: a low score would hide what it leaves out.
+        So a search shows whether one of them hides the gold. Without the filter there is no
+        threshold either: a low score would hide what the filter leaves out.
         """
         if not view:
             return self.collection
@@ -104,7 +108,11 @@ class Bench:
         return replace(collection, filters=None, dense=dense, sparse=sparse)
 
     def _estimated_legs(self, view: View) -> dict[Leg, LegRankings]:
-        """The rankings with BM25 for the store's words, or with the static English vectors."""
+        """The rankings with BM25 for the store's words, or with English vectors, made in memory.
+
+        They estimate what another index would give, without writing to the store. Times are left
+        out.
+        """
         self.advance(f"{view}, estimated")
         queries = [case.query for case in self.cases]
         legs = dict(self.legs(""))
@@ -122,7 +130,10 @@ class Bench:
 
     @cached_property
     def texts(self) -> list[Chunk]:
-        """All chunks that a search may find, for estimates; nothing where they cannot be read."""
+        """All chunks that a search of the store may find, for estimates made in memory.
+
+        None of them where the store is too large or cannot give all.
+        """
         count = self.store.count()
         # Only the store knows which chunks pass a filter in its own syntax.
         if self.store.native_filter is not None or count > TEXTS:
@@ -137,12 +148,19 @@ class Bench:
 
     @cached_property
     def words(self) -> Bm25Index:
-        """BM25 over all texts, for views that the collection's own index does not have."""
+        """BM25 over all texts of the store, in memory: a search by words where the store has none.
+
+        Made once, when the first view needs it.
+        """
         return Bm25Index(self.texts)
 
     @cached_property
     def english(self) -> VectorIndex | None:
-        """Static vectors of the texts; None where they are not English, or it is not installed."""
+        """Static English vectors of the store's texts, to try them beside words.
+
+        None where the texts are not English, the collection has these vectors, or the embedder is
+        not installed.
+        """
         dense = self.collection.dense
         if dense is not None and dense.embedder.identity.get("embedder") == ENGLISH_EMBEDDER:
             return None  # the collection has these vectors already
@@ -155,11 +173,17 @@ class Bench:
             return None
 
     def rankings(self, way: Way) -> list[list[Chunk]]:
-        """The ranking of each question in one way, `depth` chunks deep."""
+        """The ranking of each question in one way to search, `depth` chunks deep.
+
+        Deeper than a context: it shows at which rank the gold is.
+        """
         return combined(way.setting, self.legs(way.view), self.depth).rankings
 
     def contexts(self, way: Way) -> list[list[Chunk]]:
-        """What generation would be given for each question: the ranking, cut and post-processed."""
+        """Each question's context in one way to search: the ranking, cut and post-processed.
+
+        That is what generation would be given.
+        """
         rankings = [ranking[: way.k] for ranking in self.rankings(way)]
         if not way.operators:
             return rankings
@@ -172,11 +196,18 @@ class Bench:
         return contexts
 
     def shares(self, way: Way) -> list[float]:
-        """Of each question the share of its gold that a way brings into the context."""
+        """The share of its gold that one way to search brings into each question's context.
+
+        Two ways are compared by these.
+        """
         return self.gold_shares(self.contexts(way))
 
     def gold_shares(self, contexts: Sequence[Sequence[Chunk]]) -> list[float]:
-        """Of each question the share of its gold that its context holds."""
+        """The share of its gold that each question's context holds: changes are judged by it.
+
+        Args:
+            contexts: the chunks of each question, in the order of the cases.
+        """
         shares: list[float] = []
         for golds, context in zip(self.golds, contexts, strict=True):
             shown_count = 0
@@ -188,7 +219,11 @@ class Bench:
         return shares
 
     def located(self, way: Way, positions: Sequence[int]) -> list[GoldSearch]:
-        """Where the gold of some questions is: the stage ``locate`` of a run, for one way."""
+        """For some questions, where their gold is in the store and why one way to search misses it.
+
+        Args:
+            positions: the places of these questions among all.
+        """
         collection = self.collection
         embedder = None
         if collection.dense is not None:
@@ -197,7 +232,7 @@ class Bench:
         retriever = StoreRetriever(
             store=self.store,
             method=way.setting.strategy,
-            strategy=_strategy(collection, way.setting),
+            strategy=_strategy_of_setting(collection, way.setting),
             embedder=embedder,
             threshold=collection.threshold,
             filters=collection.filters,
@@ -215,8 +250,11 @@ class Bench:
         return locator.located(inputs)
 
 
-def _strategy(collection: TunedCollection, setting: SearchSetting) -> Strategy:
-    """How a setting searches a collection, as a retriever takes it."""
+def _strategy_of_setting(collection: TunedCollection, setting: SearchSetting) -> Strategy:
+    """The strategy (by words, by vectors or both) that searches a collection by a setting.
+
+    In the form that a retriever takes. A setting by words needs an index of words.
+    """
     if collection.dense is None or setting.strategy == "sparse":
         assert collection.sparse is not None
         return collection.sparse

@@ -224,13 +224,13 @@ def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "chunk_identity.py").write_text("SAME = 1\n", "utf-8")
     monkeypatch.setattr(validate, "files", lambda _: tmp_path)
     yield tmp_path
-    validate._rules.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    validate._package_rules.cache_clear()  # pyright: ignore[reportPrivateUsage]
 
 
 def fingerprint_with(file: Path, text: str) -> str:
     """Of a validator while a file of the rules holds this text."""
     file.write_bytes(text.encode())
-    validate._rules.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    validate._package_rules.cache_clear()  # pyright: ignore[reportPrivateUsage]
     return validator_fingerprint(LexicalValidator())
 
 
