@@ -144,7 +144,8 @@ def _cases_with_needs(
 ) -> Iterator[Case]:
     """Cases of a run as a dataset has them, with the labels that each lacks in its metadata.
 
-    A person reads under ``needs`` which labels to add to a case.
+    A person reads under ``missing_labels`` which labels to add to a case. (``needs`` is a field of
+    cases themselves: ``needs: all`` declares that each gold context is needed.)
 
     Args:
         lacking: counts each missing label, while the cases are taken.
@@ -152,11 +153,11 @@ def _cases_with_needs(
     for window in journal.cases(ids):
         for row in window:
             case = row.case
-            needs = _missing_labels(case)
-            lacking.update(needs)
+            missing = _missing_labels(case)
+            lacking.update(missing)
             metadata = dict(case.metadata)
-            if needs:
-                metadata["needs"] = needs
+            if missing:
+                metadata["missing_labels"] = missing
             yield replace(case, metadata=metadata)
 
 

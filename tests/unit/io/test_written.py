@@ -409,12 +409,13 @@ def test_cases_come_back_from_the_selected_cases_of_a_run(
     _, selected = select_cases(report_of(path), limit=None)
     write_dataset(path, selected, path.with_name("selected"))
 
-    # Which labels a selected case needs is added to its metadata.
+    # Which labels a selected case lacks is added to its metadata.
     labelled = [entry.case for entry in entries(path.with_name("selected"))]
     selected_cases: list[Case] = []
     for case in labelled:
-        without_needs = {name: value for name, value in case.metadata.items() if name != "needs"}
-        selected_cases.append(replace(case, metadata=without_needs))
+        metadata = dict(case.metadata)
+        metadata.pop("missing_labels", None)
+        selected_cases.append(replace(case, metadata=metadata))
     assert selected_cases == [entry.case for entry in recorded]
 
 

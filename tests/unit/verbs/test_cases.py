@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -26,6 +27,24 @@ def answered(given_cases: list[Case]) -> EntrySource:
     return EntrySource(info=info, read=lambda: iter(entries))
 
 
+def test_a_selected_case_keeps_that_it_needs_all_its_gold(tmp_path: Path) -> None:
+    needing_all = Case(
+        id="q1",
+        query="Who owns the cafe and the bar?",
+        reference_contexts=("Ann owns the cafe.", "Ann owns the bar."),
+        metadata={"needs": "all"},
+    )
+    evaluate(answered([needing_all]), None, out=tmp_path / "run", metrics=["recall@5"])
+    _, selected = select_cases(report_of(tmp_path / "run"), limit=None)
+
+    write_dataset(tmp_path / "run", selected, tmp_path / "regress")
+
+    with open_source(tmp_path / "regress") as source:
+        [case] = [entry.case for entry in source]
+    assert case.needs_all
+    assert case.metadata["missing_labels"] == ["reference"]
+
+
 @settings(max_examples=2, deadline=None)
 @given(st.lists(cases, min_size=1, max_size=4, unique_by=lambda case: case.id))
 def test_nothing_is_lost_from_a_run_to_a_dataset(
@@ -39,12 +58,11 @@ def test_nothing_is_lost_from_a_run_to_a_dataset(
     with open_source(folder) as source:
         back = {entry.case.id: entry.case for entry in source}
     for case in given_cases:
-        found = back[case.id]
-        needs = found.metadata.get("needs", []) if "needs" not in case.metadata else []
-        kept = {
-            name: value for name, value in found.metadata.items() if name != "needs" or not needs
-        }
-        assert replace(found, metadata=kept) == case
+        written_case = back[case.id]
+        metadata = dict(written_case.metadata)
+        if "missing_labels" not in case.metadata:
+            metadata.pop("missing_labels", None)
+        assert replace(written_case, metadata=metadata) == case
     assert set(lacking) <= {"reference", "reference_context_ids"}
     lines = (folder / "provenance.jsonl").read_text(encoding="utf-8").split("\n")[:-1]
     assert {json.loads(line)["id"] for line in lines} == back.keys()
