@@ -48,11 +48,16 @@ class ForeignCollection(OpenCollection[Reader]):
         database: ReadableDatabase,
         native: object = None,
     ) -> None:
-        """Looks at some rows to know what their fields mean; `attach` connects.
+        """Opens another program's collection and guesses from some rows what their fields mean.
 
-        Raises:
-            StoreError: the collection is empty.
-            ConfigError: the mapping or the native filter does not fit.
+        Users call `attach`, which connects.
+
+        Args:
+            name: of the collection.
+            mapping: which fields the user has named.
+            engine: reads the collection in its vendor's language.
+            database: its connection, which closes with the collection.
+            native: a filter in the engine's own syntax that every search keeps to.
         """
         super().__init__(engine, name, database, database.close)
         with self.working():
@@ -82,14 +87,20 @@ class ForeignCollection(OpenCollection[Reader]):
 
     @property
     def metric(self) -> MetricName:
-        """As the store says, or as it is assumed where nothing says so."""
+        """How the store compares vectors.
+
+        Where nothing says so, as the mapping or ragbench assumes.
+        """
         return self.space.metric
 
     def unfiltered(self, *, is_reported: bool = True) -> ForeignCollection:
-        """The same collection without its native filter; closed with this one.
+        """The same collection without its native filter (one in the engine's own syntax).
+
+        Searches with and without it can so be compared. It closes with this one.
 
         Args:
-            is_reported: whether what is wrong with the rows that it finds is among `warnings`.
+            is_reported: whether what is wrong with the rows that it finds is among `warnings` of
+                this one.
         """
         view = copy(self)
         view.native_filter = None
@@ -99,23 +110,33 @@ class ForeignCollection(OpenCollection[Reader]):
         return view
 
     def sampled(self) -> list[Chunk]:
-        """The rows that were looked at to read it, as chunks without a meaning in their scores."""
+        """The rows that were read at opening to learn the fields, as chunks.
+
+        Their scores mean nothing.
+        """
         return self._reader.chunks(self._sample)
 
     def rows(self, limit: int) -> list[Chunk]:
-        """So many of its rows, in the store's order, as `sampled`."""
+        """The collection's first rows in the store's order, at most `limit`, as chunks."""
         with self.working() as engine:
             return self._reader.chunks(engine.sample(limit))
 
     def _queries(self, vectors: Vectors) -> tuple[Rows, Sequence[int]]:
-        """Vectors of zeros find nothing: they are not searched for."""
+        """Query vectors as float32, and the positions of those that are searched.
+
+        Vectors of zeros have no direction: they find nothing and are left out.
+        """
         queries = finite_rows(vectors, self.dimension, what="query vector").astype("float32")
         return queries, [position for position, row in enumerate(queries) if row.any()]
 
     def search_words(
         self, texts: Sequence[str], *, k: int, filters: Filter | None = None
     ) -> list[list[Chunk]]:
-        """The rows that the store itself ranks by words; a blank question finds nothing."""
+        """The rows that the store itself ranks by words for each text; a blank text finds nothing.
+
+        Raises:
+            ConfigError: the collection keeps nothing that the store can rank by words.
+        """
         if self.words is None:
             raise ConfigError(
                 f"the collection '{self.name}' cannot be searched by words (sparse, hybrid): it "
@@ -125,7 +146,10 @@ class ForeignCollection(OpenCollection[Reader]):
         positions = [position for position, text in enumerate(texts) if text.strip()]
 
         def ask(batch: Sequence[int], limit: int, condition: Any) -> Rankings:
-            """Asks the store for the rankings of some of the questions that are not blank."""
+            """The rows that the store ranks by words for some of the texts of this search.
+
+            `texts` are those of the search; `batch` has the positions of some that are not blank.
+            """
             batch_texts = [texts[number] for number in batch]
             return self._engine.matching(batch_texts, limit, condition)
 
@@ -133,15 +157,20 @@ class ForeignCollection(OpenCollection[Reader]):
         return self._ranked(ask, positions, len(texts), k=k, filters=filters, max_tied=max_tied)
 
     def _condition(self, filters: Filter | None) -> Any:
-        """The filters by the names that the rows have, as the engine takes them."""
+        """The filters and the native one as one condition, by the rows' own field names.
+
+        A filter names fields as ragbench does, such as ``document_id``; the rows call them
+        otherwise.
+        """
         if filters is not None:
             filters = renamed(filters, self._path)
         return super()._condition(filters)
 
     def _scored(self, row: Row) -> Row | None:
-        """To the seven digits that single precision carries; None where it is not a number.
+        """A row with its score at the seven digits that single precision carries.
 
-        Further digits are noise, by which equal scores would not tie.
+        Further digits are noise, by which equal scores would not tie. None where the score is not a
+        number: the row is skipped, and counted for `warnings`.
         """
         if not math.isfinite(row.score):
             self._reader.note("score", row.id)
@@ -150,14 +179,18 @@ class ForeignCollection(OpenCollection[Reader]):
         return row._replace(score=rounded + 0.0)  # which makes 0.0 of -0.0
 
     def _chunks(self, rows: Sequence[Row]) -> list[Chunk]:
-        """The rows as chunks by the mapping; what is wrong with one is counted for `warnings`."""
+        """The rows of a result as chunks, by the mapping of fields.
+
+        What is wrong with a row is counted for `warnings`; no row is refused.
+        """
         return self._reader.chunks(rows)
 
     def _path(self, name: str) -> str:
-        """Where in a row a filter's field is; as it is spelled where no row that is known has it.
+        """The path in the rows of a field that a filter names.
 
-        A field of the chunk (``document_id``, ``title``, ``id``) is where the mapping says; any
-        other in the row, or in the objects with metadata.
+        A field of the chunk (``document_id``, ``title``, ``id``) is where the mapping of fields
+        leads; any other in the row, or in the objects with metadata. A field that no sampled row
+        has keeps its name, and is noted for `warnings`: filters on it find nothing.
         """
         places = self.mapping.places()
         if name in places and name not in ("metadata", "text"):
@@ -181,7 +214,11 @@ class ForeignCollection(OpenCollection[Reader]):
         return name
 
     def described(self) -> str:
-        """Mapping, metric and words in one line, for reports; what is stored depends on it, too."""
+        """The mapping, metric and words of the collection in one line, for reports.
+
+        Identities of searches hold this line: with another wording, stored results no longer count
+        as of the same search.
+        """
         fields = replace(
             self.mapping, vector=self.space.vector or None, metric=None, words=None, language=None
         )
@@ -195,11 +232,14 @@ class ForeignCollection(OpenCollection[Reader]):
 
     @property
     def has_documents(self) -> bool:
-        """Whether its rows name their documents."""
+        """Whether the collection's rows name the documents that they were cut from."""
         return "document_id" in self.mapping.places()
 
     def notes(self, *, by_words: bool) -> list[str]:
-        """How it is read, what was guessed, and what seems not to be there, a line each.
+        """How the collection is read, what was guessed and what is missing, a line each.
+
+        A user sees by these lines, before a run, whether ragbench reads another program's rows
+        rightly.
 
         Args:
             by_words: whether it is searched by words, too.
@@ -220,7 +260,7 @@ class ForeignCollection(OpenCollection[Reader]):
         return lines
 
     def warnings(self) -> list[str]:
-        """What was wrong with how many of the rows that were found so far, a line each."""
+        """Problems of the rows and filters so far, each with its count, a line each."""
         lines = self._reader.warnings()
         for name in self._unknown:
             field = shortened_line(name)
@@ -272,7 +312,10 @@ def read_foreign(
     *,
     native_filter: object = None,
 ) -> ForeignCollection:
-    """`attach` for a database that is at hand; it is closed with the collection."""
+    """Opens another program's collection in a database at hand, as `attach` does by address.
+
+    The database is closed with the collection, or here where the collection cannot be opened.
+    """
     if mapping is None:
         mapping = FieldMapping()
     try:

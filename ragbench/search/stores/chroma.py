@@ -27,7 +27,7 @@ _PORT = 8000
 
 
 def open_chroma(address: str) -> ChromaDatabase:
-    """The database of an address; nothing of Chroma is imported or opened yet.
+    """The Chroma database of an address; Chroma is imported and reached at its first use only.
 
     Args:
         address: ``chroma:FOLDER``, or ``chroma+http://HOST:8000`` (or ``https``).
@@ -46,33 +46,46 @@ def open_chroma(address: str) -> ChromaDatabase:
         is_encrypted = url.scheme == "https"
         options = {"host": url.hostname, "port": url.port or _PORT, "ssl": is_encrypted}
 
-    def open_client() -> Any:
-        """Chroma's client, made when something is first asked of the database."""
-        config = require("chromadb.config", extra="chroma")
-        # Chroma reports its use to its makers unless this is set.
-        settings = config.Settings(anonymized_telemetry=False)
-        make_client = getattr(require("chromadb", extra="chroma"), kind)
-        return make_client(settings=settings, **options)
+    return ChromaDatabase(mask_url(address), lambda: _chroma_client(kind, options))
 
-    return ChromaDatabase(mask_url(address), open_client)
+
+def _chroma_client(kind: str, options: Mapping[str, Any]) -> Any:
+    """Chroma's client, made when the database is first used.
+
+    The import is slow, the extra optional.
+
+    Args:
+        kind: name of the client's class in the package.
+        options: of that class: a folder, or a server's address.
+    """
+    config = require("chromadb.config", extra="chroma")
+    # Chroma reports its use to its makers unless this is set.
+    settings = config.Settings(anonymized_telemetry=False)
+    make_client = getattr(require("chromadb", extra="chroma"), kind)
+    return make_client(settings=settings, **options)
 
 
 class ChromaDatabase(ReadableDatabase):
     """A folder that Chroma has written, or its server."""
 
     def load(self) -> tuple[type[Exception], ...]:
-        """Chroma's own exceptions, and the plain ones that it lets through."""
+        """The exceptions that Chroma's client raises.
+
+        Its own, and the plain ones that it lets through.
+        """
         errors = require("chromadb.errors", extra="chroma")
         return (errors.ChromaError, ValueError, TypeError, OSError, RuntimeError)
 
     def listed(self, connection: Any) -> list[str]:
-        """The names of all collections, for the message where the one asked for is not there."""
+        """The names of all collections of the Chroma database, for choices and errors."""
         return [collection.name for collection in connection.list_collections()]
 
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> Chroma | None:
-        """The collection, which has a single vector a row, without a name.
+        """A collection of Chroma's for reading, with its metric and dimension.
 
-        No embedding function: ragbench embeds the queries itself, and Chroma's would be loaded.
+        None where there is none. Chroma has a single vector a row, without a name. The collection's
+        embedding function is left out: ragbench embeds the queries itself, and Chroma would load a
+        model for it.
         """
         not_found = require("chromadb.errors", extra="chroma").NotFoundError
         try:
@@ -104,21 +117,32 @@ class Chroma:
     is_exact = False
 
     def __init__(self, collection: Any, space: Space) -> None:
-        """A collection of Chroma's client, and how its vectors are compared."""
+        """An open collection of Chroma's.
+
+        Args:
+            collection: the client's object.
+            space: the length of its vectors, and the metric.
+        """
         self.space = space
         self._collection = collection
 
     def count(self) -> int:
-        """As Chroma counts its rows."""
+        """How many rows the collection has, as Chroma counts them."""
         return int(self._collection.count())
 
     def sample(self, limit: int) -> list[Row]:
-        """The first rows as Chroma lists them, to see their fields; their scores mean nothing."""
+        """The first rows as Chroma lists them, at most `limit`: fields are guessed from them.
+
+        Their scores mean nothing.
+        """
         answer = self._collection.get(limit=limit, include=list(_INCLUDED))
         return _rows(answer["ids"], answer["documents"], answer["metadatas"], repeat(0.0))
 
     def condition(self, filters: Filter | None, native: object) -> Any:
-        """The filters and a native one, which is Chroma's ``where``, as one ``where``."""
+        """The filters, and a native one in Chroma's own syntax, as one ``where``.
+
+        None without any.
+        """
         parts: list[dict[str, Any]] = []
         if filters is not None:
             parts.append(_where(filters))
@@ -129,7 +153,11 @@ class Chroma:
         return _joined(parts, "$and")
 
     def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> list[list[Row]]:
-        """The rows of all queries in one request; Chroma's distances become scores."""
+        """The rows nearest to each query vector, in one request; Chroma's distances become scores.
+
+        Raises:
+            ConfigError: an effort other than the normal one: Chroma lets none be set.
+        """
         if effort != NORMAL:
             raise ConfigError(
                 "a collection of Chroma is searched by its index alone: neither ef nor an exact "
@@ -153,16 +181,17 @@ class Chroma:
         return results
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
-        """Never called: Chroma ranks by no words, and `words` says so."""
+        """Never called: Chroma ranks by no words, and `words`, which is None, tells callers so."""
         raise NotImplementedError
 
 
 def _where(filters: Filter, *, denied: bool = False) -> dict[str, Any]:
-    """A folded filter in Chroma's terms, which have no word for the denial of several parts.
+    """A folded filter as a ``where`` of Chroma's, which cannot deny several tests at once.
 
-    So a denial is carried down to the single tests, each of which has a word for its own.
+    So a denial is carried down to the single tests, each of which has an opposite of its own.
 
     Args:
+        filters: folded (`ragbench.core.filters.folded`).
         denied: whether the filter is to be false.
 
     Raises:
@@ -202,14 +231,18 @@ def _where(filters: Filter, *, denied: bool = False) -> dict[str, Any]:
 
 
 def _joined(parts: Sequence[dict[str, Any]], word: str) -> dict[str, Any]:
-    """Tests under ``$and`` or ``$or``, which Chroma refuses around a single one."""
+    """Chroma's tests as one, under ``$and`` or ``$or``; a single test alone, as Chroma demands."""
     if len(parts) == 1:
         return parts[0]
     return {word: list(parts)}
 
 
 def _rows(ids: Any, documents: Any, metadatas: Any, scores: Iterable[float]) -> list[Row]:
-    """Rows of the columns in which Chroma answers; of a row without metadata they are None."""
+    """Rows of the columns in which Chroma answers; a row without metadata gets empty ones.
+
+    Args:
+        scores: one a row, or more: the rest is ignored.
+    """
     rows: list[Row] = []
     # Not strict: the scores of a sample repeat without end.
     for id_, document, metadata, score in zip(ids, documents, metadatas, scores, strict=False):

@@ -80,31 +80,50 @@ class ReadableDatabase(ABC):
 
     @abstractmethod
     def load(self) -> tuple[type[Exception], ...]:
-        """Imports the package and says what it raises."""
+        """Imports the engine's package and returns the exceptions that it raises.
+
+        They are known only then; `connected` turns them into errors of one line.
+        """
 
     def connect(self) -> Any:
-        """The package's client, by the function that the database was made with."""
+        """A new connection.
+
+        The engine's client, made by the function that the database came with.
+        """
         assert self._open_client is not None
         return self._open_client()
 
     def disconnect(self, connection: Any) -> None:
-        """Closes the client; engines whose clients end otherwise replace it."""
+        """Closes the client of the engine.
+
+        A database whose client ends otherwise overrides this.
+        """
         connection.close()
 
     def listed(self, connection: Any) -> list[str]:
-        """The names of all collections, whoever made them; none where only ragbench makes any."""
+        """The names of all collections that can be read, for choices and errors.
+
+        None where other programs make no collections.
+        """
         return []
 
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> Reader | None:
-        """A collection to be read, whoever made it; None when there is none of the name."""
+        """A collection for reading, whoever made it; None where there is none of the name.
+
+        Args:
+            mapping: which field, vector and metric the user has named.
+        """
         return None
 
     def is_own(self, connection: Any, name: str) -> bool:
-        """Whether ragbench made the collection: then it is searched without a mapping."""
+        """Whether ragbench made the collection: then no mapping of fields is needed."""
         return False
 
     def close(self) -> None:
-        """Ends the connection, whichever collections are open; the next use connects again."""
+        """Ends the connection, whichever collections are open.
+
+        The next use of the database connects again.
+        """
         with self._lock, engine_failures(self.address, self.failures):
             connection = self._connection
             self._connection = None  # before the call, which may fail
@@ -114,7 +133,10 @@ class ReadableDatabase(ABC):
 
     @contextmanager
     def connected(self) -> Generator[Any]:
-        """The connection, while what the engine raises becomes a `StoreError`."""
+        """A context that gives the connection, which is made at its first use.
+
+        The engine's exceptions in it become a `StoreError`; only one thread at a time is in it.
+        """
         with self._lock:
             if not self.failures:
                 self.failures = self.load()
@@ -132,26 +154,35 @@ class WritableDatabase(ReadableDatabase):
 
     @abstractmethod
     def names(self, connection: Any) -> list[str]:
-        """The names of ragbench's collections, in any order."""
+        """The names of ragbench's own collections in the database, in any order."""
 
     @abstractmethod
     def make(self, connection: Any, info: CollectionInfo) -> None:
-        """Makes an empty collection."""
+        """Makes an empty collection with this record of itself.
+
+        `create` has checked name and length.
+        """
 
     @abstractmethod
     def attach(self, connection: Any, name: str) -> Writer | None:
-        """The collection; None when there is none of the name that ragbench made."""
+        """A collection of ragbench's own, for writing; None where it has made none of the name."""
 
     def detach(self, connection: Any, name: str) -> None:
-        """The last use of a collection has ended: an engine that keeps files open closes them."""
+        """Lets go of a collection whose last use has ended.
+
+        Engines that keep its files open close them.
+        """
         return
 
     @abstractmethod
     def remove(self, connection: Any, name: str) -> None:
-        """Removes the collection, if it is there."""
+        """Removes a collection of ragbench's own, if it is there."""
 
     def is_own(self, connection: Any, name: str) -> bool:
-        """Whether ragbench made the collection, found out by attaching it."""
+        """Whether ragbench made the collection: whether it can be attached for writing.
+
+        Attaching another program's collection raises an error, which counts as no here.
+        """
         # A foreign one raises, and what may not be looked at is not ragbench's.
         refusals: tuple[type[Exception], ...] = (StoreError, *self.failures)
         try:
@@ -160,7 +191,7 @@ class WritableDatabase(ReadableDatabase):
             return False
 
     def collections(self) -> list[str]:
-        """The names of ragbench's collections, sorted."""
+        """The names of ragbench's own collections in the database, sorted."""
         with self.connected() as connection:
             return sorted(self.names(connection))
 
@@ -175,9 +206,14 @@ class WritableDatabase(ReadableDatabase):
         """Makes an empty collection and opens it; a name that is taken is refused.
 
         Args:
+            name: of the new collection.
             dimension: length of its vectors.
-            identity: what its vectors are made by and of; `mark` sets it, too.
+            identity: what its vectors are made by and of; `OwnCollection.mark` sets it, too.
             words: how it keeps the words of its chunks; None where the store ranks by none.
+
+        Raises:
+            ConfigError: words are to be kept, and the store cannot rank by them.
+            StoreError: the name or the length cannot be, the name is taken, or the store failed.
         """
         check_words(self, words)
         check_name(name)
@@ -192,7 +228,11 @@ class WritableDatabase(ReadableDatabase):
         return self.open(name)
 
     def open(self, name: str) -> OwnCollection:
-        """Opens a collection of ragbench's; the error of a name that is none lists those there."""
+        """Opens a collection of ragbench's own.
+
+        An unknown name is an error that lists the known ones. The database counts its open
+        collections: closing the last one ends the connection.
+        """
         check_name(name)
         with self.connected() as connection:
             engine = self.attach(connection, name)
@@ -207,13 +247,19 @@ class WritableDatabase(ReadableDatabase):
             return store
 
     def drop(self, name: str) -> None:
-        """Removes a collection of ragbench's and its chunks; one that is not there is no error."""
+        """Removes a collection of ragbench's own with its chunks.
+
+        A name that is not there is no error.
+        """
         check_name(name)
         with self.connected() as connection:
             self.remove(connection, name)
 
     def _release(self, name: str) -> None:
-        """Counts a closed collection: the last of a name is detached, the last of all ends it."""
+        """Ends one use of a collection; the connection ends with the last open collection.
+
+        A collection that is open several times is let go of (`detach`) with its last use only.
+        """
         with self._lock:
             if self._connection is None:
                 return
@@ -229,9 +275,11 @@ Database: TypeAlias = WritableDatabase
 
 
 def fitted_name(name: str) -> str:
-    """A collection's name as every engine takes it: the name itself where that fits.
+    """A collection's name as every engine takes it.
 
-    Any other becomes 20 of its letters, by which people recognise it, and a digest of all of it.
+    The name itself where letters and digits suffice. Any other becomes 20 of its letters, by which
+    people recognise it, and a digest of all of it. Collections are found by it: another form would
+    hide those that are there.
     """
     if _FIT.fullmatch(name):
         return name
@@ -241,12 +289,23 @@ def fitted_name(name: str) -> str:
 
 
 def info_to_json(info: CollectionInfo) -> str:
-    """What is kept with a collection, as one text."""
+    """A collection's record of itself as JSON with the number of its form, as stores keep it.
+
+    `info_from_json` reads it back; with other fields `_VERSION` has to rise.
+    """
     return json.dumps({"version": _VERSION, **msgspec.to_builtins(info)})
 
 
 def info_from_json(text: str, address: str) -> CollectionInfo:
-    """What `info_to_json` has written, by this release or another."""
+    """A collection's record of itself from the JSON that `info_to_json` has written.
+
+    Args:
+        text: the JSON, which another release of ragbench may have written.
+        address: of the store, for errors.
+
+    Raises:
+        StoreError: the JSON is damaged, or of a form that this release does not read.
+    """
     name = name_from_json(text, address)
     with Reading(lambda _: _damaged(address)):
         values: dict[str, Any] = json.loads(text)
@@ -259,13 +318,16 @@ def info_from_json(text: str, address: str) -> CollectionInfo:
 
 
 def name_from_json(text: str, address: str) -> str:
-    """The collection's name, whichever release has written it."""
+    """A collection's name from the JSON of its record, whichever release has written that.
+
+    So lists and errors can name a collection that only another release can read.
+    """
     with Reading(lambda _: _damaged(address)):
         return msgspec.convert(json.loads(text)["name"], str)
 
 
 def _damaged(address: str) -> StoreError:
-    """The error for what a collection says of itself and no release of ragbench has written."""
+    """The error for a collection's record of itself that is not JSON of any release of ragbench."""
     return StoreError(f"{address}: what is kept with the collection is damaged: index anew")
 
 
@@ -274,7 +336,10 @@ _MAX_NAME = 200
 
 
 def check_name(name: object) -> None:
-    """Refuses a name that a message could not show: empty, long, with control characters."""
+    """Refuses a collection's name that messages and lists could not show in one line.
+
+    Names are texts of at most `_MAX_NAME` printable characters, and not blank.
+    """
     if not isinstance(name, str) or not name or name.isspace():
         raise StoreError(f"a collection needs a name, found {name!r}")
     if len(name) > _MAX_NAME or not name.isprintable():
@@ -285,9 +350,17 @@ def check_name(name: object) -> None:
 
 
 def server_url(address: str, engine: str, forms: str) -> tuple[str, str, str]:
-    """Of an address ``NAME+URL`` the URL without user and password, and these two.
+    """The URL of a server without user and password, the user, and the password.
 
-    Clients take the three apart, and their messages show the URL.
+    Clients take the three apart, and their error messages show the URL: no password may be in it.
+
+    Args:
+        address: ``NAME+URL``, such as ``qdrant+http://USER:PASSWORD@HOST:6333``.
+        engine: its vendor's name, for the error.
+        forms: the forms of an address, for the error.
+
+    Raises:
+        ConfigError: the address has no URL of http or https.
     """
     _, _, text = address.partition("+")
     url = urlsplit(text)
@@ -319,10 +392,18 @@ def being_written(address: str) -> StoreError:
 
 @contextmanager
 def sole_writer(folder: Path | None, address: str, *, patience: float = 0.0) -> Generator[None]:
-    """Keeps other indexings out of a store's folder, which is made where there is none.
+    """A context in which no other indexing writes to a store's folder.
+
+    The folder is made if need be. The lock is a file in the folder, which the system unlocks when
+    the process ends. A store without a folder, such as a server, is not locked.
 
     Args:
-        patience: seconds to wait for another one to be through.
+        folder: of the store; None where it is not on this machine.
+        address: of the store, for errors.
+        patience: seconds to wait for another indexing to end.
+
+    Raises:
+        StoreError: another indexing is writing there, or the folder cannot be written.
     """
     if folder is None:
         yield
@@ -351,7 +432,11 @@ _ON_DISK = ("chroma", "memory", "milvus", "qdrant")
 
 
 def placed_address(address: str, folder: Path) -> str:
-    """An address as a file in a folder has it: a path in it is relative to that file."""
+    """A store's address with its path, if it has one, taken as relative to a folder.
+
+    Pipelines name stores relative to their own file; so the address holds wherever ragbench is
+    started.
+    """
     engine, _, path = address.partition(":")
     if not path or engine not in _ON_DISK:
         return address
@@ -365,10 +450,10 @@ def is_read_only(address: str) -> bool:
 
 
 def check_store_address(address: str) -> str:
-    """The name of the engine, which ragbench must be able to fill.
+    """The name of the engine of a store's address, which ragbench must be able to fill.
 
     Raises:
-        ConfigError: it only reads collections of that engine, or there is none of the name.
+        ConfigError: it only reads collections of that engine, or there is no engine of that name.
     """
     if is_read_only(address):
         raise ConfigError(
@@ -381,7 +466,7 @@ def check_store_address(address: str) -> str:
 
 
 def check_foreign_address(address: str) -> str:
-    """The name of the engine of an address, checked before anything is opened.
+    """The name of the engine of an address with other programs' collections.
 
     Raises:
         ConfigError: ragbench reads no collections of such an engine.
@@ -394,7 +479,15 @@ def check_foreign_address(address: str) -> str:
 
 
 def _registered_engine(address: str, registry: Registry, problem: str) -> str:
-    """The engine of an address; the error says the `problem`, and which engines there are."""
+    """The engine's name in an address; an error where the registry has no such engine.
+
+    Args:
+        registry: the engines that ragbench fills, or those that it reads.
+        problem: the middle of the error, between the address and the known engines.
+
+    Raises:
+        ConfigError: there is no such engine in the registry.
+    """
     engine = _engine(address)
     if ":" not in address or not registry.has(engine):
         beginnings = ", ".join(f"{name}:" for name in sorted(registry.targets()))
@@ -403,24 +496,29 @@ def _registered_engine(address: str, registry: Registry, problem: str) -> str:
 
 
 def open_database(address: str) -> Database:
-    """The database of an address. It is reached when something is asked of it."""
+    """The database of a store's address.
+
+    The server or folder is reached at its first use, not here.
+    """
     engine = check_store_address(address)
     open_address = STORES.load(engine)
     return cast("Database", open_address(address))
 
 
 def _engine(address: str) -> str:
-    """The engine's name: of ``qdrant+http://HOST`` that is ``qdrant``."""
+    """The engine's name in an address: of ``qdrant+http://HOST`` it is ``qdrant``."""
     scheme, _, _ = address.partition(":")
     name, _, _ = scheme.partition("+")
     return name
 
 
 def open_store(address: str, collection: str) -> OwnCollection:
-    """Opens a collection; closing it ends the connection, too.
+    """Opens a collection of ragbench's own by its store's address.
+
+    Closing it ends the connection, too.
 
     Raises:
-        ConfigError: the address is none.
+        ConfigError: the address is none of a store.
         MissingExtraError: the engine's package is not installed.
         StoreError: the store cannot be reached, or there is no such collection.
     """

@@ -40,10 +40,13 @@ class ElasticDatabase(ReadableDatabase):
     """A server of either kind; its collections are its indices."""
 
     def __init__(self, address: str, kind: type[Elasticsearch]) -> None:
-        """A server of an address; nothing is reached yet.
+        """A database of an Elasticsearch or OpenSearch server.
+
+        It is reached at its first use, not here.
 
         Args:
-            kind: the class of its indices, which knows the client of the server.
+            address: such as ``elasticsearch+https://USER:PASSWORD@HOST:9200``.
+            kind: the class of its indices, which knows the server's client.
         """
         forms = f"{kind.extra}+https://USER:PASSWORD@HOST:9200"
         login = server_url(address, kind.extra.capitalize(), forms)
@@ -51,18 +54,25 @@ class ElasticDatabase(ReadableDatabase):
         self._kind = kind
 
     def load(self) -> tuple[type[Exception], ...]:
-        """The client's exceptions, by the names that its package has for them."""
+        """The exceptions of the server's client, by the names that its package has for them."""
         package = self._kind.client_package()
         errors: list[type[Exception]] = [getattr(package, name) for name in self._kind.errors]
         return (*errors, OSError, ValueError)
 
     def listed(self, connection: Any) -> list[str]:
-        """The names of all indices that are not hidden, for messages."""
+        """The names of all indices of the server that are not hidden, for choices and errors."""
         names = cast("Mapping[str, Any]", connection.indices.get_mapping(index="*"))
         return [name for name in names if not name.startswith(".")]  # those are hidden
 
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> Elasticsearch | None:
-        """The index, of an alias the first one: which vectors are searched, and what by words."""
+        """An index for reading, with its vector, metric and text field; None where there is none.
+
+        Of an alias of several indices the first one tells the fields.
+
+        Raises:
+            ConfigError: the user has to choose a vector, or the index compares them in an unknown
+                way.
+        """
         kind = self._kind
         if not connection.indices.exists(index=name):
             return None
@@ -97,10 +107,13 @@ class ElasticDatabase(ReadableDatabase):
 
 
 def _usual_text(mapping: FieldMapping, texts: Sequence[str]) -> str | None:
-    """The text that is searched by words where none is named: that of the chunks.
+    """The text field that is searched by words where the user names none: the one of the chunks.
 
-    It is the one that the mapping names, or the only one with a usual name. None where several have
-    such names: the user is asked which.
+    It is the one that the mapping names as the text, or the only one with a usual name. None where
+    several have such names: the user has to choose.
+
+    Args:
+        texts: paths of the index' text fields.
     """
     if mapping.text in texts:
         return mapping.text
@@ -146,12 +159,19 @@ class Elasticsearch:
 
     @staticmethod
     def client_package() -> Any:
-        """Elasticsearch's own client; OpenSearch has another one."""
+        """The Python package of Elasticsearch's client, imported at first use.
+
+        OpenSearch has its own.
+        """
         return require("elasticsearch", extra="elasticsearch")
 
     @classmethod
     def connected(cls, host: str, user: str, password: str) -> Any:
-        """The package's client of a server; it connects with the first request."""
+        """Elasticsearch's client of a server; it connects with its first request.
+
+        Args:
+            password: an API key where there is no user.
+        """
         package = cls.client_package()
         login: dict[str, Any] = {}
         if user:
@@ -162,20 +182,33 @@ class Elasticsearch:
 
     @staticmethod
     def space_type(settings: Mapping[str, Any]) -> str:
-        """How the vectors of a field are compared, as the index calls it."""
+        """The metric of a vector field by Elasticsearch's name for it, such as ``cosine``.
+
+        Args:
+            settings: of the field, in the index' mapping.
+        """
         return str(settings.get("similarity", "cosine"))
 
     def count(self) -> int:
-        """As the index counts: documents that were just written may not be among them yet."""
+        """How many documents the index counts.
+
+        Those that were just written may not be among them yet.
+        """
         return int(self.client.count(index=self.name)["count"])
 
     def sample(self, limit: int) -> list[Row]:
-        """Any documents, to see their fields; scores are 0, since a search for all gives each 1."""
+        """Any documents of the index, at most `limit`, with score 0: fields are guessed from them.
+
+        Scores of a search for all documents would be 1, and mean nothing.
+        """
         rows = self._hits({"query": {"match_all": {}}}, limit)
         return [row._replace(score=0.0) for row in rows]
 
     def condition(self, filters: Filter | None, native: object) -> Any:
-        """The filters and a native object of the query language, as a list of clauses."""
+        """The filters, and a native object of the query language, as a list of clauses.
+
+        None without any.
+        """
         dialect: Dialect[dict[str, Any]] = Dialect(
             both=lambda parts: {"bool": {"filter": parts}},
             either=lambda parts: {"bool": {"should": parts, "minimum_should_match": 1}},
@@ -194,12 +227,19 @@ class Elasticsearch:
 
     @property
     def is_exact(self) -> bool:
-        """Whether every vector is compared: only a field of the type ``flat`` has no graph."""
+        """Whether a search of the index compares every vector.
+
+        Only a field of type ``flat`` has no graph.
+        """
         options: Any = self.fields[self.space.vector].get("index_options")
         return bool(options) and options.get("type") == "flat"
 
     def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> list[list[Row]]:
-        """One request a query: a search by vectors takes a single one."""
+        """The documents nearest to each query vector; one request each takes one vector.
+
+        Raises:
+            ConfigError: an exact search is wanted, and the index searches through its graph alone.
+        """
         if effort.exact and not self.is_exact:
             raise ConfigError(
                 f"the index '{self.name}' is searched through its graph alone: leave exact out, "
@@ -211,7 +251,13 @@ class Elasticsearch:
         return rankings
 
     def _nearest(self, query: list[float], limit: int, condition: Any, ef: int | None) -> list[Row]:
-        """The rows nearest to one vector; ``ef`` is how many candidates are looked at."""
+        """The documents nearest to one query vector, by the ``knn`` search.
+
+        Their scores are the measure itself: cosine, inner product or negative distance.
+
+        Args:
+            ef: how many candidates each shard looks at; None for `_CANDIDATES`.
+        """
         candidates = max(ef or _CANDIDATES, limit)
         knn: dict[str, Any] = {
             "field": self.space.vector,
@@ -225,7 +271,7 @@ class Elasticsearch:
         return _measured(self._hits({"knn": knn}, limit), space_type)
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
-        """The rows that match each question in the text field, by the index' own BM25."""
+        """The documents that match each question in the text field, by the index' BM25."""
         assert self.words is not None
         results: list[list[Row]] = []
         for text in texts:
@@ -237,10 +283,16 @@ class Elasticsearch:
         return results
 
     def _hits(self, request: Mapping[str, Any], limit: int) -> list[Row]:
-        """The rows that a request finds, without their vectors; scores are the index' own.
+        """The documents that a request finds, without their vectors, which are large.
+
+        Scores as they come.
 
         Args:
-            request: what is looked for, as ``query`` or ``knn``.
+            request: the search, as ``query`` or ``knn``.
+            limit: the most documents.
+
+        Raises:
+            StoreError: shards failed or took too long: figures of the rest would be too low.
         """
         vectors: list[str] = []
         for path, field in self.fields.items():
@@ -262,10 +314,13 @@ class Elasticsearch:
         return rows
 
     def _exact(self, name: str) -> str:
-        """The field that keeps whole values: of an analysed text its subfield that does.
+        """The path of a field that keeps whole values.
 
-        A filter for "Legal" over the analysed field itself would find nothing: its words are
-        usually kept in small letters.
+        For an analysed text its ``keyword`` subfield. A filter for "Legal" over the analysed field
+        itself would find nothing: its words are usually kept in small letters.
+
+        Raises:
+            ConfigError: the index keeps the text as words only.
         """
         field = self.fields.get(name)
         if field is None or field["type"] not in _TEXT_TYPES:
@@ -294,12 +349,12 @@ class OpenSearch(Elasticsearch):
 
     @staticmethod
     def client_package() -> Any:
-        """OpenSearch's own client, whose requests and answers have the same form."""
+        """The Python package of OpenSearch's client; its requests are Elasticsearch's."""
         return require("opensearchpy", extra="opensearch")
 
     @classmethod
     def connected(cls, host: str, user: str, password: str) -> Any:
-        """The package's client of a server; it knows no keys, only users with a password."""
+        """OpenSearch's client of a server; it takes no API keys, only users with a password."""
         package = cls.client_package()
         login: dict[str, Any] = {}
         if user:
@@ -308,7 +363,13 @@ class OpenSearch(Elasticsearch):
 
     @staticmethod
     def space_type(settings: Mapping[str, Any]) -> str:
-        """How vectors are compared: newer versions say it of the field, older ones of a method."""
+        """The metric of a vector field by the name that OpenSearch has for it, such as ``l2``.
+
+        Newer versions keep it with the field, older ones with its method.
+
+        Args:
+            settings: of the field, in the index' mapping.
+        """
         method = cast("Mapping[str, Any]", settings.get("method") or {})
         space_type = settings.get("space_type") or method.get("space_type")
         if not space_type:
@@ -316,10 +377,12 @@ class OpenSearch(Elasticsearch):
         return str(space_type)
 
     def _nearest(self, query: list[float], limit: int, condition: Any, ef: int | None) -> list[Row]:
-        """The rows nearest to one vector, in the k-NN plugin's own query.
+        """The documents nearest to one query vector, by the k-NN plugin's query.
+
+        Their scores are the measure itself: cosine, inner product or negative distance.
 
         Args:
-            ef: how many candidates are looked at; None leaves it to the index.
+            ef: how many candidates the index looks at; None leaves it to the index.
         """
         knn: dict[str, Any] = {"vector": query, "k": limit}
         if ef is not None:
@@ -343,7 +406,10 @@ open_opensearch = partial(ElasticDatabase, kind=OpenSearch)
 
 
 def _within(range_: Range) -> dict[str, Any]:
-    """A range in the query language; dates are compared in milliseconds since 1970."""
+    """A range filter in the query language of Elasticsearch and OpenSearch.
+
+    Dates are compared in milliseconds since 1970, as ragbench's filters hold them.
+    """
     limits: dict[str, Any] = dict(range_.limits())
     if range_.of_dates:
         # Whole milliseconds: the format knows no fractions.
@@ -353,9 +419,13 @@ def _within(range_: Range) -> dict[str, Any]:
 
 
 def _flat(properties: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The fields of a mapping with their settings; of objects their fields, by their paths.
+    """The fields of an index' mapping with their settings, those within objects by their paths.
 
     Queries name a field by its path, such as ``metadata.team``.
+
+    Args:
+        properties: the mapping's fields, or those of an object.
+        prefix: the object's path with a dot at its end; empty for the mapping itself.
     """
     for name, settings in properties.items():
         path = f"{prefix}{name}"
@@ -367,9 +437,9 @@ def _flat(properties: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Map
 
 
 def _measured(rows: Sequence[Row], space_type: str) -> list[Row]:
-    """Rows with the measure itself in the place of the score that was made of it.
+    """Rows with cosine, inner product or negative distance in the place of the index' own score.
 
-    So a threshold means the same for every store.
+    So a threshold on scores means the same for every store.
     """
     measured_rows: list[Row] = []
     for row in rows:
@@ -379,10 +449,11 @@ def _measured(rows: Sequence[Row], space_type: str) -> list[Row]:
 
 
 def _measure(score: float, space_type: str) -> float:
-    """What a score was made of: cosine, inner product, or the negative of a distance.
+    """The cosine, inner product, or negative distance that an index' score was made of.
 
-    Elasticsearch: (1 + cosine) / 2, also for products of vectors of length 1; 1 / (1 + distance
-    squared); of any product p 1 + p, or 1 / (1 - p) below 0. OpenSearch has the same formulas.
+    Elasticsearch scores (1 + cosine) / 2, also for products of vectors of length 1; 1 / (1 +
+    distance squared); of any product p 1 + p, or 1 / (1 - p) below 0. OpenSearch has the same
+    formulas. They are the vendors': this turns them round.
     """
     if space_type in ("cosine", "dot_product", "cosinesimil"):
         return 2 * score - 1

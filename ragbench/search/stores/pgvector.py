@@ -98,17 +98,20 @@ class PgvectorDatabase(WritableDatabase):
     """A database of PostgreSQL. The connection is one of psycopg."""
 
     def __init__(self, address: str) -> None:
-        """A database of an address; nothing is reached yet."""
+        """The PostgreSQL database of an address; it is reached at its first use, not here."""
         super().__init__(mask_url(address))
         # psycopg takes an address with slashes only; ours may leave them out.
         self._dsn = address if "://" in address else address.replace(":", "://", 1)
 
     def load(self) -> tuple[type[Exception], ...]:
-        """Every exception of psycopg, and those of the network below it."""
+        """The exceptions of psycopg, PostgreSQL's client, and those of the network below it."""
         return (require("psycopg", extra="pgvector").Error, OSError)
 
     def connect(self) -> Any:
-        """The connection; nothing is made there by looking."""
+        """A new connection of psycopg, with fast JSON.
+
+        A mere look leaves no table or extension behind.
+        """
         psycopg = require("psycopg", extra="pgvector")
         # Needed later; a package that is missing is named before anything is reached.
         require("pgvector.psycopg", extra="pgvector")
@@ -128,11 +131,20 @@ class PgvectorDatabase(WritableDatabase):
         return connection
 
     def listed(self, connection: Any) -> list[str]:
-        """The tables of other programs only, so that one of them need not be named beside ours."""
+        """The names of other programs' tables with vectors.
+
+        ragbench's own are left out: beside them a single other table need not be named by the user.
+        """
         return tables_with_vectors(connection)
 
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> PgvectorTable | None:
-        """The table, or None; from here on the server refuses every write of the connection."""
+        """Another program's table for reading, with its vector, metric and id.
+
+        None without such a table. From here on the server refuses every write of this connection.
+
+        Raises:
+            ConfigError: the user has to choose a vector, or to name the column with the id.
+        """
         connection.execute("SET default_transaction_read_only = on")
         connection.execute("SET TIME ZONE 'UTC'")  # of dates without a zone
         let_indexes_look_on(connection)
@@ -163,13 +175,20 @@ class PgvectorDatabase(WritableDatabase):
         return PgvectorTable(connection, table, space, key=key, lexemes=lexemes)
 
     def names(self, connection: Any) -> list[str]:
-        """The collections with an entry; none where the table of entries was never made."""
+        """The names of ragbench's own collections: those with an entry in its table of collections.
+
+        None where that table was never made.
+        """
         if not _has_infos(connection):
             return []
         return [row[0] for row in fetch_rows(connection, f"SELECT name FROM {_INFOS}")]
 
     def make(self, connection: Any, info: CollectionInfo) -> None:
-        """An empty table and its entry in one transaction; of two at once the second is refused."""
+        """Makes an empty table for a collection and its entry, in one transaction.
+
+        A lock lets one process at a time do so: of two that make the same name the second is
+        refused.
+        """
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MAKING,))
             self._prepare(connection)
@@ -183,7 +202,11 @@ class PgvectorDatabase(WritableDatabase):
             connection.execute(f"INSERT INTO {_INFOS} VALUES (%s, %s)", entry)
 
     def _prepare(self, connection: Any) -> None:
-        """Has the extension, and the table of the collections, made where they are not there."""
+        """Makes pgvector's extension and ragbench's table of collections, if need be.
+
+        Raises:
+            StoreError: the extension cannot be made: it is not installed, or takes a superuser.
+        """
         try:
             connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
         except require("psycopg", extra="pgvector").Error as error:
@@ -198,7 +221,7 @@ class PgvectorDatabase(WritableDatabase):
         require("pgvector.psycopg", extra="pgvector").register_vector(connection)
 
     def attach(self, connection: Any, name: str) -> OwnTable | None:
-        """The collection with an entry.
+        """Ragbench's own table of a collection, for writing; None where there is no such table.
 
         Raises:
             ForeignCollectionError: there is a table of this name that another program made.
@@ -211,7 +234,7 @@ class PgvectorDatabase(WritableDatabase):
         return None
 
     def remove(self, connection: Any, name: str) -> None:
-        """Drops the table of a collection that has an entry, and no other table."""
+        """Drops the table of one of ragbench's collections, never a table of another program."""
         if not _has_infos(connection):
             return
         delete = f"DELETE FROM {_INFOS} WHERE name = %s RETURNING name"
@@ -234,10 +257,11 @@ class PgvectorTable:
         key: str | None,
         lexemes: Lexemes | None = None,
     ) -> None:
-        """A table that is searched.
+        """An open table that is searched by its vectors.
 
         Args:
             table: its columns, and the part of it that is the collection.
+            space: the column of vectors that is searched, and its metric.
             key: the column that is a row's id.
             lexemes: how it is searched by words; None where it is not.
         """
@@ -258,19 +282,22 @@ class PgvectorTable:
         self._vector_kind = kinds[space.vector]
 
     def count(self) -> int:
-        """The rows with a vector: those that a search can find."""
+        """How many rows of the table have a vector: those that a search can find."""
         where, values = self._where(EVERYTHING)
         [(count,)] = self._fetch(f"SELECT count(*) FROM {self._table} WHERE {where}", *values)
         return int(count)
 
     def sample(self, limit: int) -> list[Row]:
-        """Some rows with a vector, in any order; the 0 takes the place of the score."""
+        """Any rows of the table with a vector, at most `limit`: fields are guessed from them.
+
+        Their score is 0.
+        """
         where, values = self._where(EVERYTHING)
         select = f"SELECT {self._outputs('0::float8')} FROM {self._table} WHERE {where} LIMIT %s"
         return [self._row(row) for row in self._fetch(select, *values, limit)]
 
     def condition(self, filters: Filter | None, native: object) -> Sql:
-        """The filters and a native one in SQL, which the connection lets only read."""
+        """The filters, and a native one, the user's own SQL, as one condition of SQL."""
         parts = [EVERYTHING]
         if filters is not None:
             parts.append(column_condition(filters, self._readable))
@@ -280,11 +307,14 @@ class PgvectorTable:
 
     @property
     def is_exact(self) -> bool:
-        """Whether a search compares every vector: no index is there that may miss one."""
+        """Whether a search of the table compares every vector: it has no HNSW or IVFFlat index."""
         return not catalogue_rows(self._connection, "approximate", self._table)
 
     def nearest(self, rows: Rows, limit: int, condition: Sql, effort: Effort) -> Rankings:
-        """The rows nearest to each query, one statement each; ordered so that an index is used."""
+        """The rows nearest to each query vector, one statement each.
+
+        The order is by the distance alone, as the index of a column is used only then.
+        """
         where, values = self._where(condition)
         operator = _OPERATORS[self.space.metric]
         distance = f"{self._vector} {operator} %s::{self._vector_kind}"
@@ -308,7 +338,7 @@ class PgvectorTable:
         return rankings
 
     def matching(self, texts: Sequence[str], limit: int, condition: Sql) -> Rankings:
-        """The rows that hold any word of each question, ranked by ``ts_rank_cd``."""
+        """The rows that hold any word of each question, ranked by PostgreSQL's ``ts_rank_cd``."""
         assert self._lexemes is not None
         where, values = self._where(condition)
         vector = self._lexemes.vector
@@ -332,22 +362,33 @@ class PgvectorTable:
         return rankings
 
     def _fetch(self, sql: str, *values: object) -> list[Any]:
-        """All rows of a query over this collection's connection."""
+        """All rows of a statement, over this table's connection."""
         return fetch_rows(self._connection, sql, *values)
 
     def _outputs(self, score: str) -> str:
-        """What is selected of a row, as `_row` reads it: a score, then the columns."""
+        """The columns that a statement selects, after a score: `_row` reads them in this order.
+
+        Args:
+            score: the SQL of the score.
+        """
         return ", ".join([score, *map(quoted, self._column_names)])
 
     def _where(self, condition: Sql) -> tuple[str, tuple[object, ...]]:
-        """The part after WHERE, and its values: rows of the collection that have a vector."""
+        """The part of a statement after WHERE, with its values.
+
+        The collection's rows with a vector. In LangChain's shared table, only the rows of one
+        collection.
+        """
         where = f"{self._vector} IS NOT NULL AND {condition.sql}"
         if self._part is None:
             return where, condition.values
         return f"{where} AND collection_id = %s", (*condition.values, self._part)
 
     def _row(self, row: Sequence[Any]) -> Row:
-        """A row as `_outputs` selects it; its distance becomes a score, higher for nearer rows."""
+        """A row in the form of `_outputs` as a `Row`.
+
+        Its distance becomes a score, higher for nearer rows.
+        """
         distance, *values = row
         fields = dict(zip(self._column_names, values, strict=True))
         identifier = ""
@@ -366,7 +407,10 @@ class OwnTable(PgvectorTable):
     read = staticmethod(stored_chunk)
 
     def __init__(self, address: str, connection: Any, name: str) -> None:
-        """Describes the table without asking the catalogue: `_COLUMNS` says how it was made."""
+        """Opens the table of one of ragbench's collections.
+
+        Its columns are those that ragbench made it with: the catalogue need not be read.
+        """
         columns: list[SqlColumn] = []
         for column in _READ:
             columns.append(SqlColumn(name=column, kind=_COLUMNS[column], dimension=None))
@@ -383,7 +427,11 @@ class OwnTable(PgvectorTable):
         let_indexes_look_on(connection)
 
     def read_info(self) -> CollectionInfo:
-        """What the server has now; another process may have changed or removed it."""
+        """The collection's record of itself on the server now; another process may have changed it.
+
+        Raises:
+            StoreError: the collection was removed meanwhile.
+        """
         rows = self._fetch(f"SELECT info FROM {_INFOS} WHERE name = %s", self._name)
         if not rows:
             raise StoreError(f"{self._address}: the collection '{self._name}' was removed")
@@ -391,20 +439,27 @@ class OwnTable(PgvectorTable):
         return info_from_json(info, self._address)
 
     def write_info(self, info: CollectionInfo) -> None:
-        """Replaces the entry; a complete collection is analysed first, once for all its writes."""
+        """Replaces the collection's record of itself.
+
+        A complete collection is analysed first, once for all its writes: PostgreSQL then plans
+        searches by the number and the values of its rows.
+        """
         if info.complete:  # the planner learns how many rows there are, and of which values
             self._connection.execute(f"ANALYZE {self._table}")
         update = f"UPDATE {_INFOS} SET info = %s WHERE name = %s"
         self._connection.execute(update, (info_to_json(info), self._name))
 
     def condition(self, filters: Filter | None, native: object) -> Sql:
-        """The filter over the plain columns; own collections are given no native one."""
+        """The filter as SQL over the columns that ragbench writes.
+
+        A native one does not come here.
+        """
         if filters is None:
             return EVERYTHING
         return own_condition(filters)
 
     def write(self, chunks: Sequence[StoredChunk], rows: Rows) -> None:
-        """Adds or replaces chunks in one transaction: all of them, or none."""
+        """Adds or replaces chunks with their vectors in one transaction: all of them, or none."""
         columns = [quoted(name) for name in _COLUMNS]
         names = ", ".join(columns)
         assignments = ", ".join(f"{name} = EXCLUDED.{name}" for name in columns[1:])
@@ -427,32 +482,47 @@ class OwnTable(PgvectorTable):
             )
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Removes chunks in one statement; ids that are not there change nothing."""
+        """Removes the chunks of these ids in one statement; unknown ids change nothing."""
         delete = f"DELETE FROM {self._table} WHERE chunk_id = ANY(%s)"
         self._connection.execute(delete, (list(ids),))
 
     def stored(self, ids: Sequence[str]) -> list[Mapping[str, Any]]:
-        """The columns of these chunks, without their vectors; the 0 takes the score's place."""
+        """The stored columns of the chunks with these ids, without vectors.
+
+        Unknown ids are left out.
+        """
         select = f"SELECT {self._outputs('0')} FROM {self._table} WHERE chunk_id = ANY(%s)"
         rows = self._connection.execute(select, (list(ids),), binary=True).fetchall()
         return [self._row(row).fields for row in rows]
 
     def rows(self, ids: Sequence[str]) -> dict[str, Rows]:
-        """The vectors as arrays of numbers: of pgvector's own type the client would give texts."""
+        """The vectors of these ids that the table has, by id.
+
+        They are read as arrays of numbers: pgvector's own type would come as texts.
+        """
         select = f"SELECT chunk_id, embedding::real[] FROM {self._table} WHERE chunk_id = ANY(%s)"
         rows = self._connection.execute(select, (list(ids),), binary=True)
         return {chunk_id: np.asarray(vector, dtype=np.float32) for chunk_id, vector in rows}
 
     def digests(self) -> dict[str, str]:
-        """The digest of every chunk: an indexing embeds only what has another one."""
+        """The digest of every chunk in the table, by id.
+
+        An indexing embeds only those that have changed.
+        """
         return dict(self._fetch(f"SELECT chunk_id, digest FROM {self._table}"))
 
 
 def _has_infos(connection: Any) -> bool:
-    """Whether ragbench has ever made a collection there."""
+    """Whether the database has ragbench's table of collections.
+
+    Whether ragbench ever made one there.
+    """
     return fetch_rows(connection, "SELECT to_regclass(%s)", _INFOS) != [(None,)]
 
 
 def _own_table(name: str) -> str:
-    """The quoted name of the table of a collection."""
+    """The quoted name of the table in which ragbench keeps a collection.
+
+    Another form of the name would hide the tables that are there.
+    """
     return f'"ragbench_{fitted_name(name)}"'

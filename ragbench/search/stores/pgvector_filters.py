@@ -46,7 +46,10 @@ class SqlColumn(Record):
 
     @property
     def is_vector(self) -> bool:
-        """Whether it can be searched; sparse vectors cannot."""
+        """Whether the column can be searched by vectors.
+
+        A sparse vector, such as ``sparsevec``, cannot.
+        """
         return self.kind in VECTORS
 
 
@@ -65,7 +68,11 @@ _NOTHING = Sql(sql="false")
 
 
 def joined(parts: Iterable[Sql], word: str = " AND ") -> Sql:
-    """The parts in parentheses, their values in the order of their placeholders."""
+    """Conditions of SQL as one, in parentheses, with their values in the order of the placeholders.
+
+    Args:
+        word: stands between the conditions; all have to hold by default.
+    """
     texts: list[str] = []
     values: list[Any] = []
     for part in parts:
@@ -75,14 +82,15 @@ def joined(parts: Iterable[Sql], word: str = " AND ") -> Sql:
 
 
 def _either(parts: Iterable[Sql]) -> Sql:
-    """Where any of the parts holds."""
+    """A condition of SQL that holds where any of the conditions does."""
     return joined(parts, " OR ")
 
 
 def _denied(part: Sql) -> Sql:
-    """Where the part is false or unknown: in SQL what is missing is null, and NOT null is null.
+    """A condition of SQL that holds where this one is false or unknown.
 
-    ragbench's filters count a row without the field as one that is not equal.
+    In SQL a missing field is null, and NOT null is null: the row would be lost. ragbench's filters
+    count a row without the field as one that is not equal.
     """
     return Sql(sql=f"(NOT coalesce({part.sql}, false))", values=part.values)
 
@@ -92,37 +100,38 @@ _SQL = partial(Dialect[Sql], both=joined, either=_either, denied=_denied)
 
 
 def column_condition(filters: Filter, columns: Sequence[SqlColumn]) -> Sql:
-    """A folded filter over the columns of a table that ragbench did not make.
+    """A folded filter as SQL over the columns of a table that another program made.
+
+    Args:
+        filters: folded (`ragbench.core.filters.folded`).
+        columns: those that a filter can name.
 
     Raises:
         ConfigError: the filter names a column that the table has not.
     """
-
-    def column(field: str) -> _Column:
-        """How a field of these columns is tested, by its kind."""
-        return _column(field, columns)
-
-    def equals_any(field: str, values: Sequence[Scalar]) -> Sql:
-        """Whether the field equals one of the values."""
-        return _either(column(field).equal(value) for value in values)
-
     dialect = _SQL(
-        equal=equals_any,
-        within=lambda range_: column(range_.field).within(range_),
-        exists=lambda field: column(field).exists(),
-        prefix=lambda field, prefix: column(field).prefix(prefix),
+        equal=lambda field, values: _equals_any(_column(field, columns), values),
+        within=lambda range_: _column(range_.field, columns).within(range_),
+        exists=lambda field: _column(field, columns).exists(),
+        prefix=lambda field, prefix: _column(field, columns).prefix(prefix),
     )
     return dialect(filters)
 
 
 def native_condition(text: object) -> Sql:
-    """The user's own SQL: the part after WHERE, without placeholders."""
+    """The user's own SQL as a condition: the part after WHERE, without placeholders.
+
+    The connection of such a search may only read.
+
+    Raises:
+        ConfigError: the condition is no text, or empty.
+    """
     sql = checked_native(text, str, "PostgreSQL", 'an SQL condition, such as "year >= 2023"')
     return Sql(sql=f"({sql.replace('%', '%%')})")
 
 
 def quoted(name: str) -> str:
-    """A column's name in a statement with placeholders: a percent sign is none."""
+    """A column's name, quoted, for a statement with placeholders: its percent signs are doubled."""
     doubled_quotes = name.replace('"', '""')
     return f'"{doubled_quotes}"'.replace("%", "%%")
 
@@ -135,15 +144,18 @@ class _Json(Record, kw_only=False):
 
     @property
     def value(self) -> str:
-        """The SQL that takes the value out, as JSON; null where a key is missing.
+        """The SQL that takes the value out of the JSON column, as JSON.
 
-        ``->`` leads to a key without making a text of what lies there.
+        Null where a key is missing. ``->`` leads to a key without making a text of its value.
         """
         steps = "".join(f"->{_literal(key)}" for key in self.path)
         return f"({self.column}{steps})"
 
     def equal(self, value: Scalar) -> Sql:
-        """The value, or an item of the list that it is, equals this one."""
+        """The JSON value, or an item of the list that it is, equals the value of a filter.
+
+        Containment is used wherever it can be: indexes know it, and stored tables have one for it.
+        """
         if not isinstance(value, (str, bool)):
             as_float = number(value)
             if as_float is not None and abs(as_float) >= _EXACT:
@@ -157,17 +169,22 @@ class _Json(Record, kw_only=False):
         return Sql(sql=f"({contains} OR {contains})", values=(by_itself, in_list))
 
     def exists(self) -> Sql:
-        """The path leads to a value, and that is not null in JSON, which SQL takes for a value."""
+        """The path leads to a JSON value that is not null; to SQL the null of JSON is a value."""
         return Sql(sql=f"({self.value} IS NOT NULL AND {self.value} <> 'null'::jsonb)")
 
     def prefix(self, prefix: str) -> Sql:
-        """A text, or one in a list, begins so; every character counts as it is, unlike in LIKE."""
+        """The JSON value, or an item of the list that it is, is a text with this beginning.
+
+        Every character counts as it is, unlike in LIKE.
+        """
         return self._any_item("string", "starts_with(item #>> '{}', %s)", prefix)
 
     def within(self, range_: Range) -> Sql:
-        """The value is a number, or a text that reads as a date, between the bounds.
+        """The JSON value is a number, or a text that reads as a date, between the bounds.
 
-        Each CASE keeps PostgreSQL from casting another value, which would be an error.
+        Each CASE keeps PostgreSQL from casting another value, which would be an error. The
+        placeholders' order is that of the values: a comparison has the pattern of dates before its
+        bound.
         """
         text = f"({self.value} #>> '{{}}')"
         json_type = f"jsonb_typeof({self.value})"
@@ -182,7 +199,13 @@ class _Json(Record, kw_only=False):
         return Sql(sql=comparison.sql, values=tuple(values))
 
     def _any_item(self, json_type: str, test: str, value: object) -> Sql:
-        """Whether the value, or an item of the list that it is, has a type and passes a test."""
+        """The JSON value, or an item of the list that it is, has a type and passes a test.
+
+        Args:
+            json_type: as ``jsonb_typeof`` calls it.
+            test: SQL over ``item``, with one placeholder.
+            value: of the placeholder.
+        """
         items = (
             f"jsonb_array_elements(CASE jsonb_typeof({self.value}) WHEN 'array' THEN {self.value} "
             f"ELSE jsonb_build_array({self.value}) END)"
@@ -194,7 +217,7 @@ class _Json(Record, kw_only=False):
         return Sql(sql=sql, values=(value,))
 
     def _nested(self, value: object) -> str:
-        """JSON that holds the value under the path."""
+        """JSON that holds this value under the column's path, as containment compares it."""
         for key in reversed(self.path):
             value = {key: value}
         return json.dumps(value, ensure_ascii=False)
@@ -207,9 +230,9 @@ class _Plain(Record, kw_only=False):
     kind: str
 
     def equal(self, value: Scalar) -> Sql:
-        """The column equals the value; never where it is of another kind.
+        """The column's value equals that of a filter; never where the two are of different kinds.
 
-        To PostgreSQL such a comparison would be an error, or a cast that ragbench's filters forbid.
+        PostgreSQL would raise an error, or cast one of them, which ragbench's filters do not.
         """
         kinds: Sequence[str] = _NUMBERS
         if isinstance(value, bool):
@@ -223,17 +246,20 @@ class _Plain(Record, kw_only=False):
         return Sql(sql=f"{column} = %s", values=(value,))
 
     def exists(self) -> Sql:
-        """A column has a value: null is PostgreSQL's word for none."""
+        """The column has a value in the row: null is PostgreSQL's word for none."""
         return Sql(sql=f"({self.name} IS NOT NULL)")
 
     def prefix(self, prefix: str) -> Sql:
-        """A text begins so; numbers and dates have no prefix."""
+        """The column's text begins with the prefix; never in a column of numbers or dates."""
         if self.kind not in _TEXTS:
             return _NOTHING
         return Sql(sql=f"starts_with({self.name}::text, %s)", values=(prefix,))
 
     def within(self, range_: Range) -> Sql:
-        """A number or a date between the bounds; a column of the other kind has none."""
+        """The column's number or date is between the bounds of a filter's range.
+
+        Never in a column of another kind: PostgreSQL would raise an error.
+        """
         kinds = _DATES if range_.of_dates else _NUMBERS
         if self.kind not in kinds:
             return _NOTHING
@@ -249,21 +275,36 @@ class _Other(_Json, kw_only=False):
     kind: str = ""
 
     def within(self, range_: Range) -> Sql:
-        """Of the column itself: made JSON, a date would be a text."""
+        """The column's value, such as a date, is in the range; compared before it is made JSON.
+
+        Made JSON, a date would be a text.
+        """
         return _Plain(self.name, self.kind).within(range_)
 
     def exists(self) -> Sql:
-        """Of the column itself, which knows null without being made JSON."""
+        """The column has a value in the row: it knows null without being made JSON."""
         return _Plain(self.name, self.kind).exists()
 
 
 _Column = _Json | _Plain
 
 
-def _column(field: str, columns: Sequence[SqlColumn]) -> _Column:
-    """The column of a field, or the path into a column of JSON that its dots lead along.
+def _equals_any(column: _Column, values: Sequence[Scalar]) -> Sql:
+    """A condition of SQL that a column's value equals one of the values of a filter."""
+    return _either(column.equal(value) for value in values)
 
-    Its type decides how it is tested: PostgreSQL refuses what it cannot compare.
+
+def _column(field: str, columns: Sequence[SqlColumn]) -> _Column:
+    """The tests of a filter's field.
+
+    Over the column with its name, or a path into a column of JSON. A column's type decides how it
+    is tested: PostgreSQL refuses what it cannot compare.
+
+    Args:
+        field: its name in the filter; dots lead into JSON, where no column has the whole name.
+
+    Raises:
+        ConfigError: there is no such column.
     """
     by_name = {column.name: column for column in columns}
     name, _, path = field.partition(".")
@@ -287,14 +328,16 @@ def _column(field: str, columns: Sequence[SqlColumn]) -> _Column:
 
 
 def _own(field: str, test: Callable[[_Json], Sql], document: Sql | None) -> Sql:
-    """A condition on a field: where a path of keys leads to it, and where it is spelled out.
+    """A condition on a metadata field of a chunk in a table that ragbench fills.
 
-    A name with dots may mean a path into objects or a key with dots; both places are looked at.
+    A name with dots may mean a path into objects, or a key with dots; ragbench spells the latter
+    out in the column ``fields``. Both places are looked at.
 
     Args:
+        field: its name in the filter.
         test: makes the condition for a path into a column.
-        document: the same condition on the column with the document's id; None where it is false
-            of any id.
+        document: the same condition on the column with the document's id; None where no id meets
+            it.
     """
     key = field_key(field)
     spelled = test(_Json("fields", (key,)))
@@ -316,19 +359,17 @@ def _own(field: str, test: Callable[[_Json], Sql], document: Sql | None) -> Sql:
 
 
 def _own_equal(field: str, values: Sequence[Scalar]) -> Sql:
-    """A field equals one of the values; of them only texts can be a document's id."""
+    """A field of a chunk in ragbench's own table equals one of the values; ids are texts alone."""
     texts = [value for value in values if isinstance(value, str)]
     document = Sql(sql="document_id = ANY(%s)", values=(texts,))
-
-    def equals_any(json_: _Json) -> Sql:
-        """Whether the value at a path equals one of the values."""
-        return _either(json_.equal(value) for value in values)
-
-    return _own(field, equals_any, document)
+    return _own(field, lambda json_: _equals_any(json_, values), document)
 
 
 def _own_range(range_: Range) -> Sql:
-    """A number in a range; or a date, by its milliseconds in ``dates``: no text is cast."""
+    """A field of a chunk in ragbench's own table is a number, or a date, in a range.
+
+    Dates are compared by the milliseconds in the column ``dates``: no text has to be cast.
+    """
     if not range_.of_dates:
         # A document's id is a text, and lies within no range of numbers.
         return _own(range_.field, lambda json_: json_.within(range_), None)
@@ -338,12 +379,12 @@ def _own_range(range_: Range) -> Sql:
 
 
 def _own_exists(field: str) -> Sql:
-    """A field has a value."""
+    """A field of a chunk in ragbench's own table has a value."""
     return _own(field, _Json.exists, Sql(sql="document_id IS NOT NULL"))
 
 
 def _own_prefix(field: str, prefix: str) -> Sql:
-    """A text begins so."""
+    """A field of a chunk in ragbench's own table is a text with this beginning."""
     document = Sql(sql="starts_with(document_id, %s)", values=(prefix,))
     return _own(field, lambda json_: json_.prefix(prefix), document)
 
@@ -355,14 +396,23 @@ own_condition: Dialect[Sql] = _SQL(
 
 
 def _compared(value: str, bounds: dict[str, Any], cast: str = "") -> Sql:
-    """An expression between bounds, each as a placeholder with a cast behind it."""
+    """A condition of SQL that an expression lies between bounds, one placeholder each.
+
+    Args:
+        value: the expression.
+        bounds: by the words of a filter's range: gt, gte, lt, lte.
+        cast: after each placeholder, such as ``::float8``.
+    """
     comparisons = [f"{value} {_SIGNS[word]} %s{cast}" for word in bounds]
     sql = " AND ".join(comparisons)
     return Sql(sql=f"({sql})", values=tuple(bounds.values()))
 
 
 def _days(range_: Range) -> dict[str, Any]:
-    """The bounds as dates that PostgreSQL reads: a year or a month is its first day."""
+    """The bounds of a range of dates as PostgreSQL reads them.
+
+    A year or a month is its first day.
+    """
     days: dict[str, Any] = {}
     for word, bound in range_.bounds().items():
         text = str(bound)
@@ -375,5 +425,8 @@ def _days(range_: Range) -> dict[str, Any]:
 
 
 def _literal(text: str) -> str:
-    """A text as a literal, in a statement with placeholders."""
+    """A text as a literal of SQL in a statement with placeholders.
+
+    Quotes and percent signs doubled.
+    """
     return "'" + text.replace("'", "''").replace("%", "%%") + "'"

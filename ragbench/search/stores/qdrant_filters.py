@@ -33,7 +33,7 @@ class _Tests(Record):
     must_not: list[Any] = field(default_factory=list[Any])
 
     def filter(self, models: ModuleType) -> Any:
-        """Both lists as one filter of Qdrant; an empty list is left out."""
+        """Both lists of tests as one filter of Qdrant; an empty list is left out."""
         tests: dict[str, list[Any]] = {}
         if self.must:
             tests["must"] = self.must
@@ -42,14 +42,17 @@ class _Tests(Record):
         return models.Filter(**tests)
 
     def as_test(self, models: ModuleType) -> Any:
-        """The only test, or a filter of all, which may stand in the place of a test."""
+        """The tests as one that can be part of another filter.
+
+        The only test itself, or a filter of all.
+        """
         if len(self.must) == 1 and not self.must_not:
             return self.must[0]
         return self.filter(models)
 
 
 def written_path(keys: Sequence[str]) -> str:
-    """A path into payloads, as Qdrant reads it.
+    """A path of keys into a payload, as Qdrant reads it in filters and indexes.
 
     A key is quoted where it holds more than letters and digits: a dot would divide it.
     """
@@ -63,7 +66,11 @@ def written_path(keys: Sequence[str]) -> str:
 
 
 def _all(parts: Iterable[_Tests]) -> _Tests:
-    """All of these hold: their lists one after the other, so that nothing is nested."""
+    """Tests that hold where all of these do.
+
+    Their lists one after the other, so that nothing is nested. Qdrant plans nested filters less
+    well.
+    """
     must: list[Any] = []
     must_not: list[Any] = []
     for part in parts:
@@ -73,7 +80,10 @@ def _all(parts: Iterable[_Tests]) -> _Tests:
 
 
 def _any(parts: Iterable[_Tests], models: ModuleType) -> _Tests:
-    """At least one of these holds: a nested filter, as two such parts cannot share one `should`."""
+    """Tests that hold where at least one of these does: one nested filter, Qdrant's ``should``.
+
+    Two such parts could not share one list. `models` are the client's or the engine's.
+    """
     tests = [part.as_test(models) for part in parts]
     return _Tests(must=[models.Filter(should=tests)])
 
@@ -85,13 +95,16 @@ class PayloadFilters:
     """
 
     def __init__(self, models: ModuleType) -> None:
-        """Filters built of these models, the client's or the embedded engine's."""
+        """A translator of filters into Qdrant's, by the client's models or the engine's."""
         self.models = models
         # The embedded engine calls it RangeFloat.
         self._range = getattr(models, "RangeFloat", None) or models.Range
 
     def __call__(self, filters: Filter) -> Any:
-        """A folded filter as Qdrant's own: the dialect walks it, and asks here for each test."""
+        """A folded filter as one of Qdrant's.
+
+        The `Dialect` walks it, and calls a method for each test.
+        """
         dialect = Dialect(
             both=_all,
             either=lambda parts: _any(parts, self.models),
@@ -105,7 +118,11 @@ class PayloadFilters:
         return tests.filter(self.models)
 
     def native(self, given: object) -> Any:
-        """A filter in Qdrant's own JSON, checked by the client's models before it is sent."""
+        """A filter in Qdrant's own JSON, checked by the client's models before it is sent.
+
+        Raises:
+            ConfigError: the models refuse it.
+        """
         try:
             return self.models.Filter.model_validate(given)
         except ValueError as error:
@@ -117,7 +134,10 @@ class PayloadFilters:
             ) from error
 
     def equal(self, key: str, values: Sequence[Scalar]) -> _Tests:
-        """A field equals one of the values: texts by one test, flags and numbers by one each."""
+        """A payload field equals one of the values.
+
+        One test for all texts, one each for the others.
+        """
         models = self.models
         parts: list[_Tests] = []
         texts = [value for value in values if isinstance(value, str)]
@@ -141,11 +161,15 @@ class PayloadFilters:
         return _any(parts, models)
 
     def _test(self, key: str, **condition: Any) -> _Tests:
-        """A single test of what lies at a path, as `FieldCondition` takes it."""
+        """A single test of the payload field at a path.
+
+        Args:
+            condition: the arguments of Qdrant's ``FieldCondition``, such as ``match``.
+        """
         return _Tests(must=[self.models.FieldCondition(key=key, **condition)])
 
     def within(self, range_: Range) -> _Tests:
-        """A number in a range, or a text that Qdrant itself reads as a date."""
+        """A payload field is a number in a range, or a text that reads as a date in it."""
         limits: Mapping[str, Any] = range_.limits()
         if not range_.of_dates:
             return self._test(range_.field, range=self._range(**limits))
@@ -155,7 +179,10 @@ class PayloadFilters:
         return self._test(range_.field, range=self.models.DatetimeRange(**dates))
 
     def exists(self, key: str) -> _Tests:
-        """A field is there, and neither null nor an empty list: Qdrant calls these empty."""
+        """A payload field is there, and neither null nor an empty list.
+
+        Qdrant calls all three empty, but its two packages name the test otherwise.
+        """
         payload_field = getattr(self.models, "PayloadField", None)
         if payload_field is None:  # the embedded engine's models
             is_empty = self.models.IsEmptyCondition(key=key)
@@ -164,11 +191,14 @@ class PayloadFilters:
         return _Tests(must_not=[is_empty])
 
     def prefix(self, key: str, prefix: str) -> _Tests:
-        """A text, or one in a list, begins so."""
+        """A payload field is a text with this beginning, or a list with such a text."""
         return self._test(key, match=self.models.MatchPrefix(prefix=prefix))
 
     def _flag(self, value: bool) -> Any:
-        """A flag that the models do not take for a number, as the embedded engine's do Python's."""
+        """A flag (true or false) in a type that the models do not take for a number.
+
+        The embedded engine's models take Python's own flags for numbers, and NumPy's not.
+        """
         is_embedded = hasattr(self.models, "RangeFloat")
         return np.bool_(value) if is_embedded else value
 
@@ -181,43 +211,44 @@ class OwnFilters(PayloadFilters):
     """
 
     def equal(self, key: str, values: Sequence[Scalar]) -> _Tests:
-        """A field equals one of the values, wherever ragbench has written it."""
+        """A chunk's field equals one of the values, wherever ragbench has written it."""
         test_at_path = partial(super().equal, values=values)
         return self._at(key, test_at_path)
 
     def prefix(self, key: str, prefix: str) -> _Tests:
-        """A text begins so, wherever ragbench has written it."""
+        """A chunk's field is a text with this beginning, wherever ragbench has written it."""
         test_at_path = partial(super().prefix, prefix=prefix)
         return self._at(key, test_at_path)
 
     def exists(self, key: str) -> _Tests:
-        """A field has a value; an empty list is one to ragbench, and none to Qdrant."""
+        """A chunk's field has a value; an empty list is one to ragbench, and none to Qdrant.
+
+        So fields that are lists pass by their names, which ragbench writes into ``lists``.
+        """
         is_list = _Tests(must=[self._names("lists", key)])
         is_not_empty = super().exists
-
-        def exists_at(path: str) -> _Tests:
-            """Whether something is at the path, or the field is a list, which may be empty."""
-            return _any([is_not_empty(path), is_list], self.models)
-
-        return self._at(key, exists_at)
+        return self._at(key, lambda path: _any([is_not_empty(path), is_list], self.models))
 
     def within(self, range_: Range) -> _Tests:
-        """A number in a range, and not in a list; or a date, by its milliseconds in ``dates``."""
+        """A chunk's field is a number in a range, and in no list; or a date, by its milliseconds.
+
+        ragbench writes the milliseconds of dates into ``dates``, and the names of lists into
+        ``lists``.
+        """
         bounds = self._range(**range_.limits())
         if range_.of_dates:
             path = written_path(["dates", field_key(range_.field)])
             return self._test(path, range=bounds)
         # Qdrant would let a list pass where any of its items does.
         is_no_list = _Tests(must_not=[self._names("lists", range_.field)])
-
-        def within_at(path: str) -> _Tests:
-            """Whether the value at the path is a number between the bounds."""
-            return _all([self._test(path, range=bounds), is_no_list])
-
-        return self._at(range_.field, within_at)
+        return self._at(
+            range_.field, lambda path: _all([self._test(path, range=bounds), is_no_list])
+        )
 
     def _at(self, field: str, test: Callable[[str], _Tests]) -> _Tests:
-        """A test where a path of keys leads to the field, and where it is spelled out.
+        """A test of a chunk's field where a path of keys leads to it, and where it is spelled out.
+
+        ragbench spells a key with dots out under ``fields``, and notes it in ``spelled``.
 
         Args:
             field: its name in a filter; dots may lead into objects or belong to a key.
@@ -242,6 +273,11 @@ class OwnFilters(PayloadFilters):
         return _any([straight_alone, spelled], self.models)
 
     def _names(self, key: str, value: str) -> Any:
-        """Whether a list of names in the payload (`lists`, `spelled`) holds a field's name."""
+        """Whether a list of names in the payload (``lists``, ``spelled``) holds a field's.
+
+        Args:
+            key: of the list.
+            value: the field's name.
+        """
         is_name = self.models.MatchValue(value=value)
         return self.models.FieldCondition(key=key, match=is_name)
