@@ -71,7 +71,10 @@ class ChatGenerator(Checked):
 
     @property
     def identity(self) -> dict[str, object]:
-        """What the answers depend on besides the contexts; JSON can hold it."""
+        """All that the answers depend on besides question and contexts, as JSON.
+
+        Stored answers are used again only while it is the same.
+        """
         return {
             "method": "chat",
             "prompt": _PROMPT,
@@ -82,10 +85,15 @@ class ChatGenerator(Checked):
         }
 
     def generate(self, query: str, contexts: Sequence[str], history: Said = ()) -> GenerationResult:
-        """Answers a question from its contexts, read with what was said before.
+        """The model's answer to a question from its contexts, read with the conversation before it.
 
         The confidence is the share of the candidates that agree; None for a single answer, of whose
-        chance to be right nothing is known.
+        chance to be right nothing is known. Without contexts no model is called, and the answer
+        declines.
+
+        Args:
+            contexts: best first; `max_contexts` may cut them.
+            history: the turns of the conversation so far.
         """
         shown = list(contexts)[: self.max_contexts]
         if not shown:  # no call is paid for: the model could only answer from memory
@@ -115,7 +123,7 @@ class ChatGenerator(Checked):
             confidence = count / len(candidates.texts)
         # An answer in other words may decline, too: None leaves that to the evaluation.
         abstained = None
-        if _plain(response) in _DECLINED:
+        if _compared_form(response) in _DECLINED:
             abstained = True
         return GenerationResult(
             response,
@@ -126,9 +134,11 @@ class ChatGenerator(Checked):
         )
 
     def _messages(self, query: str, contexts: Sequence[str], history: Said) -> list[Message]:
-        """The task, which names the sentence to decline with in the question's language, and data.
+        """The messages to the model: its task, and conversation, question and contexts as JSON.
 
-        The task mentions a conversation only where there is one.
+        The task names the sentence to decline with, in the question's language. It mentions a
+        conversation only where there is one. Other words change answers: then `_PROMPT` has to
+        rise.
         """
         prompts = table("ragbench.text", "prompts")
         task = prompts["answer"].format(abstention=abstention(guess_language(query)))
@@ -146,7 +156,7 @@ class ChatGenerator(Checked):
         return task_messages(task, json.dumps(content, ensure_ascii=False))
 
     def _draw(self, messages: Sequence[Message]) -> _Candidates:
-        """Asks the model for all candidates."""
+        """As many answers of the model as there are candidates, with their tokens and cost."""
         chat = self.chat
         if not isinstance(chat, SamplingChat):  # any `ChatModel`: it reports no usage or cost
             return _Candidates(texts=[chat.complete(messages).strip()], model=chat.name)
@@ -163,25 +173,25 @@ class ChatGenerator(Checked):
 
 
 def _votes(texts: Sequence[str]) -> list[tuple[str, int]]:
-    """Different answers as they were first worded, each with its number; most frequent first.
+    """The different answers in their first wording, each with its count; the most frequent first.
 
-    The first is the answer that is given: what a model says most often is most often right
+    The first is the answer that is given: an answer that a model repeats most is most often right
     (self-consistency, Wang et al. 2022).
     """
     wordings: dict[str, str] = {}
     counts: Counter[str] = Counter()
     for text in texts:
-        plain_text = _plain(text)
+        plain_text = _compared_form(text)
         wordings.setdefault(plain_text, text)
         counts[plain_text] += 1
     # Equal counts stay in the order in which the answers first appeared.
     return [(wordings[plain_text], count) for plain_text, count in counts.most_common()]
 
 
-def _plain(text: str) -> str:
-    """An answer as it is compared with others: without case, spacing and the marks around it."""
+def _compared_form(text: str) -> str:
+    """An answer without case, spacing and the marks around it: equal answers count as one."""
     return " ".join(normalise(text).split()).strip(_EDGES)
 
 
-_DECLINED = frozenset(map(_plain, ABSTENTIONS.values()))
-"""The sentences to decline with, in all languages, as `_plain` compares them."""
+_DECLINED = frozenset(map(_compared_form, ABSTENTIONS.values()))
+"""The sentences to decline with, in all languages, as `_compared_form` compares them."""

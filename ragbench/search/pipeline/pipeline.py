@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -136,18 +137,20 @@ def own_make(spec: str, settings: Mapping[str, object], *, folder: Path) -> Call
         inspect.signature(target).bind(stages=None, **settings)  # fails as a call would
     except TypeError as error:
         raise ConfigError(f"'{spec}' is called with stages and its settings: {error}") from None
+    return partial(_own_orchestration, spec, settings, folder)
 
-    def made(stages: Stages) -> Rag:
-        """The user's RAG of the open stages; refused where it is none, or one of coroutines."""
-        try:
-            rag = as_rag(built_own(spec, {"stages": stages, **settings}, folder=folder))
-        except InterfaceError as error:
-            raise ConfigError(f"'{spec}' is not a RAG: {error}") from error
-        if not isinstance(rag, RAGInterface):
-            raise ConfigError(f"'{spec}': its methods are coroutines; a pipeline's are plain")
-        return rag
 
-    return made
+def _own_orchestration(
+    spec: str, settings: Mapping[str, object], folder: Path, stages: Stages
+) -> Rag:
+    """DOC."""
+    try:
+        rag = as_rag(built_own(spec, {"stages": stages, **settings}, folder=folder))
+    except InterfaceError as error:
+        raise ConfigError(f"'{spec}' is not a RAG: {error}") from error
+    if not isinstance(rag, RAGInterface):
+        raise ConfigError(f"'{spec}': its methods are coroutines; a pipeline's are plain")
+    return rag
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

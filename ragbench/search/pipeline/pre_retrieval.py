@@ -171,7 +171,7 @@ LONGEST = 4000
 """Characters of a query that a model may write: a longer one is not a query."""
 
 
-def _texts(value: object) -> list[str]:
+def _written_texts(value: object) -> list[str]:
     """The different queries that a model wrote: a text, or a list of texts.
 
     Raises:
@@ -224,7 +224,7 @@ class LlmTransform(Checked):
         form: dict[str, Any] = {"type": "string"}
         if self.key != "query":  # a key in the plural holds several texts
             form = {"type": "array", "items": form}
-        schema = field_schema(self.key, form, _texts)
+        schema = field_schema(self.key, form, _written_texts)
         written = ask_structure(self.chat, messages, schema)
         different = [text for text in written if text != query.text]
         new = different[: self.count]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -135,17 +136,14 @@ class PipelineFile(SettingsFile):
 
     def made(self, chosen: Chosen, makers: Makers | None = None) -> Any:
         """One of our implementations with its settings; None, and problems, where one is wrong."""
-
-        def make() -> Any:
-            """The implementation; its error becomes a problem at its place in the file."""
-            return from_settings(
-                chosen.target,
-                chosen.settings,
-                where=chosen.name,
-                made=makers,
-                folder=self.folder,
-            )
-
+        make = partial(
+            from_settings,
+            chosen.target,
+            chosen.settings,
+            where=chosen.name,
+            made=makers,
+            folder=self.folder,
+        )
         return self.built(chosen.place, chosen.settings, make)
 
     def stage(
@@ -211,28 +209,25 @@ class Models:
         place: Place = ("llm",)
         if settings.pop("llm", None) is not None:
             place = (*chosen.place, "llm")
+        return {ChatModel: lambda _: self._model_of_stage(chosen, place)}
 
-        def make(value: object) -> ChatModel:
-            """The stage's model; its calls are counted under the stage's name."""
-            model = self.model(place)
-            if model is not None:
-                return model.booked_under(str(chosen.place[0]))
-            # What is wrong with a section is noted already.
-            if self.reading.at(place) is None:
-                self.reading.wrong(
-                    chosen.place, f"{chosen.name} needs a language model: {_NAME_ONE}"
-                )
-            return cast("ChatModel", _NO_MODEL)
-
-        return {ChatModel: make}
+    def _model_of_stage(self, chosen: Chosen, place: Place) -> ChatModel:
+        """DOC."""
+        model = self.model(place)
+        if model is not None:
+            return model.booked_under(str(chosen.place[0]))
+        # What is wrong with a section is noted already.
+        if self.reading.at(place) is None:
+            self.reading.wrong(chosen.place, f"{chosen.name} needs a language model: {_NAME_ONE}")
+        return cast("ChatModel", _NO_MODEL)
 
     def model(self, place: Place = ("llm",)) -> Chat | None:
         """The model that a section describes; stages without a section of their own share one."""
         if place not in self.made:
-            self.made[place] = self._make(place)
+            self.made[place] = self._new_model(place)
         return self.made[place]
 
-    def _make(self, place: Place) -> Chat | None:
+    def _new_model(self, place: Place) -> Chat | None:
         """A new model; None where no section or variable names one, or a section is wrong.
 
         A stage's section takes precedence over the file's ``llm``, and that over the defaults.
@@ -244,16 +239,15 @@ class Models:
         is_named = "model" in section or bool(self.environ.get("RAGBENCH_LLM_MODEL"))
         if not is_named and not own:
             return None  # a stage that needs a model says so
+        return reading.built(place, own, lambda: self._chat(section))
 
-        def make() -> Chat:
-            """The model of the sections; its error becomes a problem at their place in the file."""
-            try:
-                return chat_of(resolve({}, self.environ, section=section), budget=self.budget)
-            except ConfigError as error:
-                # `resolve` begins with its file and section, which are noted here anyway.
-                raise ConfigError(str(error).removeprefix(": llm.")) from error
-
-        return reading.built(place, own, make)
+    def _chat(self, section: Mapping[str, object]) -> Chat:
+        """DOC."""
+        try:
+            return chat_of(resolve({}, self.environ, section=section), budget=self.budget)
+        except ConfigError as error:
+            # `resolve` begins with its file and section, which are noted here anyway.
+            raise ConfigError(str(error).removeprefix(": llm.")) from error
 
 
 _NO_MODEL: Any = SimpleNamespace(name="none", temperature=None, complete=None, ask=None)
@@ -344,12 +338,9 @@ def _indexing(reading: PipelineFile) -> Indexing:
     mapping = None
     if section.pop("map", None) is not None:
         mapping = reading.section((*_INDEXING, "map"), FieldMapping)
-
-    def make() -> IndexingSettings:
-        """The section as a record; its error becomes a problem at its place in the file."""
-        made = from_settings(IndexingSettings, section, where="indexing", folder=reading.folder)
-        return cast("IndexingSettings", made)
-
+    make = partial(
+        from_settings, IndexingSettings, section, where="indexing", folder=reading.folder
+    )
     settings: IndexingSettings | None = reading.built(_INDEXING, section, make)
     if settings is None:
         return Indexing()
@@ -369,21 +360,24 @@ def _indexing(reading: PipelineFile) -> Indexing:
         embedder_name, embedder_settings = placed_embedder(
             embedder_name, embedder_settings, reading.folder
         )
-
-    def part(key: str, make: Callable[[], Any]) -> Any:
-        """What is made of a key of the section; None, and a problem there, where it is wrong."""
-        return reading.built((*_INDEXING, key), reading.at((*_INDEXING, key)), make)
-
     if settings.map is None:  # else the rules check it, as an address to read from
-        part("store", lambda: check_store_address(settings.store))
+        _part_of_indexing(reading, "store", lambda: check_store_address(settings.store))
     return Indexing(
         settings=settings,
-        chunker=part("chunker", lambda: _chunker(reading, settings.chunker)),
-        embedder=part("embedder", lambda: _embedder(reading, embedder_name, embedder_settings)),
+        chunker=_part_of_indexing(reading, "chunker", lambda: _chunker(reading, settings.chunker)),
+        embedder=_part_of_indexing(
+            reading, "embedder", lambda: _embedder(reading, embedder_name, embedder_settings)
+        ),
         embedder_name=embedder_name,
         names_embedder="embedder" in section or embedder_name == NO_EMBEDDER,
         embedder_settings=embedder_settings,
     )
+
+
+def _part_of_indexing(reading: PipelineFile, key: str, make: Callable[[], Any]) -> Any:
+    """DOC."""
+    place = (*_INDEXING, key)
+    return reading.built(place, reading.at(place), make)
 
 
 def _name_and_settings(value: str | Mapping[str, Any] | None) -> tuple[str, dict[str, Any]]:
@@ -439,11 +433,7 @@ def _pre_retrieval(reading: PipelineFile, models: Models) -> PreRetrieval:
             )
             if transform is not None:
                 transforms.append(transform)
-
-    def make() -> PreRetrieval:
-        """The stage; its error becomes a problem at its place in the file."""
-        return PreRetrieval(transforms=tuple(transforms), on_error=on_error)
-
+    make = partial(PreRetrieval, transforms=tuple(transforms), on_error=on_error)
     return reading.built(("pre_retrieval", "on_error"), on_error, make) or PreRetrieval()
 
 

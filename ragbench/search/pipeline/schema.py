@@ -29,27 +29,27 @@ def pipeline_schema() -> dict[str, Any]:
         "additionalProperties": False,
         "properties": {
             "name": {"type": "string", "description": "How reports call it."},
-            "llm": _llm(),
-            "indexing": _indexing(),
-            "pre_retrieval": _listed(
+            "llm": _llm_schema(),
+            "indexing": _indexing_schema(),
+            "pre_retrieval": _list_schema(
                 "transforms",
                 "Query transforms, in order.",
-                _choice(QUERY_TRANSFORMS, required=True, llm=True),
+                _choice_schema(QUERY_TRANSFORMS, required=True, llm=True),
             ),
-            "retrieval": _choice(RETRIEVALS, required=False),
-            "post_retrieval": _listed(
+            "retrieval": _choice_schema(RETRIEVALS, required=False),
+            "post_retrieval": _list_schema(
                 "operators",
                 "Operators, in order; see docs/post_retrieval.md.",
                 {"anyOf": operator_schemas()},
                 **STAGE_SETTINGS,
             ),
-            "generation": _choice(GENERATIONS, required=False, llm=True),
-            "orchestration": _choice(ORCHESTRATIONS, required=False),
+            "generation": _choice_schema(GENERATIONS, required=False, llm=True),
+            "orchestration": _choice_schema(ORCHESTRATIONS, required=False),
         },
     }
 
 
-def _llm() -> dict[str, Any]:
+def _llm_schema() -> dict[str, Any]:
     """The settings of a model by name alone: their values depend on the provider."""
     return {
         "type": "object",
@@ -59,7 +59,7 @@ def _llm() -> dict[str, Any]:
     }
 
 
-def _indexing() -> dict[str, Any]:
+def _indexing_schema() -> dict[str, Any]:
     """The settings of indexing, with what a file may write for its chunker and its embedder.
 
     The chunkers are known by name; of an embedder any name is taken, as a model of any hub may be.
@@ -69,12 +69,12 @@ def _indexing() -> dict[str, Any]:
     chunker_names = [{"enum": list(CHUNKERS.targets())}, {"type": "string", "pattern": OWN_CLASS}]
     chunker_settings = schema_of_settings(ChunkSize, WRITTEN)["properties"]
     properties = schema["properties"]
-    properties["chunker"] |= _named_or_null(chunker_names, chunker_settings)
-    properties["embedder"] |= _named_or_null([text], {})
+    properties["chunker"] |= _named_or_null_schema(chunker_names, chunker_settings)
+    properties["embedder"] |= _named_or_null_schema([text], {})
     return schema
 
 
-def _named_or_null(names: list[Any], settings: dict[str, Any]) -> dict[str, Any]:
+def _named_or_null_schema(names: list[Any], settings: dict[str, Any]) -> dict[str, Any]:
     """A name, a mapping with a ``name`` and settings, or null."""
     mapping = {
         "type": "object",
@@ -84,7 +84,7 @@ def _named_or_null(names: list[Any], settings: dict[str, Any]) -> dict[str, Any]
     return {"anyOf": [*names, mapping, {"type": "null"}]}
 
 
-def _listed(key: str, about: str, items: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
+def _list_schema(key: str, about: str, items: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
     """A list, or a mapping that holds it beside settings."""
     listed = {"type": "array", "items": items}
     properties = {key: listed, "on_error": {"enum": ["keep", "raise"]}, **settings}
@@ -92,7 +92,7 @@ def _listed(key: str, about: str, items: Mapping[str, Any], **settings: Any) -> 
     return {"description": about, "anyOf": [listed, whole]}
 
 
-def _choice(registry: Registry, *, required: bool, llm: bool = False) -> dict[str, Any]:
+def _choice_schema(registry: Registry, *, required: bool, llm: bool = False) -> dict[str, Any]:
     """A name, or a mapping with a ``type`` and the settings of that implementation."""
     names = list(registry.targets())
     options: list[dict[str, Any]] = [
@@ -103,7 +103,7 @@ def _choice(registry: Registry, *, required: bool, llm: bool = False) -> dict[st
     for position, name in enumerate(names):
         schema = schema_of_settings(registry.load(name))
         if llm:
-            schema["properties"] = schema.get("properties", {}) | {"llm": _llm()}
+            schema["properties"] = schema.get("properties", {}) | {"llm": _llm_schema()}
         schema = with_names(schema, {"type": {"const": name}})
         if not required and position == 0:  # the first is meant when no type is given
             schema["required"].remove("type")

@@ -334,7 +334,7 @@ def check_index(
         by_index = store.search(rows, k=k + 1, effort=effort)
         by_all = store.search(rows, k=k + 1, effort=Effort(exact=True))
         for id_, indexed, exact in zip(sample, by_index, by_all, strict=True):
-            shares.append(share_found(_without(id_, indexed), _without(id_, exact), k))
+            shares.append(share_found(_without_chunk(id_, indexed), _without_chunk(id_, exact), k))
     interval = mean_interval(shares, bounds=(0.0, 1.0))
     return IndexCheck(
         collection=store.name,
@@ -348,7 +348,7 @@ def check_index(
     )
 
 
-def _without(id_: str, chunks: Sequence[Chunk]) -> list[Chunk]:
+def _without_chunk(id_: str, chunks: Sequence[Chunk]) -> list[Chunk]:
     """The chunks other than the one that was searched for by its own vector."""
     return [chunk for chunk in chunks if chunk.id != id_]
 

@@ -233,10 +233,8 @@ class SparseStrategy:
             scores = Bm25Scores.load(folder, len(ids))
         except Exception:  # noqa: BLE001  # whatever is wrong with it, it is made anew
             return None
-
-        def metadata() -> Any:  # read late, because only filters need it
-            return orjson.loads((folder / _METADATA).read_bytes())
-
+        # Read late, because only filters need it.
+        metadata = partial(_kept_metadata, folder)
         return cls(store=store, ids=ids, metadata=metadata, scores=scores)
 
     @property
@@ -308,6 +306,11 @@ class SparseStrategy:
     def identity(self) -> Mapping[str, object]:
         """What the rankings depend on besides the chunks: stored results of others are not used."""
         return {"tokeniser": TOKENISER_VERSION}
+
+
+def _kept_metadata(folder: Path) -> Any:
+    """DOC."""
+    return orjson.loads((folder / _METADATA).read_bytes())
 
 
 _ROUNDED = 1e-6

@@ -226,7 +226,7 @@ class Searching:
             if isinstance(queries, Exception):
                 results.append(queries)
             else:
-                results.append(self._result(question, queries, next(rankings)))
+                results.append(self._retrieval_result(question, queries, next(rankings)))
         return results
 
     def rankings(
@@ -266,7 +266,7 @@ class Searching:
             rankings.append(fused)
         return rankings
 
-    def _result(
+    def _retrieval_result(
         self, question: str, queries: Transformed, chunks: Sequence[Chunk]
     ) -> RetrievalResult:
         """The result of a question, with how it was searched for in the metadata."""

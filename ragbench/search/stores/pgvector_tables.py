@@ -68,7 +68,7 @@ def catalogue_rows(connection: Any, query: str, *values: object) -> list[Any]:
 
 
 def escaped(sql: str) -> str:
-    """A name for a statement of SQL with placeholders: a single percent sign would be read as one."""
+    """A name for a statement with placeholders: a single percent sign would be taken for one."""
     return sql.replace("%", "%%")
 
 
