@@ -234,7 +234,7 @@ def usual_tokens(chunks: Sequence[Chunk]) -> int:
     """The length in estimated tokens that nine of ten chunks do not exceed; 0 without chunks.
 
     It is about the size that a collection was cut to, while a few chunks may be far longer.
-    `ragbench why` tries smaller chunks than that.
+    `ragbench why` tries half and twice of it.
     """
     if not chunks:
         return 0

@@ -16,10 +16,10 @@ from ragbench.search.pipeline.stages import GENERATIONS, ORCHESTRATIONS, RETRIEV
 
 
 def pipeline_schema() -> dict[str, Any]:
-    """The schema (draft 2020-12) of what `ragbench.search.pipeline.read.load_pipeline` reads.
+    """The JSON Schema (draft 2020-12) of a pipeline file, for editors and checks before a run.
 
-    What other packages register is in it. It knows names, types and ranges; whether stages go
-    together, only reading checks.
+    Stages that other packages register are in it. It knows names, types and ranges; only
+    `ragbench.search.pipeline.read.load_pipeline` checks whether stages go together.
     """
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -50,7 +50,10 @@ def pipeline_schema() -> dict[str, Any]:
 
 
 def _llm_schema() -> dict[str, Any]:
-    """The settings of a model by name alone: their values depend on the provider."""
+    """The JSON Schema of a language model's settings.
+
+    Their names alone, as values depend on the provider.
+    """
     return {
         "type": "object",
         "description": "A language model; see docs/llm.md.",
@@ -60,9 +63,9 @@ def _llm_schema() -> dict[str, Any]:
 
 
 def _indexing_schema() -> dict[str, Any]:
-    """The settings of indexing, with what a file may write for its chunker and its embedder.
+    """The JSON Schema of the section ``indexing`` in a pipeline file.
 
-    The chunkers are known by name; of an embedder any name is taken, as a model of any hub may be.
+    Chunkers are known by name; of an embedder any name is taken, as any hub's model may be one.
     """
     schema = schema_of_settings(IndexingSettings)
     text = {"type": "string"}
@@ -75,7 +78,14 @@ def _indexing_schema() -> dict[str, Any]:
 
 
 def _named_or_null_schema(names: list[Any], settings: dict[str, Any]) -> dict[str, Any]:
-    """A name, a mapping with a ``name`` and settings, or null."""
+    """The JSON Schema of a part with a name.
+
+    The name, a mapping with ``name`` and settings, or null.
+
+    Args:
+        names: schemas of the names.
+        settings: schemas of the settings by name.
+    """
     mapping = {
         "type": "object",
         "required": ["name"],
@@ -85,7 +95,16 @@ def _named_or_null_schema(names: list[Any], settings: dict[str, Any]) -> dict[st
 
 
 def _list_schema(key: str, about: str, items: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
-    """A list, or a mapping that holds it beside settings."""
+    """The JSON Schema of a stage with several steps.
+
+    A list, or a mapping with the list and settings.
+
+    Args:
+        key: of the list in the mapping.
+        about: the description that editors show.
+        items: the schema of a step.
+        settings: schemas of the other settings by name.
+    """
     listed = {"type": "array", "items": items}
     properties = {key: listed, "on_error": {"enum": ["keep", "raise"]}, **settings}
     whole = {"type": "object", "additionalProperties": False, "properties": properties}
@@ -93,7 +112,15 @@ def _list_schema(key: str, about: str, items: Mapping[str, Any], **settings: Any
 
 
 def _choice_schema(registry: Registry, *, required: bool, llm: bool = False) -> dict[str, Any]:
-    """A name, or a mapping with a ``type`` and the settings of that implementation."""
+    """The JSON Schema of a stage.
+
+    A name, or a mapping with ``type`` and that implementation's settings. A user's own class may be
+    named, too.
+
+    Args:
+        required: whether the mapping needs ``type``; else the first implementation is meant.
+        llm: whether the stage may have a language model of its own.
+    """
     names = list(registry.targets())
     options: list[dict[str, Any]] = [
         {"enum": names},

@@ -56,7 +56,10 @@ class Collection:
     _opened: ExitStack = field(default_factory=ExitStack)
 
     def strategy(self, name: StrategyName) -> Strategy:
-        """The search of a name; both halves of a hybrid one are made once and shared."""
+        """The search of a name over the collection.
+
+        Both halves of a hybrid one are made once and shared.
+        """
         if name == "dense":
             return self._dense
         if name == "sparse":
@@ -64,7 +67,10 @@ class Collection:
         return hybrid(self._dense, self._sparse, self.settings, self.identity.dense_weight)
 
     def check_complete(self) -> None:
-        """Refuses a collection whose indexing did not come to its end."""
+        """Refuses a collection whose indexing did not come to its end.
+
+        A part of the corpus may be missing.
+        """
         if not self.store.info().complete:
             raise StoreError(
                 f"the collection '{self.store.name}' is not complete: its indexing was "
@@ -73,25 +79,34 @@ class Collection:
             )
 
     def close(self) -> None:
-        """Closes the store, and the embedder where it was opened here."""
+        """Closes the collection's store, and its embedder where it was opened here."""
         with self._opened:
             self.store.close()
 
     @cached_property
     def identity(self) -> IndexIdentity:
-        """What its indexing has written of itself: embedder, chunks and the measured weight."""
+        """The collection's record of its indexing.
+
+        Embedder, chunks and the measured weight of vectors.
+        """
         return self.store.info().made_by
 
     @property
     def has_vectors(self) -> bool:
-        """Whether it was indexed with an embedder: without one it is searched by words alone."""
+        """Whether the collection was indexed with an embedder.
+
+        Without one only words can be searched.
+        """
         return self.identity.embedder_name != NO_EMBEDDER
 
     @cached_property
     def _dense(self) -> DenseStrategy:
-        """The search by vectors, with the embedder that made those of the collection.
+        """The collection's search by vectors, with the embedder that made them.
 
         Another one is refused: the cosines of two models' vectors mean nothing.
+
+        Raises:
+            ConfigError: the collection has no vectors, or another embedder made them.
         """
         identity = self.identity
         if not self.has_vectors:
@@ -118,9 +133,11 @@ class Collection:
 
     @cached_property
     def _sparse(self) -> SparseStrategy | StoredWordsStrategy:
-        """The search by words: by the store where it keeps them, else by an index in this process.
+        """The collection's search by words.
 
-        The index of a large collection is kept in a folder, and read from there the next time.
+        By the store where it keeps them, else by an index here. The index of a large collection is
+        kept in a folder, and read from there the next time: building it takes longer. The folder's
+        name holds all that the index depends on.
         """
         info = self.store.info()
         words = self.store.words
@@ -198,7 +215,7 @@ class RetrievalEngine(AbstractContextManager["RetrievalEngine"]):
         *,
         strategy: StrategyName | None = None,
     ) -> list[list[Chunk]]:
-        """`search` for several questions, in their order."""
+        """`search` for several questions at once: for each its chunks, best first."""
         settings = self.settings
         if top_k is not None:
             settings = replace(settings, top_k=top_k)
@@ -216,9 +233,9 @@ class RetrievalEngine(AbstractContextManager["RetrievalEngine"]):
         return opened.retrieve(query_texts, search)
 
     def collection(self, dataset_id: str) -> Collection:
-        """A collection, opened at its first search and open until the engine is closed.
+        """An open collection of the engine's database; it stays open until the engine is closed.
 
-        One whose indexing did not come to its end is refused, unless such are allowed.
+        One whose indexing did not come to its end is refused, unless `allow_incomplete` is set.
         """
         collection = self._collections.get(dataset_id)
         if collection is not None:
@@ -238,7 +255,7 @@ class RetrievalEngine(AbstractContextManager["RetrievalEngine"]):
         return collection
 
     def __exit__(self, *_: object) -> None:
-        """Closes the collections, the embedders that were opened here, and the database."""
+        """Closes the engine's collections, the embedders opened for them, and the database."""
         # Taken out one by one: where closing one fails, a second call goes on with the others.
         while self._collections:
             self._collections.popitem()[1].close()
@@ -255,7 +272,7 @@ def open_engine(
     sparse_folder: Path | None = None,
     allow_incomplete: bool = False,
 ) -> RetrievalEngine:
-    """The engine of a store's address; closing it closes the store.
+    """A search engine over the store of an address; closing the engine closes the store.
 
     Args:
         address: such as ``"memory:index"``; see `ragbench.search.stores.database`.
@@ -299,7 +316,7 @@ class IndexCheck(Record):
     high: float | None
 
     def __str__(self) -> str:
-        """The check in one line, for reports and for the command that makes it."""
+        """The figures of the check in one line, as reports and `ragbench index` print it."""
         if self.is_exact:
             return f"{self.collection}: exact, every vector is compared"
         interval = ""
@@ -314,10 +331,20 @@ class IndexCheck(Record):
 def check_index(
     store: OwnCollection, *, k: int = 10, queries: int = 200, seed: int = 0, effort: Effort = NORMAL
 ) -> IndexCheck:
-    """Searches for some of a collection's chunks by the store's index and exactly.
+    """Measures how many of the nearest chunks a store's approximate index misses.
 
-    An approximate index may miss a nearest chunk. Reports say how many it misses, so that this is
-    not taken for a fault of the embedder.
+    Some chunks are searched for by their own vectors, by the index and exactly. Reports print the
+    share, so that a poor index is not taken for a fault of the embedder.
+
+    Args:
+        k: how many of the nearest chunks are compared.
+        queries: how many chunks are searched for.
+        seed: draws them; the same seed gives the same figure.
+        effort: how hard the index looks.
+
+    Raises:
+        ConfigError: `k` or `queries` is below 1.
+        StoreError: the collection has fewer than two chunks.
     """
     if k < 1 or queries < 1:
         raise ConfigError(f"k and queries must be at least 1, found {k} and {queries}")
@@ -349,12 +376,15 @@ def check_index(
 
 
 def _without_chunk(id_: str, chunks: Sequence[Chunk]) -> list[Chunk]:
-    """The chunks other than the one that was searched for by its own vector."""
+    """The chunks of a result without the one that was searched for by its own vector."""
     return [chunk for chunk in chunks if chunk.id != id_]
 
 
 def share_found(found: Sequence[Chunk], exact: Sequence[Chunk], k: int) -> float:
-    """How much of the exact first `k` a search finds among its own first `k`."""
+    """The share of the exact first `k` chunks that a search has among its own first `k`.
+
+    1 where it misses none. So a check measures what an approximate index loses.
+    """
     exact_ids = {chunk.id for chunk in exact[:k]}
     if not exact_ids:  # nothing could be missed
         return 1.0
