@@ -54,6 +54,8 @@ class Bm25Index:
     ) -> None:
         """Cuts the chunks' texts into tokens and indexes them in memory, once.
 
+        The formula is in the class; rankings that were stored depend on it.
+
         Args:
             chunks: those that searches rank.
             k1: how slowly repeated words stop counting, at least 0.
@@ -70,7 +72,10 @@ class Bm25Index:
         self._scores = Bm25Scores.build(tokens, k1=k1, b=b)
 
     def __len__(self) -> int:
-        """How many chunks the index searches."""
+        """How many chunks the index searches.
+
+        The number of documents, unless a chunker cut them.
+        """
         return len(self._chunks)
 
     @cached_property
@@ -104,7 +109,10 @@ class Bm25Index:
 
     @property
     def word_weights(self) -> WordWeights:
-        """How rare each word is in the index' corpus; quoted answers are chosen by it."""
+        """How rare each word is in the index' corpus; quoted answers are chosen by it.
+
+        Its identity holds titles, which count among the words, but not `k1` and `b`, which do not.
+        """
         # Titles count among the words; k1 and b change scores, not how rare a word is.
         identity = {"corpus": self.corpus, "title_weight": self.title_weight}
         return WordWeights(weight=self.idf, identity=identity)
@@ -112,7 +120,8 @@ class Bm25Index:
     def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
         """The chunks that share a word with each query, best first.
 
-        Only the queries' texts count.
+        Only the queries' texts count. A pipeline's retriever takes queries of several kinds, and
+        BM25 has no use for the kind.
         """
         return self.batch_search([query.text for query in queries], top_k)
 
@@ -139,11 +148,17 @@ class Bm25Index:
         return self._scores.idf(token)
 
     def query_embedding(self, query: str) -> None:
-        """None: an index of words has no vectors that a reranker could compare."""
+        """None: an index of words has no vectors that a reranker could compare.
+
+        Every retriever of a pipeline can be asked for one.
+        """
         return None
 
     def close(self) -> None:
-        """Closes nothing: the index is in memory alone."""
+        """Closes nothing: the index is in memory alone.
+
+        Every retriever of a pipeline is closed at its end; one over a store has a connection.
+        """
 
 
 class BaselineRAG(BatchRetrieval):
@@ -233,7 +248,8 @@ class Bm25Retrieval(Checked, RetrievalStage):
     def open(self, documents: Documents, indexing: Indexing) -> Bm25Index:
         """An index of all documents in memory, made anew for each run.
 
-        Documents stay whole unless a chunker is named.
+        Documents stay whole unless a chunker is named. A baseline has to rank what is in the corpus
+        now, and building the index takes little time.
         """
         corpus = documents.read()
         if indexing.chunker is None:

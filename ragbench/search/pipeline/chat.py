@@ -60,7 +60,11 @@ class ChatGenerator(Checked):
     """Further instructions to the model, such as ``"Answer in one sentence."``."""
 
     def __post_init__(self) -> None:
-        """Refuses several candidates of a model that would give the same answer each time."""
+        """Refuses several candidates of a model that would give the same answer each time.
+
+        Candidates are answers drawn at random, which then vote: a temperature of 0 draws the same
+        one.
+        """
         Checked.__post_init__(self)
         is_sampling = isinstance(self.chat, SamplingChat) and self.chat.temperature != 0
         if self.candidates > 1 and not is_sampling:
@@ -156,7 +160,10 @@ class ChatGenerator(Checked):
         return task_messages(task, json.dumps(content, ensure_ascii=False))
 
     def _draw(self, messages: Sequence[Message]) -> _Candidates:
-        """As many answers of the model as there are candidates, with their tokens and cost."""
+        """As many answers of the model as there are candidates, with their tokens and cost.
+
+        Each answer has a number in the cache, so that the first is not repeated for all.
+        """
         chat = self.chat
         if not isinstance(chat, SamplingChat):  # any `ChatModel`: it reports no usage or cost
             return _Candidates(texts=[chat.complete(messages).strip()], model=chat.name)
@@ -189,7 +196,10 @@ def _votes(texts: Sequence[str]) -> list[tuple[str, int]]:
 
 
 def _compared_form(text: str) -> str:
-    """An answer without case, spacing and the marks around it: equal answers count as one."""
+    """An answer without case, spacing and the marks around it: equal answers count as one.
+
+    Votes are counted by it, and an answer that declines is known by it.
+    """
     return " ".join(normalise(text).split()).strip(_EDGES)
 
 

@@ -39,7 +39,10 @@ class SizedChunker:
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """All that the chunker's cuts depend on; with another identity an index is out of date."""
+        """All that the chunker's cuts depend on; with another identity an index is out of date.
+
+        An indexing compares it with the collection's.
+        """
         return {**self.form, **self.size.identity}
 
 
@@ -53,7 +56,10 @@ class TokenChunker(SizedChunker):
     form: ClassVar[Mapping[str, object]] = {"chunker": "tokens", "version": _VERSION}
 
     def pieces(self, document: Document) -> list[Piece]:
-        """The pieces of a document, each as full as the token limit allows."""
+        """The pieces of a document, each as full as the token limit allows.
+
+        For text whose form is not known. Stored chunks depend on the cuts: others raise `_VERSION`.
+        """
         text = document.text
         return _pieces(token_spans(text, Span(0, len(text)), self.size))
 
@@ -165,7 +171,10 @@ class _Packer:
         """The spans of the chunk that is being filled."""
 
     def pack(self, spans: Sequence[Span]) -> list[Span]:
-        """The spans joined into chunks, in order: neighbours together for as long as they fit."""
+        """The spans joined into chunks, in order: neighbours together for as long as they fit.
+
+        A chunker gives its sentences or blocks, and gets the stretches of text that become chunks.
+        """
         for span in spans:
             self._add(span)
         self._close()
@@ -204,15 +213,24 @@ class _Packer:
         self.open.append(_CountedSpan(span, tokens))
 
     def _tokens(self, span: Span) -> int:
-        """How many tokens a span has, by the counter that the limit of a chunk is meant for."""
+        """How many tokens a span has, by the counter that the limit of a chunk is meant for.
+
+        Every limit of the packer is compared with this number.
+        """
         return self.size.counter.count(self.text[span.start : span.end])
 
     def _open_span(self) -> Span:
-        """The stretch of text that the open chunk, the one being filled, covers so far."""
+        """The stretch of text that the open chunk, the one being filled, covers so far.
+
+        Its first and last span give it, with the text between them.
+        """
         return Span(self.open[0].span.start, self.open[-1].span.end)
 
     def _close(self) -> None:
-        """Finishes the open chunk, the one being filled, if there is one."""
+        """Finishes the open chunk, the one being filled, if there is one.
+
+        Called when the next span does not fit, and at the end of the text.
+        """
         if self.open:
             self.chunks.append(self._open_span())
         self.open = []
@@ -225,7 +243,10 @@ class _Packer:
         return self._fits(Span(self._open_span().start, span.end))
 
     def _fits(self, span: Span) -> bool:
-        """Whether a span fits into one chunk as a whole."""
+        """Whether a span fits into one chunk as a whole.
+
+        A few open words are joined with a long span only as far as this holds.
+        """
         return self._tokens(span) <= self.size.tokens
 
     def _led_by_open(self, span: Span, open_tokens: int) -> list[Span]:
@@ -274,7 +295,10 @@ class MarkdownChunker(SizedChunker):
     form: ClassVar[Mapping[str, object]] = {"chunker": "markdown", "version": _VERSION}
 
     def pieces(self, document: Document) -> list[Piece]:
-        """The pieces of a Markdown document, section by section, each with its headings."""
+        """The pieces of a Markdown document, section by section, each with its headings.
+
+        Sections are never joined: a chunk speaks of one subject, and its headings name it.
+        """
         pieces: list[Piece] = []
         for headings, blocks in _sections(document.text):
             spans = _Packer(document.text, self.size).pack(blocks)
@@ -370,7 +394,7 @@ def _span_of_lines(
 def _stripped(text: str, start: int, end: int) -> Span | None:
     """A stretch of a text without the white space around it; None where nothing else is in it.
 
-    Chunks begin and end with a character that a reader sees.
+    Chunks begin and end with a character that a reader sees: `Chunker.pieces` promises it.
     """
     stretch = text[start:end]
     if not stretch.strip():
@@ -424,7 +448,8 @@ class SentenceChunker(SizedChunker):
     def pieces(self, document: Document) -> list[Piece]:
         """Runs of whole sentences of a document, in order.
 
-        One sentence beyond the limit is cut by tokens.
+        One sentence beyond the limit is cut by tokens. So a chunk begins and ends with whole
+        sentences, which a model can quote.
         """
         sentences = split_sentences(document.text)
         chunks = _Packer(document.text, self.size).pack(sentences)
@@ -437,7 +462,10 @@ class WholeChunker:
     identity: ClassVar[Mapping[str, object]] = {"chunker": "whole"}
 
     def pieces(self, document: Document) -> list[Piece]:
-        """The whole document as one piece; none where it holds only white space."""
+        """The whole document as one piece; none where it holds only white space.
+
+        For texts that are short by themselves, such as answers to frequent questions.
+        """
         whole = _stripped(document.text, 0, len(document.text))
         if whole is None:
             return []

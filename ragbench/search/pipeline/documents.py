@@ -37,7 +37,7 @@ class Chunker(Protocol):
     def identity(self) -> Mapping[str, object]:
         """All that the chunker's cuts depend on, as JSON.
 
-        With another one an index is out of date.
+        With another one an index is out of date. An indexing compares it with the collection's.
         """
         ...
 
@@ -120,13 +120,17 @@ class ChunkSize:
 
     @property
     def identity(self) -> dict[str, object]:
-        """The limits of a chunker as a part of its identity, by which stale indexes are known."""
+        """The limits of a chunker as a part of its identity, by which stale indexes are known.
+
+        Other limits cut other chunks.
+        """
         return {"tokens": self.tokens, "overlap": self.overlap, "counter": self.counter.name}
 
     def less(self, tokens: int) -> ChunkSize:
         """The same limits with room for fewer tokens, which a heading before the text takes.
 
-        The overlap shrinks where it must, to stay below half of the room.
+        The overlap shrinks where it must, to stay below half of the room. The joined chunk then
+        stays within the limit.
 
         Args:
             tokens: those that the heading takes.
@@ -142,6 +146,8 @@ CHUNKERS = Registry(kind="chunkers")
 
 def make_chunker(name: str = "auto", size: ChunkSize | None = None) -> Chunker:
     """The chunker of a registered name, such as ``auto``; ``whole`` takes no size.
+
+    Commands and pipeline files name chunkers so; other packages register theirs by entry points.
 
     Args:
         size: the limits of a chunk; None for the usual ones.

@@ -100,7 +100,8 @@ class SupportedSentence(Record):
     def answer(self) -> Span:
         """The span of the answer in its context.
 
-        The part that the question wants, else the sentence.
+        The part that the question wants, else the sentence. A question for a date, a number or a
+        name is answered by that part.
         """
         return self.part or Span(self.start, self.end)
 
@@ -175,6 +176,8 @@ def _rarity(sentences: Sequence[Sentence], token: str) -> float:
 
 def logistic(curve: tuple[float, float], support: float) -> float:
     """The chance that an answer is right, by the support of its sentence: a logistic curve.
+
+    Confidences of quoted answers are made with it.
 
     Args:
         curve: offset and slope, fitted by ``benchmarks/baseline.py fit``.
@@ -357,7 +360,8 @@ class ExtractiveGenerator(Checked):
     ) -> list[SupportedSentence]:
         """The best supported answers, at most `max_candidates`; equal texts count once.
 
-        Texts that differ only in case or Unicode form are equal.
+        Texts that differ only in case or Unicode form are equal. The best of them is the answer;
+        the others are in the result, too.
         """
         candidates: dict[str, SupportedSentence] = {}
         # Best supported first, so that of equal texts the best one is kept.
@@ -376,7 +380,7 @@ def _narrowed(
 ) -> SupportedSentence:
     """The sentence with the part that the question wants, such as a date.
 
-    As it is without such a part.
+    As it is without such a part. A question for a date, a number or a name needs no more of it.
     """
     text = contexts[sentence.context_index][sentence.start : sentence.end]
     span = answer_span(query, question, text)
@@ -389,6 +393,9 @@ def _narrowed(
 
 
 def _answer_text(sentence: SupportedSentence, contexts: Sequence[str]) -> str:
-    """The words of an answer, cut out of its context."""
+    """The words of an answer, cut out of its context.
+
+    The answer is quoted: no word in it is of ragbench's own.
+    """
     start, end = sentence.answer
     return contexts[sentence.context_index][start:end]

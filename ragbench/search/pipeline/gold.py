@@ -36,7 +36,10 @@ class Gold(Record):
 
     @property
     def name(self) -> str:
-        """The name of a gold context in reports: its id, or its text where it has none."""
+        """The name of a gold context in reports: its id, or its text where it has none.
+
+        Reports of lost gold (the right passages of a question) print it.
+        """
         return self.text if self.id is None else self.id
 
     def is_held_by(self, chunk: Chunk) -> bool:
@@ -129,7 +132,8 @@ def golds_of(case: Case) -> tuple[Gold, ...]:
 def _is_recognisable(span: Gold) -> bool:
     """Whether a gold span can be recognised in chunks.
 
-    By its offsets, or by a text that is long enough.
+    By its offsets, or by a text that is long enough. A few characters would be in many chunks by
+    chance.
     """
     return span.start is not None or len(span.text) >= _TELLING
 
@@ -137,7 +141,7 @@ def _is_recognisable(span: Gold) -> bool:
 def _document_of(chunk: Chunk) -> str | None:
     """The id of a chunk's document, which a chunk of a result has in its metadata.
 
-    None if unknown.
+    None if unknown. Gold that names a document is compared with it.
     """
     document = chunk.document_id or chunk.metadata.get("document_id")
     if isinstance(document, str):
@@ -194,7 +198,10 @@ class _LocatedCase:
 
     @property
     def is_settled(self) -> bool:
-        """Whether every gold context of the case has a cause: no further search is needed."""
+        """Whether every gold context of the case has a cause: no further search is needed.
+
+        Each search costs time, and later ones are skipped so.
+        """
         return len(self.fates) == len(self.golds)
 
     def settle(self, ranking: Sequence[Chunk], cause: GoldCause) -> None:
@@ -240,7 +247,10 @@ class GoldLocator:
     """How many chunks of a ranking are looked at."""
 
     def has_gold(self, case: Case) -> bool:
-        """Whether the case has gold contexts: texts or ids that a retrieval should find."""
+        """Whether the case has gold contexts: texts or ids that a retrieval should find.
+
+        Cases without gold cannot have lost any.
+        """
         return bool(golds_of(case))
 
     def located(

@@ -52,7 +52,10 @@ class IndexProgress(Protocol):
     """Called after each batch, such as by a progress bar."""
 
     def __call__(self, *, documents: int, chunks: int, unchanged: int) -> None:
-        """Reports that so many more documents and chunks are done, and how many were unchanged."""
+        """Reports that so many more documents and chunks are done, and how many were unchanged.
+
+        A progress bar adds these numbers up, batch by batch.
+        """
         ...
 
 
@@ -237,12 +240,18 @@ class _CountedReading(Iterator[Document]):
     """Documents, and how many were read so far."""
 
     def __init__(self, documents: Iterable[Document]) -> None:
-        """Wraps documents that are to be counted as they are read; none is read yet."""
+        """Wraps documents that are to be counted as they are read; none is read yet.
+
+        A file is read once to count, before anything is written.
+        """
         self._documents = iter(documents)
         self.count = 0
 
     def __next__(self) -> Document:
-        """The next document, counted: progress and reports show how many the corpus has."""
+        """The next document, counted: progress and reports show how many the corpus has.
+
+        Reading goes on one by one, as a corpus may not fit into memory.
+        """
         document = next(self._documents)
         self.count += 1
         return document
@@ -362,7 +371,10 @@ def _chunks(
 
 
 def _batches(chunks: Iterable[Chunk]) -> Iterator[list[Chunk]]:
-    """The chunks in lists of `_BATCH`, read only as they are needed: memory holds a few lists."""
+    """The chunks in lists of `_BATCH`, read only as they are needed: memory holds a few lists.
+
+    A batch is embedded and stored together.
+    """
     iterator = iter(chunks)
     while batch := list(islice(iterator, _BATCH)):
         yield batch
@@ -434,7 +446,10 @@ def _languages(sample: Sequence[Chunk], embedder: Embedder) -> list[str]:
 
 
 def _embedder_text(identity: IndexIdentity) -> str:
-    """The name and settings of a collection's embedder, for an error about two that differ."""
+    """The name and settings of a collection's embedder, for an error about two that differ.
+
+    The user opens the first one again by it.
+    """
     if not identity.embedder_settings:
         return identity.embedder_name
     settings: list[str] = []
@@ -451,7 +466,8 @@ class _Writing:
     ) -> None:
         """Reads the digests of the chunks in the collection.
 
-        Only new and changed ones are embedded.
+        Only new and changed ones are embedded. All others stay as they are, since embedding is what
+        takes time and money.
 
         Args:
             store: the collection that is brought to the state of a corpus.

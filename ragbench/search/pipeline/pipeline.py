@@ -103,7 +103,8 @@ class OwnRetrieval(_Own, RetrievalStage, Retriever):
     def open(self, documents: Documents, indexing: Indexing) -> OwnRetrieval:
         """The user's retrieval as it is.
 
-        It was built when the file was read, with an index of its own.
+        It was built when the file was read, with an index of its own. Every retrieval stage is
+        opened with documents; a user's class has no parameter for them.
         """
         return self
 
@@ -122,7 +123,10 @@ class OwnRetrieval(_Own, RetrievalStage, Retriever):
         return rankings
 
     def close(self) -> None:
-        """Closes the user's retrieval, if it has a method for that."""
+        """Closes the user's retrieval, if it has a method for that.
+
+        A pipeline closes every retriever at its end.
+        """
         close = getattr(self.rag, "close", None)
         if close is not None:
             close()
@@ -135,7 +139,10 @@ class OwnGenerator(_Own):
     stage: ClassVar[str] = "generate"
 
     def generate(self, query: str, contexts: Sequence[str]) -> GenerationResult[Any]:
-        """The answer of the user's generator, checked; an error names its class and method."""
+        """The answer of the user's generator, checked; an error names its class and method.
+
+        Without the check a wrong value would surface far from its cause, in a metric.
+        """
         where = f"{type(self.rag).__name__}.generate_with_metadata"
         returned = self.rag.generate_with_metadata(query, list(contexts))
         return to_generation_result(returned, where)
@@ -205,7 +212,8 @@ class OpenPipeline:
     def retriever(self) -> Retriever:
         """The pipeline's open index.
 
-        Commands print its notes, and `locator` looks for gold in it.
+        Commands print its notes, and `locator` looks for gold in it. A pipeline has one for all of
+        its questions.
         """
         return self.stages.searching.retriever
 
@@ -213,7 +221,8 @@ class OpenPipeline:
     def locator(self) -> GoldLocator | None:
         """A locator that finds out where a case's gold contexts (the right passages) were lost.
 
-        None where the retrieval searches no collection: a user's, or BM25 in memory.
+        None where the retrieval searches no collection: a user's, or BM25 in memory. `ragbench why`
+        and reports print the cause for each gold that was not retrieved.
         """
         if not isinstance(self.retriever, Searched):
             return None
@@ -227,7 +236,7 @@ class OpenPipeline:
         """The RAG without its post-retrieval, and the post-retrieval.
 
         Each a stage of an evaluation. A RAG that a user's orchestration made stays whole, since it
-        may use the stage in its own way.
+        may use the stage in its own way. Each stage is then stored and measured by itself.
         """
         rag = self.rag
         # Not a user's subclass, which may use its post-retrieval in a way of its own.
@@ -261,7 +270,7 @@ class Pipeline:
     def corpus(self) -> Path | None:
         """The file or folder with the pipeline's documents.
 
-        None where the dataset's are searched.
+        None where the dataset's are searched. The path is relative to the pipeline's file.
         """
         corpus = self.indexing.settings.corpus
         return None if corpus is None else Path(corpus)

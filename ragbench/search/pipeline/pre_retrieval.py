@@ -41,7 +41,10 @@ class QueryTransform(Protocol):
 
     @property
     def name(self) -> str:
-        """The name of the transform in results and reports, such as ``"multi_query"``."""
+        """The name of the transform in results and reports, such as ``"multi_query"``.
+
+        Results keep failures under it.
+        """
         ...
 
     def transform(self, query: SearchQuery) -> Transformed:
@@ -109,7 +112,8 @@ class PreRetrieval(Checked):
     def identity(self) -> dict[str, Any]:
         """All that the stage's queries depend on besides the question, as JSON.
 
-        Stored results are used again only while it is the same.
+        Stored results are used again only while it is the same. A new version number makes all of
+        them stale.
         """
         return {
             "version": PRE_RETRIEVAL_VERSION,
@@ -152,6 +156,8 @@ class PreRetrieval(Checked):
 
 def _no_queries(transform: QueryTransform, returned: str) -> InterfaceError:
     """The error for a user's transform that leaves nothing to search for.
+
+    Nothing could be searched for, and the answer would look like one of an empty corpus.
 
     Args:
         returned: what the transform returned, for people.

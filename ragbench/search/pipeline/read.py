@@ -188,7 +188,8 @@ class PipelineFile(SettingsFile):
     def check(self, rules: Rules) -> None:
         """Notes a problem for each broken rule.
 
-        All are looked at, so that a user sees every problem at once.
+        All are looked at, so that a user sees every problem at once. A rule is whether something is
+        wrong, its place in the file, and a message.
         """
         for is_wrong, place, message in rules:
             if is_wrong:
@@ -198,7 +199,7 @@ class PipelineFile(SettingsFile):
     def retrieval_name(self) -> str:
         """The name of the retrieval in the file, before that section is read.
 
-        Indexing depends on it.
+        Indexing depends on it. ``bm25`` is meant where the file names none.
         """
         value = self.at(("retrieval", "type")) or self.at(("retrieval",))
         return value if isinstance(value, str) else "bm25"
@@ -257,6 +258,7 @@ class Models:
         """The language model that a section describes, made once; None where there is none.
 
         Stages without a section of their own share the file's ``llm``, and so its cache and budget.
+        Sections are made once, so that a model's connections and counts are shared.
         """
         if place not in self.made:
             self.made[place] = self._new_model(place)
@@ -429,7 +431,7 @@ def _part_of_indexing(reading: PipelineFile, key: str, make: Callable[[], Any]) 
 def _name_and_settings(value: str | Mapping[str, Any] | None) -> tuple[str, dict[str, Any]]:
     """The name of an implementation and its settings, of a name alone or a mapping with a ``name``.
 
-    The name is empty where there is none.
+    The name is empty where there is none. Embedders and chunkers are written so in a file.
     """
     if value is None or isinstance(value, str):
         return value or "", {}
@@ -514,6 +516,8 @@ def _post_retrieval(
 
 def _own_transform(chosen: Chosen, folder: Path) -> QueryTransform:
     """A user's query transform, built while the file is read: it needs no open stage.
+
+    It has to have the form of `QueryTransform`.
 
     Raises:
         ConfigError: it has no name, or no method ``transform``.

@@ -91,7 +91,10 @@ class StoreRetrieval(RetrievalStage):
             raise ConfigError(f"filters: {error}") from error
 
     def engine_settings(self) -> RetrievalSettings:
-        """The settings of the stage that a search engine has, too, in its own record."""
+        """The settings of the stage that a search engine has, too, in its own record.
+
+        A pipeline and ``ragbench search`` so make the same search of the same settings.
+        """
         own = {field.name for field in fields(self)}
         shared: dict[str, Any] = {}
         for field in fields(RetrievalSettings):
@@ -101,6 +104,8 @@ class StoreRetrieval(RetrievalStage):
 
     def parsed_filters(self) -> Filter | None:
         """The stage's filters in the form that stores take; None where the file names none.
+
+        A file has them as a mapping, such as ``{year: 2023}``.
 
         Raises:
             ConfigError: they are no filters.
@@ -363,12 +368,18 @@ class StoreRetriever:
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """The metadata of every result of this stage: the kind of search that ranked it."""
+        """The metadata of every result of this stage: the kind of search that ranked it.
+
+        A reader of stored results sees by it which search ranked them.
+        """
         return {"retriever": self.method}
 
     @property
     def notes(self) -> Sequence[str]:
-        """The lines that a report prints of the search, such as warnings about rows."""
+        """The lines that a report prints of the search, such as warnings about rows.
+
+        Warnings of rows that could not be read grow with each search.
+        """
         return [*self.opening, *(f"Warning: {line}" for line in self.store.warnings())]
 
     def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
@@ -394,7 +405,8 @@ class StoreRetriever:
     def _with_embeddings(self, chunks: list[Chunk]) -> list[Chunk]:
         """The chunks with their vectors in the metadata, for rerankers that compare them.
 
-        As they are where the stage does not give vectors.
+        As they are where the stage does not give vectors. Vectors in every result would take much
+        room.
         """
         if not self.gives_embeddings or not isinstance(self.store, OwnCollection):
             return chunks
@@ -434,7 +446,10 @@ class StoreRetriever:
         return chunks if is_searched else None
 
     def _document_chunks(self, document: str, filters: Filter | None) -> list[Chunk]:
-        """The chunks of a document that pass the filters, to look for gold among them."""
+        """The chunks of a document that pass the filters, to look for gold (the right passage) among them.
+
+        At most `_CHUNKS_OF_A_DOCUMENT` of them.
+        """
         of_document: Filter = Equals(field="document_id", value=document)
         if filters is not None:
             of_document = And(filters=(of_document, filters))
@@ -446,7 +461,7 @@ class StoreRetriever:
     def _similar_chunks(self, text: str, filters: Filter | None) -> list[Chunk]:
         """Chunks that resemble a gold text, by vectors and by the store's words.
 
-        One of them may hold it.
+        One of them may hold it. A store cannot be searched for a text itself.
         """
         strategies: list[Strategy] = []
         if self.embedder is not None:
@@ -487,7 +502,7 @@ class StoreRetriever:
     def query_embedding(self, query: str) -> Sequence[float] | None:
         """The vector of a query, for rerankers that compare it with those of chunks.
 
-        None where the stage does not give vectors.
+        None where the stage does not give vectors. A blank query has none either.
         """
         if not self.gives_embeddings or self.embedder is None or not query.strip():
             return None
@@ -495,12 +510,15 @@ class StoreRetriever:
         return cast("list[float]", vector.tolist())
 
     def close(self) -> None:
-        """Closes the collection, its database and its embedder."""
+        """Closes the collection, its database and its embedder, in the reverse order of their opening."""
         self.closing.close()
 
 
 def over_store(strategy: Strategy, store: OwnCollection | ForeignCollection) -> Strategy:
-    """The same search over another view of its collection, such as one without a native filter."""
+    """The same search over another view of its collection, such as one without a native filter.
+
+    A hybrid search has two halves, and both get the view.
+    """
     if isinstance(strategy, HybridStrategy):
         dense = over_store(strategy.dense, store)
         sparse = over_store(strategy.sparse, store)
@@ -519,7 +537,8 @@ class StoreWordsStrategy:
     def score_meaning(self) -> ScoreMeaning:
         """The meaning of the scores.
 
-        The store's own ranking by words, which compares with no other search.
+        The store's own ranking by words, which compares with no other search. It is printed
+        wherever scores are shown.
         """
         ranking = "its own ranking"
         if self.store.words is not None:

@@ -52,7 +52,7 @@ def pipeline_schema() -> dict[str, Any]:
 def _llm_schema() -> dict[str, Any]:
     """The JSON Schema of a language model's settings.
 
-    Their names alone, as values depend on the provider.
+    Their names alone, as values depend on the provider. An editor marks an unknown name so.
     """
     return {
         "type": "object",
@@ -66,6 +66,7 @@ def _indexing_schema() -> dict[str, Any]:
     """The JSON Schema of the section ``indexing`` in a pipeline file.
 
     Chunkers are known by name; of an embedder any name is taken, as any hub's model may be one.
+    Both may be written as a name, or as a mapping with settings.
     """
     schema = schema_of_settings(IndexingSettings)
     text = {"type": "string"}

@@ -58,7 +58,8 @@ class Collection:
     def strategy(self, name: StrategyName) -> Strategy:
         """The search of a name over the collection.
 
-        Both halves of a hybrid one are made once and shared.
+        Both halves of a hybrid one are made once and shared. The first search by vectors opens the
+        embedder, the first by words the index.
         """
         if name == "dense":
             return self._dense
@@ -69,7 +70,7 @@ class Collection:
     def check_complete(self) -> None:
         """Refuses a collection whose indexing did not come to its end.
 
-        A part of the corpus may be missing.
+        A part of the corpus may be missing. Results over a part would look like poor rankings.
         """
         if not self.store.info().complete:
             raise StoreError(
@@ -79,7 +80,10 @@ class Collection:
             )
 
     def close(self) -> None:
-        """Closes the collection's store, and its embedder where it was opened here."""
+        """Closes the collection's store, and its embedder where it was opened here.
+
+        An embedder that the caller brought stays open.
+        """
         with self._opened:
             self.store.close()
 
@@ -87,7 +91,8 @@ class Collection:
     def identity(self) -> IndexIdentity:
         """The collection's record of its indexing.
 
-        Embedder, chunks and the measured weight of vectors.
+        Embedder, chunks and the measured weight of vectors. It is read once, as a search of an open
+        collection keeps its embedder.
         """
         return self.store.info().made_by
 
@@ -95,7 +100,7 @@ class Collection:
     def has_vectors(self) -> bool:
         """Whether the collection was indexed with an embedder.
 
-        Without one only words can be searched.
+        Without one only words can be searched. Commands choose a search by words then.
         """
         return self.identity.embedder_name != NO_EMBEDDER
 
@@ -215,7 +220,10 @@ class RetrievalEngine(AbstractContextManager["RetrievalEngine"]):
         *,
         strategy: StrategyName | None = None,
     ) -> list[list[Chunk]]:
-        """`search` for several questions at once: for each its chunks, best first."""
+        """`search` for several questions at once: for each its chunks, best first.
+
+        An error of the collection comes even for no questions.
+        """
         settings = self.settings
         if top_k is not None:
             settings = replace(settings, top_k=top_k)
@@ -255,7 +263,10 @@ class RetrievalEngine(AbstractContextManager["RetrievalEngine"]):
         return collection
 
     def __exit__(self, *_: object) -> None:
-        """Closes the engine's collections, the embedders opened for them, and the database."""
+        """Closes the engine's collections, the embedders opened for them, and the database.
+
+        Where closing one fails, a second call goes on with the others.
+        """
         # Taken out one by one: where closing one fails, a second call goes on with the others.
         while self._collections:
             self._collections.popitem()[1].close()
@@ -316,7 +327,10 @@ class IndexCheck(Record):
     high: float | None
 
     def __str__(self) -> str:
-        """The figures of the check in one line, as reports and `ragbench index` print it."""
+        """The figures of the check in one line, as reports and `ragbench index` print it.
+
+        A reader sees by it whether the approximate index costs quality.
+        """
         if self.is_exact:
             return f"{self.collection}: exact, every vector is compared"
         interval = ""
@@ -376,7 +390,10 @@ def check_index(
 
 
 def _without_chunk(id_: str, chunks: Sequence[Chunk]) -> list[Chunk]:
-    """The chunks of a result without the one that was searched for by its own vector."""
+    """The chunks of a result without the one that was searched for by its own vector.
+
+    Each is the nearest to itself, and would count as found in both searches.
+    """
     return [chunk for chunk in chunks if chunk.id != id_]
 
 

@@ -129,7 +129,10 @@ class Bm25Scores:
         return cls(len(numbers), vocabulary, index)
 
     def save(self, folder: Path) -> None:
-        """Writes the BM25 index into a folder that exists; `load` reads it back."""
+        """Writes the BM25 index into a folder that exists; `load` reads it back.
+
+        An index of texts without words has no files.
+        """
         if self._index is not None:
             self._index.save(str(folder), show_progress=False)
 
@@ -147,7 +150,10 @@ class Bm25Scores:
         return cls(size, index.vocab_dict, index)
 
     def scores(self, tokens: Iterable[str]) -> Floats32 | None:
-        """The BM25 score of every text for these tokens; None where no text has any of them."""
+        """The BM25 score of every text for these tokens; None where no text has any of them.
+
+        The array is in the order of the texts.
+        """
         ids = [self._vocabulary[token] for token in tokens if token in self._vocabulary]
         if not ids:
             return None
@@ -258,7 +264,8 @@ class SparseStrategy:
     def score_meaning(self) -> ScoreMeaning:
         """The meaning of the scores.
 
-        BM25 as a share of the query's weight, which thresholds compare with.
+        BM25 as a share of the query's weight, which thresholds compare with. It is printed wherever
+        scores are shown.
         """
         return BM25
 
@@ -326,7 +333,10 @@ class SparseStrategy:
         return passing
 
     def idf(self, token: str) -> float:
-        """How rare a word is among the indexed chunks; quoted answers weigh words by it, too."""
+        """How rare a word is among the indexed chunks; quoted answers weigh words by it, too.
+
+        Both then agree on which words of a question matter.
+        """
         return self.scores.idf(token)
 
     @property
@@ -341,7 +351,8 @@ class SparseStrategy:
 def _kept_metadata(folder: Path) -> Any:
     """The metadata of all chunks that a BM25 index in a folder was kept with, in its order.
 
-    Only filters need them, so they are read at the first filter.
+    Only filters need them, so they are read at the first filter. A JSON list, as
+    `SparseStrategy.save` writes it.
     """
     return orjson.loads((folder / _METADATA).read_bytes())
 
@@ -379,7 +390,10 @@ class StoredWordsStrategy:
 
     @property
     def score_meaning(self) -> ScoreMeaning:
-        """The meaning of the scores: those of `SparseStrategy`, which the store computes here."""
+        """The meaning of the scores: those of `SparseStrategy`, which the store computes here.
+
+        It is printed wherever scores are shown.
+        """
         return BM25
 
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:

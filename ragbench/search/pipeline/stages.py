@@ -62,38 +62,53 @@ class Retriever(Protocol):
     def metadata(self) -> Mapping[str, Any]:
         """Metadata that every result of the retriever gets, such as the kind of search.
 
-        None by default.
+        None by default. A reader of stored results sees by it which search ranked them.
         """
         return {}
 
     @property
     def takes_batches(self) -> bool:
-        """Whether the retriever searches several queries at once for less; no by default."""
+        """Whether the retriever searches several queries at once for less; no by default.
+
+        An evaluation sends questions together then.
+        """
         return False
 
     @property
     def word_weights(self) -> WordWeights | None:
-        """The weight of each word in the corpus, by which answers are quoted; None if unknown."""
+        """The weight of each word in the corpus, by which answers are quoted; None if unknown.
+
+        A rare word of a question says more about a sentence than a common one.
+        """
         return None
 
     @property
     def notes(self) -> Sequence[str]:
-        """Remarks on the index for reports, one line each; the list only grows. None by default."""
+        """Remarks on the index for reports, one line each; the list only grows. None by default.
+
+        Such as what an approximate index misses.
+        """
         return ()
 
     def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
-        """For each query its chunks, best first, at most `top_k` of them."""
+        """For each query its chunks, best first, at most `top_k` of them.
+
+        A pipeline fuses the rankings of one question's queries.
+        """
         ...
 
     def query_embedding(self, query: str) -> Sequence[float] | None:
         """The vector of a query, for rerankers that compare it with the chunks'.
 
-        None by default.
+        None by default. Without one such rerankers are refused.
         """
         return None
 
     def close(self) -> None:
-        """Closes the retriever's store; an index in memory has nothing to close."""
+        """Closes the retriever's store; an index in memory has nothing to close.
+
+        A pipeline calls it at its end.
+        """
         ...
 
 
@@ -141,7 +156,10 @@ class Generator(Protocol):
         ...
 
     def generate(self, query: str, contexts: Sequence[str]) -> GenerationResult[Any]:
-        """The answer to a question from its contexts, best first; there may be none."""
+        """The answer to a question from its contexts, best first; there may be none.
+
+        Without any contexts it should decline: an answer from memory would not be the RAG's.
+        """
         ...
 
 
@@ -158,6 +176,8 @@ class LateSearch:
 
     def search(self, query: str, top_k: int) -> Sequence[Chunk]:
         """The chunks of a query as it is, without pre-retrieval, for operators that search again.
+
+        Such operators are made while the file is read, before there is an index.
 
         Raises:
             ConfigError: the pipeline is not open yet: no retriever is there.
@@ -362,7 +382,7 @@ class PipelineRAG(RAGInterface):
     def post_retrieval(self) -> PostRetrieval | None:
         """The stage between retrieval and generation, such as reranking.
 
-        None where there is none.
+        None where there is none. An evaluation runs it between the other two, to measure it.
         """
         return self.stages.post_retrieval
 
@@ -480,13 +500,17 @@ class BatchRetrieval(PipelineRAG):
     ) -> list[RetrievalResult]:
         """The contexts of all queries, in one search.
 
-        Where one fails, the others keep their results.
+        Where one fails, the others keep their results. An embedder or a store takes less time for
+        many queries at once.
         """
         outcomes = self._retrieved(queries, top_k)
         return settled(outcomes, "PipelineRAG.batch_retrieve_with_metadata")
 
 
 def pipeline_rag(stages: Stages) -> PipelineRAG:
-    """The RAG of some open stages; one that takes batches where its retrieval gains by them."""
+    """The RAG of some open stages; one that takes batches where its retrieval gains by them.
+
+    An evaluation sends batches to every RAG with a method for them.
+    """
     kind = BatchRetrieval if stages.searching.takes_batches else PipelineRAG
     return kind(stages)

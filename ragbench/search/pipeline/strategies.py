@@ -64,7 +64,8 @@ class RetrievalSettings(Checked):
     def __post_init__(self) -> None:
         """Refuses values out of range, and settings that contradict.
 
-        ``ef`` with ``exact``, no weight at all.
+        ``ef`` with ``exact``, no weight at all. A search would ignore one of two such settings
+        without a word.
         """
         Effort(ef=self.ef, exact=self.exact)  # refuses both at once
         Checked.__post_init__(self)
@@ -73,7 +74,10 @@ class RetrievalSettings(Checked):
 
     @property
     def effort(self) -> Effort:
-        """How hard the store's approximate index looks, by ``ef`` and ``exact``."""
+        """How hard the store's approximate index looks, by ``ef`` and ``exact``.
+
+        A store without such an index has no use for it.
+        """
         return Effort(ef=self.ef, exact=self.exact)
 
     @classmethod
@@ -148,14 +152,17 @@ class Strategy(Protocol):
 
     @property
     def score_meaning(self) -> ScoreMeaning:
-        """The meaning of the search's scores, to be shown with them."""
+        """The meaning of the search's scores, to be shown with them.
+
+        Scores of two kinds of searches do not compare.
+        """
         ...
 
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
-        """For each query its chunks with their scores, best first.
+        """For each query its chunks with their scores, best first, at most `search.k`.
 
-        Of equal scores the lower id (by code points) comes first. A query without a character that
-        is not white space finds nothing.
+        Of equal scores the lower id (by code points) comes first. A query of white space finds
+        nothing.
         """
         ...
 
@@ -179,7 +186,8 @@ class DenseStrategy:
     def score_meaning(self) -> ScoreMeaning:
         """The meaning of the scores.
 
-        The calibrated cosine, or the store's own measure of vectors.
+        The calibrated cosine, or the store's own measure of vectors. It is printed wherever scores
+        are shown.
         """
         if self.calibration is not None:
             return CALIBRATED_COSINE
@@ -241,7 +249,10 @@ _METRICS: Mapping[MetricName, str] = {
 
 
 def dense_of(strategy: Strategy) -> DenseStrategy | None:
-    """The search by vectors that a search is, or that a hybrid one holds; None for words alone."""
+    """The search by vectors that a search is, or that a hybrid one holds; None for words alone.
+
+    Only such a search has an embedder, and an effort for an approximate index.
+    """
     if isinstance(strategy, HybridStrategy):
         strategy = strategy.dense
     if isinstance(strategy, DenseStrategy):

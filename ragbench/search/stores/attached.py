@@ -80,7 +80,10 @@ class ForeignCollection(OpenCollection[Reader]):
 
     @property
     def dimension(self) -> int:
-        """Length of the vectors that are searched, as the engine or one of its rows shows it."""
+        """The length of the collection's vectors, as the engine or one of its rows shows it.
+
+        A query vector of another length is refused: it comes from an embedder that did not fill it.
+        """
         if self.space.dimension is None:
             raise StoreError(f"{self.address}: no row of the collection '{self.name}' has a vector")
         return self.space.dimension
@@ -89,7 +92,8 @@ class ForeignCollection(OpenCollection[Reader]):
     def metric(self) -> MetricName:
         """How the store compares vectors.
 
-        Where nothing says so, as the mapping or ragbench assumes.
+        Where nothing says so, as the mapping or ragbench assumes. Reports print it with the scores,
+        which mean nothing without it.
         """
         return self.space.metric
 
@@ -149,6 +153,7 @@ class ForeignCollection(OpenCollection[Reader]):
             """The rows that the store ranks by words for some of the texts of this search.
 
             `texts` are those of the search; `batch` has the positions of some that are not blank.
+            `top_k` calls it again for texts whose last scores tie.
             """
             batch_texts = [texts[number] for number in batch]
             return self._engine.matching(batch_texts, limit, condition)
@@ -181,7 +186,8 @@ class ForeignCollection(OpenCollection[Reader]):
     def _chunks(self, rows: Sequence[Row]) -> list[Chunk]:
         """The rows of a result as chunks, by the mapping of fields.
 
-        What is wrong with a row is counted for `warnings`; no row is refused.
+        What is wrong with a row is counted for `warnings`; no row is refused. Only rows that are in
+        the result come here, so only those are counted.
         """
         return self._reader.chunks(rows)
 
@@ -232,7 +238,10 @@ class ForeignCollection(OpenCollection[Reader]):
 
     @property
     def has_documents(self) -> bool:
-        """Whether the collection's rows name the documents that they were cut from."""
+        """Whether the collection's rows name the documents that they were cut from.
+
+        Only then can gold, the right passages of a question, be looked up by document.
+        """
         return "document_id" in self.mapping.places()
 
     def notes(self, *, by_words: bool) -> list[str]:

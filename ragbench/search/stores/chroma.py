@@ -71,7 +71,8 @@ class ChromaDatabase(ReadableDatabase):
     def load(self) -> tuple[type[Exception], ...]:
         """The exceptions that Chroma's client raises.
 
-        Its own, and the plain ones that it lets through.
+        Its own, and the plain ones that it lets through. `connected` turns these into errors of one
+        line.
         """
         errors = require("chromadb.errors", extra="chroma")
         return (errors.ChromaError, ValueError, TypeError, OSError, RuntimeError)
@@ -127,13 +128,16 @@ class Chroma:
         self._collection = collection
 
     def count(self) -> int:
-        """How many rows the collection has, as Chroma counts them."""
+        """How many rows the collection has, as Chroma counts them.
+
+        Reports show it, and stored results of a search depend on it.
+        """
         return int(self._collection.count())
 
     def sample(self, limit: int) -> list[Row]:
         """The first rows as Chroma lists them, at most `limit`: fields are guessed from them.
 
-        Their scores mean nothing.
+        Their scores mean nothing. So a user need not name the fields of another program's rows.
         """
         answer = self._collection.get(limit=limit, include=list(_INCLUDED))
         return _rows(answer["ids"], answer["documents"], answer["metadatas"], repeat(0.0))
@@ -141,7 +145,7 @@ class Chroma:
     def condition(self, filters: Filter | None, native: object) -> Any:
         """The filters, and a native one in Chroma's own syntax, as one ``where``.
 
-        None without any.
+        None without any. A search translates its filters once, and passes the result to `nearest`.
         """
         parts: list[dict[str, Any]] = []
         if filters is not None:
@@ -154,6 +158,8 @@ class Chroma:
 
     def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> list[list[Row]]:
         """The rows nearest to each query vector, in one request; Chroma's distances become scores.
+
+        A score is higher for a nearer row, as in every store: results are ordered and cut by it.
 
         Raises:
             ConfigError: an effort other than the normal one: Chroma lets none be set.
@@ -231,7 +237,10 @@ def _where(filters: Filter, *, denied: bool = False) -> dict[str, Any]:
 
 
 def _joined(parts: Sequence[dict[str, Any]], word: str) -> dict[str, Any]:
-    """Chroma's tests as one, under ``$and`` or ``$or``; a single test alone, as Chroma demands."""
+    """Chroma's tests as one, under ``$and`` or ``$or``; a single test alone, as Chroma demands.
+
+    Every condition of a search in Chroma is put together here.
+    """
     if len(parts) == 1:
         return parts[0]
     return {word: list(parts)}

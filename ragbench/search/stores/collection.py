@@ -83,13 +83,17 @@ class OpenCollection(ABC, Generic[_EngineT]):
     def dimension(self) -> int:
         """Length of the vectors that the collection is searched by.
 
-        Queries of another one are refused.
+        Queries of another one are refused. Only an embedder of this dimension can have filled the
+        collection.
         """
 
     @property
     @abstractmethod
     def metric(self) -> MetricName:
-        """How vectors are compared; a score is higher for a nearer chunk, whatever the metric."""
+        """How vectors are compared; a score is higher for a nearer chunk, whatever the metric.
+
+        Reports name the scores by it.
+        """
 
     @abstractmethod
     def _queries(self, vectors: Vectors) -> tuple[Rows, Sequence[int]]:
@@ -118,7 +122,10 @@ class OpenCollection(ABC, Generic[_EngineT]):
         """
 
     def count(self) -> int:
-        """How many chunks the collection has."""
+        """How many chunks the collection has.
+
+        Reports show the number.
+        """
         with self.working() as engine:
             return engine.count()
 
@@ -126,7 +133,7 @@ class OpenCollection(ABC, Generic[_EngineT]):
     def is_exact(self) -> bool:
         """Whether a search of the collection compares every vector.
 
-        No index could then miss a chunk.
+        No index could then miss a chunk. Where one could, reports measure how many it misses.
         """
         with self.working() as engine:
             return engine.is_exact
@@ -274,14 +281,17 @@ class OwnCollection(OpenCollection[Writer]):
 
     @property
     def dimension(self) -> int:
-        """Length of the collection's vectors, as it was made: no later write changes it."""
+        """Length of the collection's vectors, as it was made: no later write changes it.
+
+        Vectors and queries of another length are refused by it.
+        """
         return self._dimension
 
     @property
     def metric(self) -> MetricName:
         """The cosine, in every collection that ragbench fills.
 
-        Its vectors are stored at length 1.
+        Its vectors are stored at length 1. Scores of all own collections compare for that reason.
         """
         return "cosine"
 
@@ -354,14 +364,20 @@ class OwnCollection(OpenCollection[Writer]):
                 engine.write(records, rows[positions])
 
     def delete(self, ids: Sequence[str]) -> None:
-        """Removes the chunks of these ids, such as those that the corpus no longer has."""
+        """Removes the chunks of these ids, such as those that the corpus no longer has.
+
+        A search would still find the old passages.
+        """
         checked = check_ids(ids)
         if checked:
             with self.working() as engine:
                 engine.remove(checked)
 
     def get(self, ids: Sequence[str]) -> dict[str, Chunk]:
-        """The stored chunks of these ids, by id and in the ids' order; unknown ids are left out."""
+        """The stored chunks of these ids, by id and in the ids' order; unknown ids are left out.
+
+        A search by words reads its results so, after ranking ids alone.
+        """
         checked = check_ids(ids)
         if not checked:
             return {}
@@ -377,7 +393,10 @@ class OwnCollection(OpenCollection[Writer]):
         return list(self.get(first_ids).values())
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Rows]:
-        """The stored vectors of these ids, by id, at length 1; unknown ids are left out."""
+        """The stored vectors of these ids, by id, at length 1; unknown ids are left out.
+
+        Measurements of an index and rerankers by embeddings read them: no text is embedded twice.
+        """
         checked = check_ids(ids)
         if not checked:
             return {}
@@ -402,11 +421,17 @@ class OwnCollection(OpenCollection[Writer]):
         return rows, range(len(rows))
 
     def _scored(self, row: Row) -> Row:
-        """A row with its score rounded alike for every engine: the same chunks tie in each."""
+        """A row with its score rounded alike for every engine: the same chunks tie in each.
+
+        Which of several equally good chunks make the cut follows from it.
+        """
         return row._replace(score=similarity(row.score))
 
     def _chunks(self, rows: Sequence[Row]) -> list[Chunk]:
-        """The chunks of a result's rows, read from the fields that the engine keeps."""
+        """The chunks of a result's rows, read from the fields that the engine keeps.
+
+        Only the chunks in the result are made, since reading their metadata takes time.
+        """
         return [self._engine.read(row.fields, row.score) for row in rows]
 
     def search_words(
@@ -468,7 +493,7 @@ def check_identity(identity: Mapping[str, Any] | None) -> dict[str, Any]:
 def check_k(k: object) -> None:
     """Refuses a number of results that is not a whole number from 1.
 
-    True, a 1 to Python, is none.
+    True, a 1 to Python, is none. Each engine would raise an error of its own.
     """
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise ConfigError(f"k, the number of results, is a whole number from 1, found {k!r}")

@@ -88,7 +88,8 @@ class ReadableDatabase(ABC):
     def connect(self) -> Any:
         """A new connection.
 
-        The engine's client, made by the function that the database came with.
+        The engine's client, made by the function that the database came with. It is called at the
+        first use, so that wrong settings are refused before a server is reached.
         """
         assert self._open_client is not None
         return self._open_client()
@@ -96,7 +97,8 @@ class ReadableDatabase(ABC):
     def disconnect(self, connection: Any) -> None:
         """Closes the client of the engine.
 
-        A database whose client ends otherwise overrides this.
+        A database whose client ends otherwise overrides this. Called once, when the database is
+        closed.
         """
         connection.close()
 
@@ -154,13 +156,17 @@ class WritableDatabase(ReadableDatabase):
 
     @abstractmethod
     def names(self, connection: Any) -> list[str]:
-        """The names of ragbench's own collections in the database, in any order."""
+        """The names of ragbench's own collections in the database, in any order.
+
+        Lists and errors show them; `create` refuses a name among them.
+        """
 
     @abstractmethod
     def make(self, connection: Any, info: CollectionInfo) -> None:
         """Makes an empty collection with this record of itself.
 
-        `create` has checked name and length.
+        `create` has checked name and length. What a store writes here is its stored form: older
+        collections have to stay readable.
         """
 
     @abstractmethod
@@ -170,13 +176,16 @@ class WritableDatabase(ReadableDatabase):
     def detach(self, connection: Any, name: str) -> None:
         """Lets go of a collection whose last use has ended.
 
-        Engines that keep its files open close them.
+        Engines that keep its files open close them. Other processes can then open them.
         """
         return
 
     @abstractmethod
     def remove(self, connection: Any, name: str) -> None:
-        """Removes a collection of ragbench's own, if it is there."""
+        """Removes a collection of ragbench's own, if it is there.
+
+        Another program's collection of the name must stay.
+        """
 
     def is_own(self, connection: Any, name: str) -> bool:
         """Whether ragbench made the collection: whether it can be attached for writing.
@@ -191,7 +200,10 @@ class WritableDatabase(ReadableDatabase):
             return False
 
     def collections(self) -> list[str]:
-        """The names of ragbench's own collections in the database, sorted."""
+        """The names of ragbench's own collections in the database, sorted.
+
+        Commands choose among them, and an indexing looks whether its collection is there.
+        """
         with self.connected() as connection:
             return sorted(self.names(connection))
 
@@ -249,7 +261,7 @@ class WritableDatabase(ReadableDatabase):
     def drop(self, name: str) -> None:
         """Removes a collection of ragbench's own with its chunks.
 
-        A name that is not there is no error.
+        A name that is not there is no error. Its chunks and vectors are lost.
         """
         check_name(name)
         with self.connected() as connection:
@@ -327,7 +339,10 @@ def name_from_json(text: str, address: str) -> str:
 
 
 def _damaged(address: str) -> StoreError:
-    """The error for a collection's record of itself that is not JSON of any release of ragbench."""
+    """The error for a collection's record of itself that is not JSON of any release of ragbench.
+
+    A new indexing alone can mend that.
+    """
     return StoreError(f"{address}: what is kept with the collection is damaged: index anew")
 
 
@@ -383,7 +398,10 @@ _LOCK = ".ragbench.lock"
 
 
 def being_written(address: str) -> StoreError:
-    """The error where two indexings write to one collection; each would undo the other's work."""
+    """The error where two indexings write to one collection; each would undo the other's work.
+
+    The message asks the user to wait: only a second run of the command can go on.
+    """
     return StoreError(
         f"{address}: another 'ragbench index' is writing there: wait until it is done, and run the "
         "same command again"
@@ -435,7 +453,7 @@ def placed_address(address: str, folder: Path) -> str:
     """A store's address with its path, if it has one, taken as relative to a folder.
 
     Pipelines name stores relative to their own file; so the address holds wherever ragbench is
-    started.
+    started. Addresses of servers stay as they are.
     """
     engine, _, path = address.partition(":")
     if not path or engine not in _ON_DISK:
@@ -444,7 +462,10 @@ def placed_address(address: str, folder: Path) -> str:
 
 
 def is_read_only(address: str) -> bool:
-    """Whether an address is of an engine whose collections ragbench reads and never fills."""
+    """Whether an address is of an engine whose collections ragbench reads and never fills.
+
+    A command chooses by it between searching such a collection and filling its own.
+    """
     name = _engine(address)
     return not STORES.has(name) and FOREIGN_STORES.has(name)
 
@@ -506,7 +527,10 @@ def open_database(address: str) -> Database:
 
 
 def _engine(address: str) -> str:
-    """The engine's name in an address: of ``qdrant+http://HOST`` it is ``qdrant``."""
+    """The engine's name in an address: of ``qdrant+http://HOST`` it is ``qdrant``.
+
+    The engine's class is looked up by it.
+    """
     scheme, _, _ = address.partition(":")
     name, _, _ = scheme.partition("+")
     return name

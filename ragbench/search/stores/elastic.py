@@ -54,7 +54,10 @@ class ElasticDatabase(ReadableDatabase):
         self._kind = kind
 
     def load(self) -> tuple[type[Exception], ...]:
-        """The exceptions of the server's client, by the names that its package has for them."""
+        """The exceptions of the server's client, by the names that its package has for them.
+
+        `connected` turns these into errors of one line.
+        """
         package = self._kind.client_package()
         errors: list[type[Exception]] = [getattr(package, name) for name in self._kind.errors]
         return (*errors, OSError, ValueError)
@@ -161,13 +164,16 @@ class Elasticsearch:
     def client_package() -> Any:
         """The Python package of Elasticsearch's client, imported at first use.
 
-        OpenSearch has its own.
+        OpenSearch has its own. The client is optional: without it an error names the extra to
+        install.
         """
         return require("elasticsearch", extra="elasticsearch")
 
     @classmethod
     def connected(cls, host: str, user: str, password: str) -> Any:
         """Elasticsearch's client of a server; it connects with its first request.
+
+        Requests may take a minute, as large indices need more than the client's own limit.
 
         Args:
             password: an API key where there is no user.
@@ -184,6 +190,8 @@ class Elasticsearch:
     def space_type(settings: Mapping[str, Any]) -> str:
         """The metric of a vector field by Elasticsearch's name for it, such as ``cosine``.
 
+        `_measure` turns scores back into measures by it.
+
         Args:
             settings: of the field, in the index' mapping.
         """
@@ -192,7 +200,8 @@ class Elasticsearch:
     def count(self) -> int:
         """How many documents the index counts.
 
-        Those that were just written may not be among them yet.
+        Those that were just written may not be among them yet. Reports show the number, and stored
+        results of a search depend on it.
         """
         return int(self.client.count(index=self.name)["count"])
 
@@ -207,7 +216,8 @@ class Elasticsearch:
     def condition(self, filters: Filter | None, native: object) -> Any:
         """The filters, and a native object of the query language, as a list of clauses.
 
-        None without any.
+        None without any. A search translates its filters once, and passes the result to `nearest`
+        or `matching`.
         """
         dialect: Dialect[dict[str, Any]] = Dialect(
             both=lambda parts: {"bool": {"filter": parts}},
@@ -229,7 +239,8 @@ class Elasticsearch:
     def is_exact(self) -> bool:
         """Whether a search of the index compares every vector.
 
-        Only a field of type ``flat`` has no graph.
+        Only a field of type ``flat`` has no graph. Reports measure by exact searches how many
+        chunks a graph misses.
         """
         options: Any = self.fields[self.space.vector].get("index_options")
         return bool(options) and options.get("type") == "flat"
@@ -271,7 +282,10 @@ class Elasticsearch:
         return _measured(self._hits({"knn": knn}, limit), space_type)
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
-        """The documents that match each question in the text field, by the index' BM25."""
+        """The documents that match each question in the text field, by the index' BM25.
+
+        `words` names that field.
+        """
         assert self.words is not None
         results: list[list[Row]] = []
         for text in texts:
@@ -349,12 +363,18 @@ class OpenSearch(Elasticsearch):
 
     @staticmethod
     def client_package() -> Any:
-        """The Python package of OpenSearch's client; its requests are Elasticsearch's."""
+        """The Python package of OpenSearch's client; its requests are Elasticsearch's.
+
+        The client is optional: without it an error names the extra to install.
+        """
         return require("opensearchpy", extra="opensearch")
 
     @classmethod
     def connected(cls, host: str, user: str, password: str) -> Any:
-        """OpenSearch's client of a server; it takes no API keys, only users with a password."""
+        """OpenSearch's client of a server; it takes no API keys, only users with a password.
+
+        Requests may take a minute, as large indices need more than the client's own limit.
+        """
         package = cls.client_package()
         login: dict[str, Any] = {}
         if user:
@@ -408,7 +428,8 @@ open_opensearch = partial(ElasticDatabase, kind=OpenSearch)
 def _within(range_: Range) -> dict[str, Any]:
     """A range filter in the query language of Elasticsearch and OpenSearch.
 
-    Dates are compared in milliseconds since 1970, as ragbench's filters hold them.
+    Dates are compared in milliseconds since 1970, as ragbench's filters hold them. The keys are
+    those of the servers' range query.
     """
     limits: dict[str, Any] = dict(range_.limits())
     if range_.of_dates:

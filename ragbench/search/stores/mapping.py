@@ -52,7 +52,10 @@ class FieldMapping:
     configuration, in Qdrant a Snowball stemmer; such as ``english``."""
 
     def __post_init__(self) -> None:
-        """Refuses a field name of nothing but blanks, commas and dots, which no row could have."""
+        """Refuses a field name of nothing but blanks, commas and dots, which no row could have.
+
+        A search would go on without the field.
+        """
         for name, value in asdict(self).items():
             if value is not None and not value.strip(" ,."):
                 raise ConfigError(f"map: {name} names no field")
@@ -60,6 +63,8 @@ class FieldMapping:
     @classmethod
     def of(cls, fields: Mapping[str, str], *, where: str = "--field") -> FieldMapping:
         """The mapping that a user writes as field names by role, such as ``{"text": "body"}``.
+
+        Commands and pipeline files write it so.
 
         Args:
             fields: field names or paths, by the names of `FieldMapping`.
@@ -155,6 +160,8 @@ class FieldMapping:
     def checked_metric(self, name: str, metric: MetricName) -> MetricName:
         """The metric by which the store compares vectors, if the user names no other one.
 
+        Scores would be read by the wrong measure.
+
         Raises:
             ConfigError: the user names another metric, by which the store cannot search.
         """
@@ -243,11 +250,17 @@ class _Sample:
     """Some rows of a collection, looked through for fields by their usual names."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
-        """A sample of a collection's rows, in which the meaning of its fields is looked for."""
+        """A sample of a collection's rows, in which the meaning of its fields is looked for.
+
+        A user need not name a field that can be guessed from them.
+        """
         self._rows = rows
 
     def values(self, path: str) -> list[object]:
-        """The value at a path in each row of the sample; None where a row has none."""
+        """The value at a path in each row of the sample; None where a row has none.
+
+        A role is guessed by how many rows fill the path.
+        """
         read = getter(path)
         return [read(row.fields) for row in self._rows]
 
@@ -313,12 +326,18 @@ class _Sample:
 
 
 def _is_text(value: object) -> bool:
-    """Whether a value is a text with more than blanks in it, as the text of a chunk is."""
+    """Whether a value is a text with more than blanks in it, as the text of a chunk is.
+
+    The text of a collection is guessed by how many values of a field are one.
+    """
     return isinstance(value, str) and bool(value.strip())
 
 
 def _is_document_id(value: object) -> bool:
-    """Whether a value can be the id of a document: a whole number, or a text that is not empty."""
+    """Whether a value can be the id of a document: a whole number, or a text that is not empty.
+
+    LlamaIndex writes the text "None" for a missing id, which is none here.
+    """
     if isinstance(value, str):
         # LlamaIndex writes "None" for what is not there.
         return value not in ("", "None")
@@ -379,7 +398,10 @@ class AttachedRows:
     """
 
     def __init__(self, mapping: FieldMapping) -> None:
-        """A reader of another program's rows, by a mapping that names their text field."""
+        """A reader of another program's rows, by a mapping that names their text field.
+
+        The paths of all roles are looked up once, as there may be many rows.
+        """
         self.mapping = mapping
         places = mapping.places()
         self._metadata_paths = places.pop("metadata", None)
@@ -391,7 +413,10 @@ class AttachedRows:
         """The ids of the rows that had a trouble, each once, in order."""
 
     def chunks(self, rows: Sequence[Row]) -> list[Chunk]:
-        """The rows of one result, best first, as chunks; no two of them share an id."""
+        """The rows of one result, best first, as chunks; no two of them share an id.
+
+        Ids are unique within a result, not among results.
+        """
         used_ids: set[str] = set()
         return [self._chunk(row, rank, used_ids) for rank, row in enumerate(rows, start=1)]
 
@@ -490,7 +515,10 @@ class AttachedRows:
             return {}
 
     def _unmapped(self, fields: Mapping[str, object]) -> Mapping[str, object]:
-        """The fields of a row without its text, id, document and title: its possible metadata."""
+        """The fields of a row without its text, id, document and title: its possible metadata.
+
+        A field with another role would be in the chunk twice.
+        """
         for path in self._paths.values():
             if path in fields:  # a field of the row itself, though its name may have dots
                 fields = {key: value for key, value in fields.items() if key != path}
@@ -501,7 +529,8 @@ class AttachedRows:
     def _value(self, row: Row, name: str) -> object:
         """A row's value for a role (text, id, document_id, title).
 
-        None where the mapping names no field.
+        None where the mapping names no field. The path of a role is read from the mapping once, at
+        the start.
         """
         read = self._getters.get(name)
         if read is None:

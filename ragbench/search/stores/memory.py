@@ -44,7 +44,10 @@ class MemoryDatabase(WritableDatabase):
     """Collections of an address ``memory:FOLDER``, or, of ``memory:``, until the process ends."""
 
     def __init__(self, address: str = "memory:") -> None:
-        """A database of NumPy collections, in the address' folder or, without one, in memory."""
+        """A database of NumPy collections, in the address' folder or, without one, in memory.
+
+        Without a folder the collections are gone when the process ends.
+        """
         folder = None
         path = address.removeprefix("memory:")
         if path:
@@ -67,12 +70,18 @@ class MemoryDatabase(WritableDatabase):
         """
 
     def disconnect(self, connection: None) -> None:
-        """Writes the changed collections into their folders; there is no connection to close."""
+        """Writes the changed collections into their folders; there is no connection to close.
+
+        Chunks written since the last `write_info` are in memory alone until then.
+        """
         for collection in self._collections.values():
             collection.save()
 
     def names(self, connection: None) -> list[str]:
-        """The names of the collections in this process and of those in the folder."""
+        """The names of the collections in this process and of those in the folder.
+
+        A folder's name holds the collection's in escaped form, as `_collection_folder` writes it.
+        """
         names = set(self._collections)
         if self.folder is not None:
             for path in self.folder.glob(f"*/{_INDEX}"):
@@ -107,7 +116,11 @@ class MemoryDatabase(WritableDatabase):
             self._collections[name].save()
 
     def remove(self, connection: None, name: str) -> None:
-        """Removes a collection from memory and from its folder."""
+        """Removes a collection from memory and from its folder.
+
+        The index file goes first: without it the folder is no collection, even if this is
+        interrupted.
+        """
         self._collections.pop(name, None)
         folder = self._collection_folder(name)
         if folder is not None and folder.is_dir():
@@ -201,7 +214,10 @@ class Memory:
         self._positions = {chunk.id: number for number, chunk in enumerate(self._chunks)}
 
     def save(self) -> None:
-        """Writes the collection into its folder, if it has one and something has changed."""
+        """Writes the collection into its folder, if it has one and something has changed.
+
+        Deferred writes make an indexing of many batches fast; `write_info` calls this.
+        """
         with self._lock:
             if self._folder is not None and self._unsaved:
                 try:
@@ -252,7 +268,7 @@ class Memory:
     def read_info(self) -> CollectionInfo:
         """The collection's record of itself as it was written last.
 
-        No other process changes it meanwhile.
+        No other process changes it meanwhile. A search reads the embedder from it.
         """
         return self._info
 
@@ -320,7 +336,7 @@ class Memory:
     def stored(self, ids: Sequence[str]) -> list[Chunk]:
         """The chunks of those ids that are there.
 
-        Shared objects, of which results get copies by `read`.
+        Shared objects, of which results get copies by `read`. Ids without a chunk are left out.
         """
         with self._lock:
             chunks: list[Chunk] = []
@@ -331,7 +347,10 @@ class Memory:
             return chunks
 
     def rows(self, ids: Sequence[str]) -> dict[str, Rows]:
-        """The vectors of those chunks of these ids that the collection has, by id."""
+        """The vectors of those chunks of these ids that the collection has, by id.
+
+        Each is a copy: a view would keep the whole array in memory, and change with it.
+        """
         with self._lock:
             rows: dict[str, Rows] = {}
             for id_ in ids:
@@ -356,7 +375,8 @@ class Memory:
     def condition(self, filters: Filter | None, native: object) -> Filter | None:
         """The filter as `nearest` takes it: unchanged, since Python executes it chunk by chunk.
 
-        A filter in an engine's own syntax does not exist here, so `native` is ignored.
+        A filter in an engine's own syntax does not exist here, so `native` is ignored. Filters of
+        the other stores are translated here into their own language.
         """
         return filters
 

@@ -73,13 +73,19 @@ class MilvusDatabase(ReadableDatabase):
     """A server, or a database of Milvus Lite in this process; its logs are silenced."""
 
     def load(self) -> tuple[type[Exception], ...]:
-        """The exceptions of Milvus' client, and the plain ones that it and Milvus Lite raise."""
+        """The exceptions of Milvus' client, and the plain ones that it and Milvus Lite raise.
+
+        `connected` turns these into errors of one line.
+        """
         exceptions = require("pymilvus.exceptions", extra="milvus")
         return (exceptions.MilvusException, OSError, RuntimeError, ValueError)
 
     @quiet()
     def connect(self) -> Any:
-        """The client of Milvus, without the log lines of its attempts."""
+        """The client of Milvus, without the log lines of its attempts.
+
+        The error itself is raised all the same, and the log would repeat it at length.
+        """
         return super().connect()
 
     @quiet()
@@ -148,7 +154,10 @@ class Milvus:
 
     @quiet()
     def count(self) -> int:
-        """How many entities (rows) the collection has; Milvus counts them by a query."""
+        """How many entities (rows) the collection has; Milvus counts them by a query.
+
+        Reports show the number, and stored results of a search depend on it.
+        """
         answer = self.client.query(self.name, filter="", output_fields=["count(*)"])
         return int(answer[0]["count(*)"])
 
@@ -162,7 +171,10 @@ class Milvus:
         return [self._row(row, 0.0) for row in rows]
 
     def condition(self, filters: Filter | None, native: object) -> str:
-        """The filters, and a native expression, as one expression of Milvus; empty without any."""
+        """The filters, and a native expression, as one expression of Milvus; empty without any.
+
+        A search translates its filters once, and passes the result to `nearest` or `matching`.
+        """
         parts: list[str] = []
         if filters is not None:
             parts.append(_expression(filters, self.types))
@@ -176,7 +188,8 @@ class Milvus:
     def is_exact(self) -> bool:
         """Whether a search of the collection compares every vector.
 
-        Its index is of the type FLAT, or none.
+        Its index is of the type FLAT, or none. Reports measure by exact searches how many chunks an
+        approximate index misses.
         """
         for index_name in self.client.list_indexes(self.name):
             index = self.client.describe_index(self.name, index_name)
@@ -187,6 +200,8 @@ class Milvus:
 
     def nearest(self, rows: Rows, limit: int, condition: str, effort: Effort) -> list[list[Row]]:
         """The entities nearest to each query vector, in one request; distances become scores.
+
+        A score is higher for a nearer row, as in every store.
 
         Raises:
             ConfigError: an exact search is wanted, and the collection has an approximate index.
@@ -245,7 +260,10 @@ class Milvus:
         return results
 
     def _row(self, entity: Mapping[str, Any], score: float) -> Row:
-        """An entity of Milvus as a row, without its vectors, which chunks do not show."""
+        """An entity of Milvus as a row, without its vectors, which chunks do not show.
+
+        The primary field becomes the row's id.
+        """
         fields: dict[str, Any] = {}
         for name, value in entity.items():
             if not self.types.get(name, "").endswith("VECTOR"):
@@ -302,7 +320,10 @@ def _exists(field: str, fields: Mapping[str, str]) -> str:
 
 
 def _equals_any(name: str, values: Sequence[Scalar]) -> str:
-    """A test of Milvus that the field with this written name equals one of the values."""
+    """A test of Milvus that the field with this written name equals one of the values.
+
+    Values are written as JSON, which Milvus reads.
+    """
     tests = [f"{name} == {_quoted(value)}" for value in values]
     return f"({' or '.join(tests)})"
 
@@ -343,7 +364,10 @@ def _prefix(name: str, field: str, prefix: str) -> str:
 
 
 def _metric(client: Any, name: str, vector: str) -> MetricName:
-    """The metric of a collection's vectors, which in Milvus only the index over them knows."""
+    """The metric of a collection's vectors, which in Milvus only the index over them knows.
+
+    An index by another metric is an error: its scores could not be read.
+    """
     for index_name in client.list_indexes(name):
         index = client.describe_index(name, index_name)
         metric = index["metric_type"]

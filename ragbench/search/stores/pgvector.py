@@ -98,13 +98,19 @@ class PgvectorDatabase(WritableDatabase):
     """A database of PostgreSQL. The connection is one of psycopg."""
 
     def __init__(self, address: str) -> None:
-        """The PostgreSQL database of an address; it is reached at its first use, not here."""
+        """The PostgreSQL database of an address; it is reached at its first use, not here.
+
+        psycopg needs slashes in an address, which ragbench's may leave out.
+        """
         super().__init__(mask_url(address))
         # psycopg takes an address with slashes only; ours may leave them out.
         self._dsn = address if "://" in address else address.replace(":", "://", 1)
 
     def load(self) -> tuple[type[Exception], ...]:
-        """The exceptions of psycopg, PostgreSQL's client, and those of the network below it."""
+        """The exceptions of psycopg, PostgreSQL's client, and those of the network below it.
+
+        `connected` turns these into errors of one line.
+        """
         return (require("psycopg", extra="pgvector").Error, OSError)
 
     def connect(self) -> Any:
@@ -177,7 +183,7 @@ class PgvectorDatabase(WritableDatabase):
     def names(self, connection: Any) -> list[str]:
         """The names of ragbench's own collections: those with an entry in its table of collections.
 
-        None where that table was never made.
+        None where that table was never made. Other tables of the database are not touched.
         """
         if not _has_infos(connection):
             return []
@@ -187,7 +193,8 @@ class PgvectorDatabase(WritableDatabase):
         """Makes an empty table for a collection and its entry, in one transaction.
 
         A lock lets one process at a time do so: of two that make the same name the second is
-        refused.
+        refused. The columns of the table are its stored form: `_COLUMNS` and ``pgvector.toml`` name
+        them alike.
         """
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MAKING,))
@@ -234,7 +241,10 @@ class PgvectorDatabase(WritableDatabase):
         return None
 
     def remove(self, connection: Any, name: str) -> None:
-        """Drops the table of one of ragbench's collections, never a table of another program."""
+        """Drops the table of one of ragbench's collections, never a table of another program.
+
+        The entry decides what is ragbench's.
+        """
         if not _has_infos(connection):
             return
         delete = f"DELETE FROM {_INFOS} WHERE name = %s RETURNING name"
@@ -282,7 +292,10 @@ class PgvectorTable:
         self._vector_kind = kinds[space.vector]
 
     def count(self) -> int:
-        """How many rows of the table have a vector: those that a search can find."""
+        """How many rows of the table have a vector: those that a search can find.
+
+        Reports show the number, and stored results of a search depend on it.
+        """
         where, values = self._where(EVERYTHING)
         [(count,)] = self._fetch(f"SELECT count(*) FROM {self._table} WHERE {where}", *values)
         return int(count)
@@ -297,7 +310,10 @@ class PgvectorTable:
         return [self._row(row) for row in self._fetch(select, *values, limit)]
 
     def condition(self, filters: Filter | None, native: object) -> Sql:
-        """The filters, and a native one, the user's own SQL, as one condition of SQL."""
+        """The filters, and a native one, the user's own SQL, as one condition of SQL.
+
+        A search translates its filters once, and passes the result to `nearest` or `matching`.
+        """
         parts = [EVERYTHING]
         if filters is not None:
             parts.append(column_condition(filters, self._readable))
@@ -307,13 +323,17 @@ class PgvectorTable:
 
     @property
     def is_exact(self) -> bool:
-        """Whether a search of the table compares every vector: it has no HNSW or IVFFlat index."""
+        """Whether a search of the table compares every vector: it has no HNSW or IVFFlat index.
+
+        Reports measure by exact searches how many chunks such an index misses.
+        """
         return not catalogue_rows(self._connection, "approximate", self._table)
 
     def nearest(self, rows: Rows, limit: int, condition: Sql, effort: Effort) -> Rankings:
         """The rows nearest to each query vector, one statement each.
 
-        The order is by the distance alone, as the index of a column is used only then.
+        The order is by the distance alone, as the index of a column is used only then. A score is
+        higher for a nearer row, as in every store.
         """
         where, values = self._where(condition)
         operator = _OPERATORS[self.space.metric]
@@ -452,14 +472,18 @@ class OwnTable(PgvectorTable):
     def condition(self, filters: Filter | None, native: object) -> Sql:
         """The filter as SQL over the columns that ragbench writes.
 
-        A native one does not come here.
+        A native one does not come here. A search translates its filter once, and passes the result
+        to `nearest`.
         """
         if filters is None:
             return EVERYTHING
         return own_condition(filters)
 
     def write(self, chunks: Sequence[StoredChunk], rows: Rows) -> None:
-        """Adds or replaces chunks with their vectors in one transaction: all of them, or none."""
+        """Adds or replaces chunks with their vectors in one transaction: all of them, or none.
+
+        A search never sees half of a batch.
+        """
         columns = [quoted(name) for name in _COLUMNS]
         names = ", ".join(columns)
         assignments = ", ".join(f"{name} = EXCLUDED.{name}" for name in columns[1:])
@@ -482,14 +506,17 @@ class OwnTable(PgvectorTable):
             )
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Removes the chunks of these ids in one statement; unknown ids change nothing."""
+        """Removes the chunks of these ids in one statement; unknown ids change nothing.
+
+        An indexing removes so what the corpus no longer has.
+        """
         delete = f"DELETE FROM {self._table} WHERE chunk_id = ANY(%s)"
         self._connection.execute(delete, (list(ids),))
 
     def stored(self, ids: Sequence[str]) -> list[Mapping[str, Any]]:
         """The stored columns of the chunks with these ids, without vectors.
 
-        Unknown ids are left out.
+        Unknown ids are left out. `read` makes chunks of them.
         """
         select = f"SELECT {self._outputs('0')} FROM {self._table} WHERE chunk_id = ANY(%s)"
         rows = self._connection.execute(select, (list(ids),), binary=True).fetchall()
@@ -515,7 +542,8 @@ class OwnTable(PgvectorTable):
 def _has_infos(connection: Any) -> bool:
     """Whether the database has ragbench's table of collections.
 
-    Whether ragbench ever made one there.
+    Whether ragbench ever made one there. A database that was only looked at has none, and gets none
+    by looking.
     """
     return fetch_rows(connection, "SELECT to_regclass(%s)", _INFOS) != [(None,)]
 

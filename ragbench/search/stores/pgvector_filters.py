@@ -48,7 +48,7 @@ class SqlColumn(Record):
     def is_vector(self) -> bool:
         """Whether the column can be searched by vectors.
 
-        A sparse vector, such as ``sparsevec``, cannot.
+        A sparse vector, such as ``sparsevec``, cannot. A collection has to have such a column.
         """
         return self.kind in VECTORS
 
@@ -70,6 +70,8 @@ _NOTHING = Sql(sql="false")
 def joined(parts: Iterable[Sql], word: str = " AND ") -> Sql:
     """Conditions of SQL as one, in parentheses, with their values in the order of the placeholders.
 
+    Order counts: the values go with the placeholders from left to right.
+
     Args:
         word: stands between the conditions; all have to hold by default.
     """
@@ -82,7 +84,10 @@ def joined(parts: Iterable[Sql], word: str = " AND ") -> Sql:
 
 
 def _either(parts: Iterable[Sql]) -> Sql:
-    """A condition of SQL that holds where any of the conditions does."""
+    """A condition of SQL that holds where any of the conditions does.
+
+    Filters say so by ``or`` and by lists of values.
+    """
     return joined(parts, " OR ")
 
 
@@ -131,7 +136,10 @@ def native_condition(text: object) -> Sql:
 
 
 def quoted(name: str) -> str:
-    """A column's name, quoted, for a statement with placeholders: its percent signs are doubled."""
+    """A column's name, quoted, for a statement with placeholders: its percent signs are doubled.
+
+    A name from the user, or the database, can so never change the statement.
+    """
     doubled_quotes = name.replace('"', '""')
     return f'"{doubled_quotes}"'.replace("%", "%%")
 
@@ -146,7 +154,8 @@ class _Json(Record, kw_only=False):
     def value(self) -> str:
         """The SQL that takes the value out of the JSON column, as JSON.
 
-        Null where a key is missing. ``->`` leads to a key without making a text of its value.
+        Null where a key is missing. ``->`` leads to a key without making a text of its value. Tests
+        of ranges, prefixes and existence begin with it.
         """
         steps = "".join(f"->{_literal(key)}" for key in self.path)
         return f"({self.column}{steps})"
@@ -217,7 +226,10 @@ class _Json(Record, kw_only=False):
         return Sql(sql=sql, values=(value,))
 
     def _nested(self, value: object) -> str:
-        """JSON that holds this value under the column's path, as containment compares it."""
+        """JSON that holds this value under the column's path, as containment compares it.
+
+        An index on the whole column can so serve a filter on one key.
+        """
         for key in reversed(self.path):
             value = {key: value}
         return json.dumps(value, ensure_ascii=False)
@@ -246,7 +258,10 @@ class _Plain(Record, kw_only=False):
         return Sql(sql=f"{column} = %s", values=(value,))
 
     def exists(self) -> Sql:
-        """The column has a value in the row: null is PostgreSQL's word for none."""
+        """The column has a value in the row: null is PostgreSQL's word for none.
+
+        A filter by ``exists`` becomes this.
+        """
         return Sql(sql=f"({self.name} IS NOT NULL)")
 
     def prefix(self, prefix: str) -> Sql:
@@ -282,7 +297,10 @@ class _Other(_Json, kw_only=False):
         return _Plain(self.name, self.kind).within(range_)
 
     def exists(self) -> Sql:
-        """The column has a value in the row: it knows null without being made JSON."""
+        """The column has a value in the row: it knows null without being made JSON.
+
+        A filter by ``exists`` becomes this.
+        """
         return _Plain(self.name, self.kind).exists()
 
 
@@ -290,7 +308,10 @@ _Column = _Json | _Plain
 
 
 def _equals_any(column: _Column, values: Sequence[Scalar]) -> Sql:
-    """A condition of SQL that a column's value equals one of the values of a filter."""
+    """A condition of SQL that a column's value equals one of the values of a filter.
+
+    A filter by ``in`` becomes this.
+    """
     return _either(column.equal(value) for value in values)
 
 
@@ -359,7 +380,10 @@ def _own(field: str, test: Callable[[_Json], Sql], document: Sql | None) -> Sql:
 
 
 def _own_equal(field: str, values: Sequence[Scalar]) -> Sql:
-    """A field of a chunk in ragbench's own table equals one of the values; ids are texts alone."""
+    """A field of a chunk in ragbench's own table equals one of the values; ids are texts alone.
+
+    Both places where ragbench may have written the field are looked at.
+    """
     texts = [value for value in values if isinstance(value, str)]
     document = Sql(sql="document_id = ANY(%s)", values=(texts,))
     return _own(field, lambda json_: _equals_any(json_, values), document)
@@ -379,12 +403,18 @@ def _own_range(range_: Range) -> Sql:
 
 
 def _own_exists(field: str) -> Sql:
-    """A field of a chunk in ragbench's own table has a value."""
+    """A field of a chunk in ragbench's own table has a value.
+
+    Both places where ragbench may have written the field are looked at.
+    """
     return _own(field, _Json.exists, Sql(sql="document_id IS NOT NULL"))
 
 
 def _own_prefix(field: str, prefix: str) -> Sql:
-    """A field of a chunk in ragbench's own table is a text with this beginning."""
+    """A field of a chunk in ragbench's own table is a text with this beginning.
+
+    Both places where ragbench may have written the field are looked at.
+    """
     document = Sql(sql="starts_with(document_id, %s)", values=(prefix,))
     return _own(field, lambda json_: json_.prefix(prefix), document)
 
@@ -427,6 +457,6 @@ def _days(range_: Range) -> dict[str, Any]:
 def _literal(text: str) -> str:
     """A text as a literal of SQL in a statement with placeholders.
 
-    Quotes and percent signs doubled.
+    Quotes and percent signs doubled. Paths of keys into JSON are made of these.
     """
     return "'" + text.replace("'", "''").replace("%", "%%") + "'"

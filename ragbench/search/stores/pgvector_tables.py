@@ -68,7 +68,10 @@ def catalogue_rows(connection: Any, query: str, *values: object) -> list[Any]:
 
 
 def escaped(sql: str) -> str:
-    """A name for a statement with placeholders: a single percent sign would be taken for one."""
+    """A name for a statement with placeholders: a single percent sign would be taken for one.
+
+    psycopg refuses such a statement.
+    """
     return sql.replace("%", "%%")
 
 
@@ -225,7 +228,10 @@ def find_lexemes(
 
 
 def _names_of_kinds(table: SqlTable, kinds: Sequence[str]) -> list[str]:
-    """The names of a table's columns whose type is one of these."""
+    """The names of a table's columns whose type is one of these.
+
+    A full-text search can look at some types only.
+    """
     return [column.name for column in table.columns if column.kind in kinds]
 
 

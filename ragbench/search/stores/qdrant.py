@@ -91,12 +91,18 @@ class QdrantServerDatabase(WritableDatabase):
         self._local = local
 
     def load(self) -> tuple[type[Exception], ...]:
-        """The exceptions of Qdrant's client; its local mode raises plain ``ValueError``."""
+        """The exceptions of Qdrant's client; its local mode raises plain ``ValueError``.
+
+        `connected` turns these into errors of one line.
+        """
         exceptions = require("qdrant_client.http.exceptions", extra="qdrant")
         return (exceptions.ApiException, ValueError, OSError)
 
     def listed(self, connection: Any) -> list[str]:
-        """The names of all collections of the Qdrant database, whoever made them."""
+        """The names of all collections of the Qdrant database, whoever made them.
+
+        Errors show them where a collection is not there.
+        """
         return [collection.name for collection in connection.get_collections().collections]
 
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> QdrantPayloads | None:
@@ -149,6 +155,9 @@ class QdrantServerDatabase(WritableDatabase):
     def make(self, connection: Any, info: CollectionInfo) -> None:
         """Makes an empty collection, with its record of itself as metadata.
 
+        Names of vectors, the indexed fields and the mark are the stored form: older collections
+        have them.
+
         Raises:
             StoreError: another program has a collection of the name, or the server keeps no
                 metadata.
@@ -198,7 +207,10 @@ class QdrantServerDatabase(WritableDatabase):
         return OwnPoints(self.address, connection, fitted, qdrant_models(), is_exact=self._local)
 
     def remove(self, connection: Any, name: str) -> None:
-        """Removes a collection of ragbench's own, and never one that another program made."""
+        """Removes a collection of ragbench's own, and never one that another program made.
+
+        Only the mark in a collection's metadata tells the two apart.
+        """
         # Attached for its check: a collection without the mark is refused, and stays.
         if self.attach(connection, name) is not None:
             connection.delete_collection(fitted_name(name))
@@ -279,7 +291,8 @@ class QdrantPayloads(ClientCollection):
     def condition(self, filters: Filter | None, native: object) -> Any:
         """The filters, and a native one (Qdrant's own JSON object), as one filter.
 
-        None without any.
+        None without any. A search translates its filters once, and passes the result to `nearest`
+        or `matching`.
         """
         models = qdrant_models()
         payload_filters = PayloadFilters(models)
@@ -292,7 +305,10 @@ class QdrantPayloads(ClientCollection):
 
     @property
     def is_exact(self) -> bool:
-        """Whether a search compares every vector: only the client's local mode has no index."""
+        """Whether a search compares every vector: only the client's local mode has no index.
+
+        Reports measure by exact searches how many chunks an index misses.
+        """
         local = require("qdrant_client.local.qdrant_local", extra="qdrant").QdrantLocal
         return isinstance(self._client._client, local)
 
@@ -368,7 +384,10 @@ class OwnPoints(ClientCollection):
         return info_from_json(mark, self._address)
 
     def write_info(self, info: CollectionInfo) -> None:
-        """Replaces the collection's record of itself, which lies in its metadata on the server."""
+        """Replaces the collection's record of itself, which lies in its metadata on the server.
+
+        So the record goes with the collection, wherever the server keeps that.
+        """
         self._client.update_collection(self._name, metadata={KEY: info_to_json(info)})
 
     def remove(self, ids: Sequence[str]) -> None:
@@ -415,12 +434,15 @@ class OwnPoints(ClientCollection):
     def _page(self, keys: list[str], offset: Any) -> Any:
         """The next points with some keys of their payload, and the offset of those after.
 
-        None at the end.
+        None at the end. `digests` reads a whole collection so, and memory holds a page.
         """
         return self._client.scroll(self._name, limit=_PAGE, offset=offset, with_payload=keys)
 
     def _sparse(self, words: WordVector) -> Any:
-        """The words of a chunk or of a question as a sparse vector of Qdrant's models."""
+        """The words of a chunk or of a question as a sparse vector of Qdrant's models.
+
+        The embedded engine has another form.
+        """
         return self._models.SparseVector(indices=list(words), values=list(words.values()))
 
     # What is the same for both.
@@ -480,7 +502,10 @@ class OwnPoints(ClientCollection):
         self._indexed.update(new_names)
 
     def stored(self, ids: Sequence[str]) -> list[Mapping[str, Any]]:
-        """The payloads of the chunks with these ids, without the keys that only filters need."""
+        """The payloads of the chunks with these ids, without the keys that only filters need.
+
+        `read` makes chunks of them; unknown ids are left out.
+        """
         points = [point_id(chunk_id) for chunk_id in ids]
         return [record.payload for record in self._records(points, KEPT)]
 
@@ -512,13 +537,17 @@ class OwnPoints(ClientCollection):
                 return digests
 
     def condition(self, filters: Filter | None, native: object) -> Any:
-        """The filter over the payload that ragbench writes; a native one does not come here."""
+        """The filter over the payload that ragbench writes; a native one does not come here.
+
+        A search translates its filter once, and passes the result to `nearest` or `best_sums`.
+        """
         return None if filters is None else self._filters(filters)
 
     def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> list[list[Row]]:
         """The points nearest to each query vector.
 
-        Scores are cosines, as all vectors have length 1.
+        Scores are cosines, as all vectors have length 1. All own collections have scores that
+        compare for this reason.
         """
         rankings: list[list[Row]] = []
         for points in self._answers(rows.tolist(), DENSE, limit, condition, effort):
@@ -528,7 +557,10 @@ class OwnPoints(ClientCollection):
     def best_sums(
         self, queries: Sequence[WordVector], limit: int, condition: Any
     ) -> list[list[Row]]:
-        """The points that share words with each query, by the greatest sums above 0."""
+        """The points that share words with each query, by the greatest sums above 0.
+
+        Qdrant weighs each word by its rarity in the collection.
+        """
         vectors = [self._sparse(query) for query in queries]
         rankings: list[list[Row]] = []
         for points in self._answers(vectors, WORDS, limit, condition, NORMAL):
@@ -623,6 +655,8 @@ def read_mark(client: Any, name: str) -> str | None:
 
 def open_server(address: str) -> QdrantServerDatabase:
     """The Qdrant database of a server's address; the server is reached at its first use.
+
+    Folders of the embedded engine have another database.
 
     Args:
         address: ``qdrant+http://HOST:6333`` (or ``https``); a password is its API key.

@@ -60,14 +60,17 @@ class QdrantEmbeddedDatabase(WritableDatabase):
     def __init__(self, path: Path) -> None:
         """A database of embedded Qdrant collections in a folder.
 
-        Each is loaded at its first use.
+        Each is loaded at its first use. Only one process at a time can have one open.
         """
         super().__init__(f"qdrant:{path}", folder=path)
         self._path = path
         self._shards: dict[str, Any] = {}
 
     def load(self) -> tuple[type[Exception], ...]:
-        """Every exception: Qdrant's embedded engine raises plain ``Exception`` for its failures."""
+        """Every exception: Qdrant's embedded engine raises plain ``Exception`` for its failures.
+
+        Each becomes an error of one line.
+        """
         require("qdrant_edge", extra="qdrant")
         return (Exception,)
 
@@ -81,7 +84,10 @@ class QdrantEmbeddedDatabase(WritableDatabase):
             self.detach(connection, name)
 
     def names(self, connection: Any) -> list[str]:
-        """The names of the folder's collections; one whose making was cut off is none."""
+        """The names of the folder's collections; one whose making was cut off is none.
+
+        The file with a collection's record is written last, and holds the name.
+        """
         names: list[str] = []
         for path in self._path.glob(f"*/{_INFO}"):
             text = path.read_text("utf-8", "replace")
@@ -92,7 +98,8 @@ class QdrantEmbeddedDatabase(WritableDatabase):
         """Makes an empty collection in a folder.
 
         The engine's shard, and last the file with its record. Without that file the folder is no
-        collection: a making that was cut off leaves none.
+        collection: a making that was cut off leaves none. Names of vectors and the indexed fields
+        are the stored form: older collections have them.
         """
         folder = self._folder(info.name)
         # What an interrupted making may have left there.
@@ -142,13 +149,20 @@ class QdrantEmbeddedDatabase(WritableDatabase):
         return QdrantEmbedded(self.address, connection, self._shards[name], folder / _INFO)
 
     def detach(self, connection: Any, name: str) -> None:
-        """Closes a collection's shard (the engine's files), which frees it for other processes."""
+        """Closes a collection's shard (the engine's files), which frees it for other processes.
+
+        Called when the collection's last use has ended.
+        """
         shard = self._shards.pop(name, None)
         if shard is not None:
             shard.close()
 
     def remove(self, connection: Any, name: str) -> None:
-        """Removes a collection's folder without reading it, so also one of another release."""
+        """Removes a collection's folder without reading it, so also one of another release.
+
+        The file with its record goes first: without it the folder is no collection, even if this
+        is interrupted.
+        """
         self.detach(connection, name)
         folder = self._folder(name)
         if folder.is_dir():
@@ -211,7 +225,7 @@ class QdrantEmbedded(OwnPoints):
     def count(self) -> int:
         """The exact number of the collection's points.
 
-        An estimate would hide that an indexing was cut off.
+        An estimate would hide that an indexing was cut off. A report shows it.
         """
         return int(self._shard.count(self._models.CountRequest(exact=True)))
 
@@ -291,7 +305,10 @@ class QdrantEmbedded(OwnPoints):
         return answers
 
     def _sparse(self, words: WordVector) -> Any:
-        """The words of a chunk or of a question as a sparse vector of the embedded engine."""
+        """The words of a chunk or of a question as a sparse vector of the embedded engine.
+
+        The client's models have another form.
+        """
         return self._models.SparseVector(list(words), list(words.values()))
 
 
@@ -319,7 +336,10 @@ def _write_info(path: Path, info: CollectionInfo) -> None:
 
 
 def open_qdrant(address: str) -> QdrantEmbeddedDatabase | QdrantServerDatabase:
-    """The Qdrant database of an address, ``qdrant:FOLDER`` or that of a server."""
+    """The Qdrant database of an address, ``qdrant:FOLDER`` or that of a server.
+
+    Nothing is read or reached before the database is used.
+    """
     folder = address.removeprefix("qdrant:")
     if folder and folder != address:  # else the address has another prefix, of a server
         return QdrantEmbeddedDatabase(Path(folder))

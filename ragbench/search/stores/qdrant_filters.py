@@ -33,7 +33,10 @@ class _Tests(Record):
     must_not: list[Any] = field(default_factory=list[Any])
 
     def filter(self, models: ModuleType) -> Any:
-        """Both lists of tests as one filter of Qdrant; an empty list is left out."""
+        """Both lists of tests as one filter of Qdrant; an empty list is left out.
+
+        Qdrant takes an absent list for no condition.
+        """
         tests: dict[str, list[Any]] = {}
         if self.must:
             tests["must"] = self.must
@@ -44,7 +47,8 @@ class _Tests(Record):
     def as_test(self, models: ModuleType) -> Any:
         """The tests as one that can be part of another filter.
 
-        The only test itself, or a filter of all.
+        The only test itself, or a filter of all. A lone test in a filter of its own would be nested
+        for nothing.
         """
         if len(self.must) == 1 and not self.must_not:
             return self.must[0]
@@ -95,7 +99,10 @@ class PayloadFilters:
     """
 
     def __init__(self, models: ModuleType) -> None:
-        """A translator of filters into Qdrant's, by the client's models or the engine's."""
+        """A translator of filters into Qdrant's, by the client's models or the engine's.
+
+        A search makes its filters with it, once for all queries.
+        """
         self.models = models
         # The embedded engine calls it RangeFloat.
         self._range = getattr(models, "RangeFloat", None) or models.Range
@@ -169,7 +176,10 @@ class PayloadFilters:
         return _Tests(must=[self.models.FieldCondition(key=key, **condition)])
 
     def within(self, range_: Range) -> _Tests:
-        """A payload field is a number in a range, or a text that reads as a date in it."""
+        """A payload field is a number in a range, or a text that reads as a date in it.
+
+        Qdrant compares dates as times, so that a bound is made one.
+        """
         limits: Mapping[str, Any] = range_.limits()
         if not range_.of_dates:
             return self._test(range_.field, range=self._range(**limits))
@@ -191,7 +201,10 @@ class PayloadFilters:
         return _Tests(must_not=[is_empty])
 
     def prefix(self, key: str, prefix: str) -> _Tests:
-        """A payload field is a text with this beginning, or a list with such a text."""
+        """A payload field is a text with this beginning, or a list with such a text.
+
+        Qdrant has a match of its own for that.
+        """
         return self._test(key, match=self.models.MatchPrefix(prefix=prefix))
 
     def _flag(self, value: bool) -> Any:
@@ -211,12 +224,18 @@ class OwnFilters(PayloadFilters):
     """
 
     def equal(self, key: str, values: Sequence[Scalar]) -> _Tests:
-        """A chunk's field equals one of the values, wherever ragbench has written it."""
+        """A chunk's field equals one of the values, wherever ragbench has written it.
+
+        A field whose name has dots may be in either of two places; `_at` tries both.
+        """
         test_at_path = partial(super().equal, values=values)
         return self._at(key, test_at_path)
 
     def prefix(self, key: str, prefix: str) -> _Tests:
-        """A chunk's field is a text with this beginning, wherever ragbench has written it."""
+        """A chunk's field is a text with this beginning, wherever ragbench has written it.
+
+        A field whose name has dots may be in either of two places; `_at` tries both.
+        """
         test_at_path = partial(super().prefix, prefix=prefix)
         return self._at(key, test_at_path)
 

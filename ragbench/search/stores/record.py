@@ -150,7 +150,10 @@ def check_id(value: object) -> None:
 
 
 def _short(text: str) -> str:
-    """The beginning of a text, at most 60 characters: ids and texts in errors stay on one line."""
+    """The beginning of a text, at most 60 characters: ids and texts in errors stay on one line.
+
+    An id may have 2,048 bytes.
+    """
     if len(text) <= 60:
         return text
     return f"{text[:57]}..."
@@ -291,7 +294,10 @@ class WordsForm(Record):
         return {number: count / (count + damping) for number, count in counts.items()}
 
     def tokens(self, chunk: Chunk) -> list[str]:
-        """The tokens of a chunk and of its title, which is repeated as often as a title counts."""
+        """The tokens of a chunk and of its title, which is repeated as often as a title counts.
+
+        Stored vectors are made of these, and questions have to be cut alike.
+        """
         return chunk_tokens(chunk.text, chunk.metadata.get("title"), self.title_weight)
 
     def check(self, collection: str) -> None:
