@@ -106,9 +106,9 @@ class ChatGenerator(Checked):
                 abstained=True,
                 metadata={"model": None, "contexts": 0},
             )
-        messages = self._messages(query, shown, history)
-        candidates = self._draw(messages)
-        votes = _votes(candidates.texts)
+        messages = self._model_messages(query, shown, history)
+        candidates = self._drawn_candidates(messages)
+        votes = _counted_answers(candidates.texts)
         response, count = votes[0]
         metadata: dict[str, Any] = {"model": candidates.model, "contexts": len(shown)}
         usage = candidates.usage
@@ -137,7 +137,7 @@ class ChatGenerator(Checked):
             metadata=metadata,
         )
 
-    def _messages(self, query: str, contexts: Sequence[str], history: Said) -> list[Message]:
+    def _model_messages(self, query: str, contexts: Sequence[str], history: Said) -> list[Message]:
         """The messages to the model: its task, and conversation, question and contexts as JSON.
 
         The task names the sentence to decline with, in the question's language. It mentions a
@@ -159,7 +159,7 @@ class ChatGenerator(Checked):
         content["contexts"] = numbered_contexts
         return task_messages(task, json.dumps(content, ensure_ascii=False))
 
-    def _draw(self, messages: Sequence[Message]) -> _Candidates:
+    def _drawn_candidates(self, messages: Sequence[Message]) -> _Candidates:
         """As many answers of the model as there are candidates, with their tokens and cost.
 
         Each answer has a number in the cache, so that the first is not repeated for all.
@@ -179,7 +179,7 @@ class ChatGenerator(Checked):
         )
 
 
-def _votes(texts: Sequence[str]) -> list[tuple[str, int]]:
+def _counted_answers(texts: Sequence[str]) -> list[tuple[str, int]]:
     """The different answers in their first wording, each with its count; the most frequent first.
 
     The first is the answer that is given: an answer that a model repeats most is most often right

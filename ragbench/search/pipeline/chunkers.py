@@ -61,10 +61,12 @@ class TokenChunker(SizedChunker):
         For text whose form is not known. Stored chunks depend on the cuts: others raise `_VERSION`.
         """
         text = document.text
-        return _pieces(token_spans(text, Span(0, len(text)), self.size))
+        return _spans_as_pieces(token_spans(text, Span(0, len(text)), self.size))
 
 
-def _pieces(spans: Sequence[Span], metadata: Mapping[str, Any] | None = None) -> list[Piece]:
+def _spans_as_pieces(
+    spans: Sequence[Span], metadata: Mapping[str, Any] | None = None
+) -> list[Piece]:
     """Spans of a document as pieces, the form in which every chunker returns its cuts.
 
     Args:
@@ -90,7 +92,7 @@ def token_spans(text: str, within: Span, size: ChunkSize) -> list[Span]:
     split = semchunk.chunkerify(size.counter.count, size.tokens, memoize=False)
     overlap = size.overlap or None  # the package takes None for no overlap
     spans: list[Span] = []
-    for part in _parts(text, within):
+    for part in _parts_of_stretch(text, within):
         part_text = text[part.start : part.end]
         _, offsets = split(part_text, offsets=True, overlap=overlap)
         # Offsets are those in the part: they are moved to where the part begins in the text.
@@ -103,7 +105,7 @@ def token_spans(text: str, within: Span, size: ChunkSize) -> list[Span]:
     return spans
 
 
-def _parts(text: str, within: Span) -> list[Span]:
+def _parts_of_stretch(text: str, within: Span) -> list[Span]:
     """A long stretch of a text in parts of limited length, cut at blank lines where there are any.
 
     The package that cuts a part into chunks takes more than twice as long for a text of twice the
@@ -176,11 +178,11 @@ class _Packer:
         A chunker gives its sentences or blocks, and gets the stretches of text that become chunks.
         """
         for span in spans:
-            self._add(span)
-        self._close()
+            self._add_span(span)
+        self._close_chunk()
         return self.chunks
 
-    def _add(self, span: Span) -> None:
+    def _add_span(self, span: Span) -> None:
         """Puts a span into the open chunk, the one being filled, or begins a new one with it.
 
         A span too long by itself is cut; a few words before it, such as a heading, go with its
@@ -199,14 +201,14 @@ class _Packer:
             return
 
         if tokens > limit:  # too long by itself: it is cut
-            self._close()
+            self._close_chunk()
             self.chunks += token_spans(self.text, span, self.size)
             return
 
         if self.open and (exceeds or not self._fits_with(span)):
             room = min(self.size.overlap, limit - tokens)
-            overlap = self._overlap(room)
-            self._close()
+            overlap = self._spans_to_repeat(room)
+            self._close_chunk()
             self.open = overlap
             if overlap and not self._fits_with(span):
                 self.open = []  # rather no overlap than a chunk that is too long
@@ -226,7 +228,7 @@ class _Packer:
         """
         return Span(self.open[0].span.start, self.open[-1].span.end)
 
-    def _close(self) -> None:
+    def _close_chunk(self) -> None:
         """Finishes the open chunk, the one being filled, if there is one.
 
         Called when the next span does not fit, and at the end of the text.
@@ -240,9 +242,9 @@ class _Packer:
 
         The sum of both token counts is not enough: a counter may find more tokens in a joined text.
         """
-        return self._fits(Span(self._open_span().start, span.end))
+        return self._fits_alone(Span(self._open_span().start, span.end))
 
-    def _fits(self, span: Span) -> bool:
+    def _fits_alone(self, span: Span) -> bool:
         """Whether a span fits into one chunk as a whole.
 
         A few open words are joined with a long span only as far as this holds.
@@ -263,11 +265,11 @@ class _Packer:
             smaller = self.size.less(open_tokens + spare)
             pieces = token_spans(self.text, span, smaller)
             joined = Span(open_words.start, pieces[0].end)
-            if self._fits(joined):
+            if self._fits_alone(joined):
                 return [joined, *pieces[1:]]
         return [open_words, *token_spans(self.text, span, self.size)]
 
-    def _overlap(self, room: int) -> list[_CountedSpan]:
+    def _spans_to_repeat(self, room: int) -> list[_CountedSpan]:
         """The last spans of the open chunk that fit into `room` tokens; never all of its spans.
 
         The next chunk begins with them, so that a sentence is found beside the ones before it.
@@ -305,7 +307,7 @@ class MarkdownChunker(SizedChunker):
             metadata: dict[str, str] = {}
             if headings:
                 metadata["headings"] = " > ".join(headings)
-            pieces += _pieces(spans, metadata)
+            pieces += _spans_as_pieces(spans, metadata)
         return pieces
 
 
@@ -453,7 +455,7 @@ class SentenceChunker(SizedChunker):
         """
         sentences = split_sentences(document.text)
         chunks = _Packer(document.text, self.size).pack(sentences)
-        return _pieces(chunks)
+        return _spans_as_pieces(chunks)
 
 
 class WholeChunker:
@@ -469,4 +471,4 @@ class WholeChunker:
         whole = _stripped(document.text, 0, len(document.text))
         if whole is None:
             return []
-        return _pieces([whole])
+        return _spans_as_pieces([whole])

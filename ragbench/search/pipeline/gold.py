@@ -52,7 +52,7 @@ class Gold(Record):
         are_ids_reliable = document is not None or not self.text
         if self.id is not None and are_ids_reliable:
             return self.id in (chunk.id, document)
-        overlap = self._overlap(chunk, document)
+        overlap = self._overlap_length(chunk, document)
         if overlap is not None:
             length = (self.end or 0) - (self.start or 0)
             return overlap == length
@@ -66,7 +66,7 @@ class Gold(Record):
 
         So the chunker cut the gold apart: other chunks would bring it back, and no search does.
         """
-        overlap = self._overlap(chunk, _document_of(chunk))
+        overlap = self._overlap_length(chunk, _document_of(chunk))
         if overlap is not None:
             return overlap > 0
         text = normalised(chunk.text)
@@ -82,7 +82,7 @@ class Gold(Record):
         tail = text.rfind(gold[-_TELLING:])
         return tail >= 0 and gold.endswith(text[: tail + _TELLING])
 
-    def _overlap(self, chunk: Chunk, document: str | None) -> int | None:
+    def _overlap_length(self, chunk: Chunk, document: str | None) -> int | None:
         """How many characters of a document both the gold context and the chunk cover.
 
         None where offsets are not known, or are of different documents.
@@ -292,7 +292,7 @@ class GoldLocator:
             for position, gold in enumerate(located.golds):
                 fate = located.fates.get(position)
                 if fate is None:
-                    fate = self._looked_up(gold)
+                    fate = self._looked_up_in_collection(gold)
                 fates.append(fate)
             search = GoldSearch(golds=tuple(fates), retrieved=located.retrieved, depth=depth)
             searches.append(search)
@@ -325,7 +325,7 @@ class GoldLocator:
         for case, ranking in zip(unsettled, rankings, strict=True):
             case.settle(ranking, cause)
 
-    def _looked_up(self, gold: Gold) -> SearchedGold:
+    def _looked_up_in_collection(self, gold: Gold) -> SearchedGold:
         """The cause for a gold context that no search ranks: it is looked up by itself.
 
         It may be filtered out, ranked too low for any search, cut apart by the chunker, or not

@@ -207,7 +207,7 @@ def index(
         # An endpoint has one rate limit for all: workers would not make its answers come sooner.
         if check_engine(engine) != "local" and not getattr(opened, "asks_endpoint", False):
             # Workers open the embedder by its name, as a loaded model cannot be sent to them.
-            make = partial(_passages, embedder, embedder_settings)
+            make = partial(_passage_embedding, embedder, embedder_settings)
             workers_engine = stack.enter_context(opened_engine(engine, workers=workers))
             pool = stack.enter_context(WorkerPool(make, workers_engine, batch=1))
         form = None
@@ -289,7 +289,7 @@ def index_documents(
         StoreError: the store cannot be used, or another indexing writes to the collection.
     """
     counts = Counter[str]()
-    chunks = _chunks(documents, chunker, counts)
+    chunks = _counted_chunks(documents, chunker, counts)
     # The first chunks are read now: a new collection is calibrated in their languages.
     sample = list(islice(chunks, _SAMPLED))
     if not sample:
@@ -301,13 +301,16 @@ def index_documents(
         chunker=chunker.identity,
     )
     alone = sole_writer(database.folder, database.address, patience=patience)
-    with alone, _opened(database, collection, embedder, identity, sample, words) as store:
+    with (
+        alone,
+        _opened_collection(database, collection, embedder, identity, sample, words) as store,
+    ):
         if pool is None:
-            pool = WorkerPool(partial(_passages, embedder), engine_here())
+            pool = WorkerPool(partial(_passage_embedding, embedder), engine_here())
         writing = _Writing(store, embedder, pool, chunker)
         reported = 0
         try:
-            for batch_chunks, unchanged in writing.write(_batches(chain(sample, chunks))):
+            for batch_chunks, unchanged in writing.write(_chunk_batches(chain(sample, chunks))):
                 if progress is not None:
                     new_documents = counts["documents"] - reported
                     progress(documents=new_documents, chunks=batch_chunks, unchanged=unchanged)
@@ -331,7 +334,7 @@ def index_documents(
     )
 
 
-def _passages(
+def _passage_embedding(
     embedder: Embedder | str, settings: Mapping[str, Any] | None = None
 ) -> Map[Sequence[str], Floats32]:
     """A function that embeds batches of passages, for a pool of workers.
@@ -347,7 +350,7 @@ def _passages(
     return lambda batches: [embed(texts) for texts in batches]
 
 
-def _chunks(
+def _counted_chunks(
     documents: Iterable[Document], chunker: Chunker, counts: Counter[str]
 ) -> Iterator[Chunk]:
     """The chunks of the documents, one after another, while documents and empty ones are counted.
@@ -370,7 +373,7 @@ def _chunks(
         yield from chunks
 
 
-def _batches(chunks: Iterable[Chunk]) -> Iterator[list[Chunk]]:
+def _chunk_batches(chunks: Iterable[Chunk]) -> Iterator[list[Chunk]]:
     """The chunks in lists of `_BATCH`, read only as they are needed: memory holds a few lists.
 
     A batch is embedded and stored together.
@@ -380,7 +383,7 @@ def _batches(chunks: Iterable[Chunk]) -> Iterator[list[Chunk]]:
         yield batch
 
 
-def _opened(
+def _opened_collection(
     database: Database,
     collection: str,
     embedder: Embedder,
@@ -413,7 +416,7 @@ def _opened(
             f"({_embedder_text(info.made_by)}, {info.dimension} dimensions) than "
             f"{_embedder_text(identity)}. Use that one, or index under another name"
         )
-    languages = _languages(sample, embedder)
+    languages = _common_languages(sample, embedder)
     calibration = measure_calibration(embedder, languages).to_json()
     settings: dict[str, Any] = {
         "dimension": embedder.dimension,
@@ -430,7 +433,7 @@ def _opened(
         raise
 
 
-def _languages(sample: Sequence[Chunk], embedder: Embedder) -> list[str]:
+def _common_languages(sample: Sequence[Chunk], embedder: Embedder) -> list[str]:
     """The languages of a tenth of the chunks or more, among those that the embedder reads.
 
     The scale of cosines depends on the language, so a new collection is calibrated in these.

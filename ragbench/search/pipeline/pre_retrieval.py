@@ -102,10 +102,10 @@ class PreRetrieval(Checked):
                 if query.kind != "query":  # a passage that a transform wrote is searched for as is
                     transformed.append(query)
                     continue
-                result = self._applied(transform, query, said)
+                result = self._applied_transform(transform, query, said)
                 transformed += result.queries
                 failures += result.failures
-            queries = _merged(transformed)
+            queries = _merged_queries(transformed)
         return Transformed(queries=tuple(queries), failures=tuple(failures))
 
     @property
@@ -121,7 +121,9 @@ class PreRetrieval(Checked):
             "transforms": [described(transform) for transform in self.transforms],
         }
 
-    def _applied(self, transform: QueryTransform, query: SearchQuery, said: Said) -> Transformed:
+    def _applied_transform(
+        self, transform: QueryTransform, query: SearchQuery, said: Said
+    ) -> Transformed:
         """The queries that one transform makes of a query.
 
         The query as it was where a model's reply is bad. The failure then comes with the queries,
@@ -168,7 +170,7 @@ def _no_queries(transform: QueryTransform, returned: str) -> InterfaceError:
     )
 
 
-def _merged(queries: Sequence[SearchQuery]) -> list[SearchQuery]:
+def _merged_queries(queries: Sequence[SearchQuery]) -> list[SearchQuery]:
     """The queries, each text of a kind once, at its first place and with the weights of all.
 
     Transforms often write the same text: it is searched for once, and counts as often as before.

@@ -332,12 +332,12 @@ def load_pipeline(
     if reading.at(("llm",)) is not None:
         models.model()  # notes what is wrong with it, also when no stage needs it
     service = LateSearch()
-    pre_retrieval = _pre_retrieval(reading, models)
-    indexing = _indexing(reading)
+    pre_retrieval = _pre_retrieval_section(reading, models)
+    indexing = _indexing_section(reading)
     retrieval: RetrievalStage | None = reading.stage(
         ("retrieval",), RETRIEVALS, "retrieval", _own_retrieval, default="bm25"
     )
-    post_retrieval = _post_retrieval(reading, models, service)
+    post_retrieval = _post_retrieval_section(reading, models, service)
     generation = reading.stage(
         ("generation",),
         GENERATIONS,
@@ -346,7 +346,7 @@ def load_pipeline(
         default="extractive",
         models=models,
     )
-    orchestration, own_orchestration = _orchestration(reading)
+    orchestration, own_orchestration = _orchestration_section(reading)
     if retrieval is not None:
         reading.check(_index_rules(reading, indexing, retrieval))
         reading.check(_stage_rules(reading, retrieval, post_retrieval, generation))
@@ -370,7 +370,7 @@ def load_pipeline(
 _INDEXING = ("indexing",)
 
 
-def _indexing(reading: PipelineFile) -> Indexing:
+def _indexing_section(reading: PipelineFile) -> Indexing:
     """The stage ``indexing`` of a pipeline's file: its settings, chunker and embedder.
 
     A wrong part is noted as a problem and left out, so that the other sections can still be
@@ -407,9 +407,13 @@ def _indexing(reading: PipelineFile) -> Indexing:
         _part_of_indexing(reading, "store", lambda: check_store_address(settings.store))
     return Indexing(
         settings=settings,
-        chunker=_part_of_indexing(reading, "chunker", lambda: _chunker(reading, settings.chunker)),
+        chunker=_part_of_indexing(
+            reading, "chunker", lambda: _chunker_of_file(reading, settings.chunker)
+        ),
         embedder=_part_of_indexing(
-            reading, "embedder", lambda: _embedder(reading, embedder_name, embedder_settings)
+            reading,
+            "embedder",
+            lambda: _embedder_of_file(reading, embedder_name, embedder_settings),
         ),
         embedder_name=embedder_name,
         names_embedder="embedder" in section or embedder_name == NO_EMBEDDER,
@@ -440,7 +444,7 @@ def _name_and_settings(value: str | Mapping[str, Any] | None) -> tuple[str, dict
     return name, settings
 
 
-def _embedder(reading: PipelineFile, name: str, settings: Mapping[str, Any]) -> Any:
+def _embedder_of_file(reading: PipelineFile, name: str, settings: Mapping[str, Any]) -> Any:
     """The embedder that the file names, ours or a user's; no model is loaded or connected yet.
 
     None without a name: whether one is needed is checked with the retrieval.
@@ -455,7 +459,9 @@ def _embedder(reading: PipelineFile, name: str, settings: Mapping[str, Any]) -> 
         raise ConfigError(f"embedder '{name}': {error}") from error
 
 
-def _chunker(reading: PipelineFile, value: str | Mapping[str, Any] | None) -> Chunker | None:
+def _chunker_of_file(
+    reading: PipelineFile, value: str | Mapping[str, Any] | None
+) -> Chunker | None:
     """The chunker that the file names, ours or a user's; None leaves the choice to the retrieval.
 
     Raises:
@@ -475,7 +481,7 @@ def _chunker(reading: PipelineFile, value: str | Mapping[str, Any] | None) -> Ch
     return make_chunker(name, cast("ChunkSize", size))
 
 
-def _pre_retrieval(reading: PipelineFile, models: Models) -> PreRetrieval:
+def _pre_retrieval_section(reading: PipelineFile, models: Models) -> PreRetrieval:
     """The stage ``pre_retrieval`` of a pipeline's file: a list of transforms of the question.
 
     A mapping may hold the list beside ``on_error``. A wrong transform is noted and left out.
@@ -498,7 +504,7 @@ def _pre_retrieval(reading: PipelineFile, models: Models) -> PreRetrieval:
     return reading.built(("pre_retrieval", "on_error"), on_error, make) or PreRetrieval()
 
 
-def _post_retrieval(
+def _post_retrieval_section(
     reading: PipelineFile, models: Models, service: LateSearch
 ) -> PostRetrieval | None:
     """The stage ``post_retrieval`` of a pipeline's file; None where the file has no such section.
@@ -555,7 +561,7 @@ def _own_generator(chosen: Chosen, folder: Path) -> OwnGenerator:
     return OwnGenerator(rag=rag, spec=chosen.name, settings=chosen.settings)
 
 
-def _orchestration(reading: PipelineFile) -> tuple[Orchestration, Any]:
+def _orchestration_section(reading: PipelineFile) -> tuple[Orchestration, Any]:
     """The settings of the stage ``orchestration``, and a function for a user's own RAG.
 
     The function makes a RAG of the open stages; it is None for ragbench's own orchestration.

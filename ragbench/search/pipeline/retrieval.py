@@ -124,7 +124,7 @@ class StoreRetrieval(RetrievalStage):
         if indexing.settings.map is not None:
             return self._opened_foreign(indexing)
         with ExitStack() as stack:
-            collection = self._collection(stack, documents, indexing)
+            collection = self._filled_collection(stack, documents, indexing)
             strategy = collection.strategy(self.strategy)
             chunks = collection.identity.digest
             identity: dict[str, object] = {}
@@ -147,13 +147,15 @@ class StoreRetrieval(RetrievalStage):
                 threshold=self.score_threshold,
                 filters=self.parsed_filters(),
                 identity=self._identity(strategy, collection.identity.embedder, identity),
-                opening=self._notes(collection.store, strategy),
+                opening=self._opening_notes(collection.store, strategy),
                 closing=stack.pop_all(),
                 word_weights=word_weights,
                 gives_embeddings=self.gives_embeddings,
             )
 
-    def _collection(self, stack: ExitStack, documents: Documents, indexing: Indexing) -> Collection:
+    def _filled_collection(
+        self, stack: ExitStack, documents: Documents, indexing: Indexing
+    ) -> Collection:
         """The collection that the file names, filled with its documents if need be.
 
         The stack closes it, its embedder and its database.
@@ -208,7 +210,7 @@ class StoreRetrieval(RetrievalStage):
         collection.check_complete()
         return collection
 
-    def _notes(self, store: OwnCollection, strategy: Strategy) -> list[str]:
+    def _opening_notes(self, store: OwnCollection, strategy: Strategy) -> list[str]:
         """The lines that a report prints of the search.
 
         How much the store's approximate index misses.
@@ -446,7 +448,7 @@ class StoreRetriever:
         return chunks if is_searched else None
 
     def _document_chunks(self, document: str, filters: Filter | None) -> list[Chunk]:
-        """The chunks of a document that pass the filters, to look for gold (the right passage) among them.
+        """The chunks of a document that pass the filters, to look for a gold context among them.
 
         At most `_CHUNKS_OF_A_DOCUMENT` of them.
         """
@@ -510,7 +512,7 @@ class StoreRetriever:
         return cast("list[float]", vector.tolist())
 
     def close(self) -> None:
-        """Closes the collection, its database and its embedder, in the reverse order of their opening."""
+        """Closes the collection, its database and its embedder, the last one opened first."""
         self.closing.close()
 
 

@@ -274,7 +274,7 @@ class SparseStrategy:
 
         The chunks of all results are read from the store in one request.
         """
-        rankings = [self._ranked(query, search) for query in queries]
+        rankings = [self._ranked_ids(query, search) for query in queries]
         ids: set[str] = set()
         for ranking in rankings:
             ids.update(id_ for id_, _ in ranking)
@@ -288,7 +288,7 @@ class SparseStrategy:
             results.append(result)
         return results
 
-    def _ranked(self, query: str, search: Search) -> list[tuple[str, float]]:
+    def _ranked_ids(self, query: str, search: Search) -> list[tuple[str, float]]:
         """The ids and scores of the chunks that share a word with a query, best first.
 
         A score is the share of the query's weight that a chunk holds, in [0, 1). Words such as
@@ -300,7 +300,7 @@ class SparseStrategy:
             return []
         # Chunks that may not be in the result are given 0, which `best` leaves out.
         if search.filters is not None:
-            scores = scores * self._passing(search.filters)
+            scores = scores * self._passing_chunks(search.filters)
         function_words = function_tokens(guess_language(query))
         content = [token for token in tokens if token not in function_words]
         # A chunk must share more than "the"; a query of such words alone matches by them.
@@ -318,7 +318,7 @@ class SparseStrategy:
                 ranking.append((self.ids[position], share))
         return ranking
 
-    def _passing(self, filters: Filter) -> Any:
+    def _passing_chunks(self, filters: Filter) -> Any:
         """For each chunk whether it passes the filter, as an array in the order of the index.
 
         That of the last filter is kept: a run searches with one filter, question after question.
@@ -408,7 +408,7 @@ class StoredWordsStrategy:
         positions: list[int] = []
         questions: list[_Question] = []
         for position, query in enumerate(queries):
-            question = self._question(query, tokens[position])
+            question = self._numbered_question(query, tokens[position])
             if question is not None:
                 positions.append(position)
                 questions.append(question)
@@ -460,7 +460,7 @@ class StoredWordsStrategy:
         self._used.update(used)
         self._weights.update(weights)
 
-    def _question(self, query: str, tokens: Sequence[str]) -> _Question | None:
+    def _numbered_question(self, query: str, tokens: Sequence[str]) -> _Question | None:
         """The question as numbers and shares of its words, as a store ranks.
 
         None where no chunk can match. The shares are scaled so that a chunk's sum is the score of

@@ -358,7 +358,7 @@ class PipelineRAG(RAGInterface):
     """
 
     def __init__(self, stages: Stages) -> None:
-        """A RAG of open stages, which somebody else closes.
+        """A RAG of open stages, which it does not close.
 
         Its methods take a conversation (``history``) only where a stage behind them does.
 
@@ -425,7 +425,7 @@ class PipelineRAG(RAGInterface):
             is not the question as it is, and what went wrong on the way; under ``post_retrieve``
             what each operator did.
         """
-        outcomes = self._retrieved([query], top_k, history)
+        outcomes = self._retrieval_outcomes([query], top_k, history)
         results: list[RetrievalResult] = settled(outcomes, "PipelineRAG.retrieve_with_metadata")
         return results[0]
 
@@ -444,7 +444,7 @@ class PipelineRAG(RAGInterface):
                 options[keyword] = history
         return cast("GenerationResult", generate(query, contexts, **options))
 
-    def _retrieved(
+    def _retrieval_outcomes(
         self, queries: Sequence[str], top_k: int | None, said: Said = ()
     ) -> list[RetrievalResult | Exception]:
         """For each query its contexts after post-retrieval, or the exception that the query raised.
@@ -503,7 +503,7 @@ class BatchRetrieval(PipelineRAG):
         Where one fails, the others keep their results. An embedder or a store takes less time for
         many queries at once.
         """
-        outcomes = self._retrieved(queries, top_k)
+        outcomes = self._retrieval_outcomes(queries, top_k)
         return settled(outcomes, "PipelineRAG.batch_retrieve_with_metadata")
 
 

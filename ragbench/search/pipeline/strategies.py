@@ -212,7 +212,7 @@ class DenseStrategy:
             vectors, k=search.k, filters=search.filters, effort=self.effort
         )
         for position, chunks in zip(positions, rankings, strict=True):
-            results[position] = self._limited(self._calibrated(chunks), search.threshold)
+            results[position] = self._above_threshold(self._calibrated(chunks), search.threshold)
         return results
 
     def _calibrated(self, chunks: list[Chunk]) -> list[Chunk]:
@@ -225,7 +225,7 @@ class DenseStrategy:
         score = self.calibration.score
         return [replace(chunk, score=score(chunk.score or 0.0)) for chunk in chunks]
 
-    def _limited(self, chunks: list[Chunk], threshold: float | None) -> list[Chunk]:
+    def _above_threshold(self, chunks: list[Chunk], threshold: float | None) -> list[Chunk]:
         """The chunks that score enough; without a threshold, none for an unrelated question.
 
         On the calibrated scale 0 is the background: where the best chunk is below, nothing is

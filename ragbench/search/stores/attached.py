@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ragbench.core.chunk import Chunk
@@ -58,6 +59,10 @@ class ForeignCollection(OpenCollection[Reader]):
             engine: reads the collection in its vendor's language.
             database: its connection, which closes with the collection.
             native: a filter in the engine's own syntax that every search keeps to.
+
+        Raises:
+            StoreError: the collection is empty.
+            ConfigError: the mapping or the native filter does not fit.
         """
         super().__init__(engine, name, database, database.close)
         with self.working():
@@ -148,18 +153,24 @@ class ForeignCollection(OpenCollection[Reader]):
                 "with --field words=FIELD"
             )
         positions = [position for position, text in enumerate(texts) if text.strip()]
-
-        def ask(batch: Sequence[int], limit: int, condition: Any) -> Rankings:
-            """The rows that the store ranks by words for some of the texts of this search.
-
-            `texts` are those of the search; `batch` has the positions of some that are not blank.
-            `top_k` calls it again for texts whose last scores tie.
-            """
-            batch_texts = [texts[number] for number in batch]
-            return self._engine.matching(batch_texts, limit, condition)
-
+        ask = partial(self._matching_rows, texts)
         max_tied = self._engine.row_limit
         return self._ranked(ask, positions, len(texts), k=k, filters=filters, max_tied=max_tied)
+
+    def _matching_rows(
+        self, texts: Sequence[str], batch: Sequence[int], limit: int, condition: Any
+    ) -> Rankings:
+        """The rows that the store ranks by words for some of a search's texts, up to `limit` each.
+
+        `top_k` wants more rows again for texts whose last scores tie: so it names positions.
+
+        Args:
+            texts: all of the search.
+            batch: the positions of the texts that are wanted.
+            condition: the filters in the engine's language.
+        """
+        batch_texts = [texts[number] for number in batch]
+        return self._engine.matching(batch_texts, limit, condition)
 
     def _condition(self, filters: Filter | None) -> Any:
         """The filters and the native one as one condition, by the rows' own field names.
@@ -168,7 +179,7 @@ class ForeignCollection(OpenCollection[Reader]):
         otherwise.
         """
         if filters is not None:
-            filters = renamed(filters, self._path)
+            filters = renamed(filters, self._path_of_field)
         return super()._condition(filters)
 
     def _scored(self, row: Row) -> Row | None:
@@ -191,7 +202,7 @@ class ForeignCollection(OpenCollection[Reader]):
         """
         return self._reader.chunks(rows)
 
-    def _path(self, name: str) -> str:
+    def _path_of_field(self, name: str) -> str:
         """The path in the rows of a field that a filter names.
 
         A field of the chunk (``document_id``, ``title``, ``id``) is where the mapping of fields

@@ -211,15 +211,23 @@ class Engine(Protocol):
 
     @property
     def is_exact(self) -> bool:
-        """Whether `nearest` compares every vector of the collection, whatever the effort."""
+        """Whether `nearest` compares every vector of the collection, whatever the effort.
+
+        Only where one may be missed has the index to be measured.
+        """
         ...
 
     def count(self) -> int:
-        """How many rows the collection has, as the engine counts them."""
+        """How many rows the collection has, as the engine counts them.
+
+        Reports show the number.
+        """
         ...
 
     def condition(self, filters: Filter | None, native: object) -> Any:
-        """Ragbench's filter and one in the engine's own syntax as one condition, for `nearest`.
+        """A filter of ragbench and one in the engine's own syntax as one condition, for `nearest`.
+
+        A search translates them once, for all of its queries.
 
         Args:
             filters: folded (`ragbench.core.filters.folded`): no part lets all rows pass or none.
@@ -243,7 +251,10 @@ class Reader(Engine, Protocol):
 
     @property
     def space(self) -> Space:
-        """The vectors that `nearest` searches in the collection, and their metric."""
+        """The vectors that `nearest` searches in the collection, and their metric.
+
+        A user chooses by name where a collection has several.
+        """
         ...
 
     @property
@@ -256,12 +267,18 @@ class Reader(Engine, Protocol):
 
     @property
     def row_limit(self) -> int | None:
-        """The most rows that the engine gives for one query; None where there is no limit."""
+        """The most rows that the engine gives for one query; None where there is no limit.
+
+        A search for ties among the last scores ends there.
+        """
         ...
 
     @property
     def key(self) -> str | None:
-        """The field that is the engine's own id of a row; None where that id is not a field."""
+        """The field that is the engine's own id of a row; None where that id is not a field.
+
+        It becomes the id of chunks where the user names no other field.
+        """
         ...
 
     def sample(self, limit: int) -> list[Row]:
@@ -272,7 +289,10 @@ class Reader(Engine, Protocol):
         ...
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> Rankings:
-        """The rows that match each question by words; called only where `words` names a field."""
+        """The rows that match each question by words; called only where `words` names a field.
+
+        Scores are the engine's, and higher is better.
+        """
         ...
 
 
@@ -280,7 +300,10 @@ class Writer(Engine, Protocol):
     """A collection that ragbench fills; vectors have unit length, or are zeros."""
 
     def read_info(self) -> CollectionInfo:
-        """The collection's record of itself now (embedder, completeness), whoever wrote it last."""
+        """The collection's record of itself (embedder, completeness, words) as it is now.
+
+        Another process may be writing: it is read anew each time.
+        """
         ...
 
     def write_info(self, info: CollectionInfo) -> None:
@@ -294,12 +317,15 @@ class Writer(Engine, Protocol):
     def write(self, chunks: Sequence[StoredChunk], rows: Rows) -> None:
         """Adds chunks with their vectors, or replaces those of the same id.
 
-        Each id is there once.
+        Each id is there once. The write is kept when the method has returned.
         """
         ...
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Removes the chunks of these ids; ids that the collection does not have are no error."""
+        """Removes the chunks of these ids; ids that the collection does not have are no error.
+
+        An indexing removes so the chunks that the corpus no longer has.
+        """
         ...
 
     def stored(self, ids: Sequence[str]) -> Sequence[Any]:
@@ -315,7 +341,10 @@ class Writer(Engine, Protocol):
         ...
 
     def rows(self, ids: Sequence[str]) -> dict[str, Rows]:
-        """The vectors of those chunks of these ids that the store has, by id."""
+        """The vectors of those chunks of these ids that the store has, by id.
+
+        Measurements and rerankers read them, so that no text is embedded twice.
+        """
         ...
 
     def digests(self) -> dict[str, str]:

@@ -140,7 +140,9 @@ class Chroma:
         Their scores mean nothing. So a user need not name the fields of another program's rows.
         """
         answer = self._collection.get(limit=limit, include=list(_INCLUDED))
-        return _rows(answer["ids"], answer["documents"], answer["metadatas"], repeat(0.0))
+        return _rows_of_columns(
+            answer["ids"], answer["documents"], answer["metadatas"], repeat(0.0)
+        )
 
     def condition(self, filters: Filter | None, native: object) -> Any:
         """The filters, and a native one in Chroma's own syntax, as one ``where``.
@@ -154,7 +156,7 @@ class Chroma:
             parts.append(checked_native(native, dict, "Chroma", _NATIVE))
         if not parts:
             return None
-        return _joined(parts, "$and")
+        return _joined_tests(parts, "$and")
 
     def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> list[list[Row]]:
         """The rows nearest to each query vector, in one request; Chroma's distances become scores.
@@ -183,7 +185,7 @@ class Chroma:
             ids = answer["ids"][number]
             documents = answer["documents"][number]
             metadatas = answer["metadatas"][number]
-            results.append(_rows(ids, documents, metadatas, scores))
+            results.append(_rows_of_columns(ids, documents, metadatas, scores))
         return results
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
@@ -210,7 +212,7 @@ def _where(filters: Filter, *, denied: bool = False) -> dict[str, Any]:
         is_and = isinstance(filters, And)
         word = "$and" if is_and is not denied else "$or"
         parts = [_where(part, denied=denied) for part in filters.filters]
-        return _joined(parts, word)
+        return _joined_tests(parts, word)
     # Chroma filters by metadata alone, and names its keys without the object around them.
     key = filters.field.removeprefix("metadata.")
     if isinstance(filters, Equals | In):
@@ -218,7 +220,7 @@ def _where(filters: Filter, *, denied: bool = False) -> dict[str, Any]:
         # One of the values, or none of them: different from the first and from the second.
         comparison, word = ("$ne", "$and") if denied else ("$eq", "$or")
         tests = [{key: {comparison: value}} for value in values]
-        return _joined(tests, word)
+        return _joined_tests(tests, word)
     if isinstance(filters, Exists):
         problem = "cannot say whether a field exists"
     elif isinstance(filters, Prefix):
@@ -232,11 +234,11 @@ def _where(filters: Filter, *, denied: bool = False) -> dict[str, Any]:
         bounds: list[dict[str, Any]] = []
         for word, limit in filters.limits().items():
             bounds.append({key: {f"${word}": limit}})
-        return _joined(bounds, "$and")
+        return _joined_tests(bounds, "$and")
     raise ConfigError(f"filter on '{key}': Chroma {problem}")
 
 
-def _joined(parts: Sequence[dict[str, Any]], word: str) -> dict[str, Any]:
+def _joined_tests(parts: Sequence[dict[str, Any]], word: str) -> dict[str, Any]:
     """Chroma's tests as one, under ``$and`` or ``$or``; a single test alone, as Chroma demands.
 
     Every condition of a search in Chroma is put together here.
@@ -246,7 +248,9 @@ def _joined(parts: Sequence[dict[str, Any]], word: str) -> dict[str, Any]:
     return {word: list(parts)}
 
 
-def _rows(ids: Any, documents: Any, metadatas: Any, scores: Iterable[float]) -> list[Row]:
+def _rows_of_columns(
+    ids: Any, documents: Any, metadatas: Any, scores: Iterable[float]
+) -> list[Row]:
     """Rows of the columns in which Chroma answers; a row without metadata gets empty ones.
 
     Args:

@@ -6,6 +6,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar, cast
 
 from ragbench.core.chunk import Chunk
@@ -150,20 +151,27 @@ class OpenCollection(ABC, Generic[_EngineT]):
             effort: how many vectors an approximate index looks at.
         """
         queries, positions = self._queries(vectors)
-
-        def ask(batch: Sequence[int], limit: int, condition: Any) -> Rankings:
-            """The rows nearest to some of the queries of this search, at most `limit` each.
-
-            `queries` and `effort` are those of the search. `top_k` calls it again for queries whose
-            last scores tie, which is why it takes positions.
-            """
-            rows = queries
-            if len(batch) < len(queries):  # else the rows would be copied for nothing
-                rows = queries[list(batch)]
-            return self._engine.nearest(rows, limit, condition, effort)
-
+        ask = partial(self._nearest_rows, queries, effort)
         max_tied = getattr(self._engine, "row_limit", None)
         return self._ranked(ask, positions, len(queries), k=k, filters=filters, max_tied=max_tied)
+
+    def _nearest_rows(
+        self, queries: Rows, effort: Effort, batch: Sequence[int], limit: int, condition: Any
+    ) -> Rankings:
+        """The engine's rows nearest to some of a search's query vectors, at most `limit` a query.
+
+        `top_k` wants more rows again for queries whose last scores tie: so it names positions.
+
+        Args:
+            queries: all vectors of the search.
+            effort: how many vectors an approximate index looks at.
+            batch: the positions of the queries that are wanted.
+            condition: the filters in the engine's language.
+        """
+        rows = queries
+        if len(batch) < len(queries):  # else the rows would be copied for nothing
+            rows = queries[list(batch)]
+        return self._engine.nearest(rows, limit, condition, effort)
 
     def _ranked(
         self,
@@ -197,21 +205,29 @@ class OpenCollection(ABC, Generic[_EngineT]):
         engine_filter = None if folded_filter is True else folded_filter
         with self.working():
             condition = self._condition(engine_filter)
-
-            def fetch(batch: Sequence[int], limit: int) -> Rankings:
-                """The rows of some of the searched queries, with the scores that results show.
-
-                `top_k` calls it, by numbers among the `positions` of the queries that ask the
-                engine; `ask` and `condition` are those of this search.
-                """
-                query_positions = [positions[number] for number in batch]
-                rankings = ask(query_positions, limit, condition)
-                return [self._scored_rows(rows) for rows in rankings]
-
+            fetch = partial(self._scored_rankings, ask, positions, condition)
             rankings = top_k(fetch, len(positions), k, max_tied)
         for position, rows in zip(positions, rankings, strict=True):
             results[position] = self._chunks(rows)
         return results
+
+    def _scored_rankings(
+        self, ask: Ask, positions: Sequence[int], condition: Any, batch: Sequence[int], limit: int
+    ) -> Rankings:
+        """The engine's rows for some of a search's queries, with the scores that results show.
+
+        Ties are seen and cut by these scores, so they are made before the cut.
+
+        Args:
+            ask: asks the engine for the rows of queries, by vectors or by words.
+            positions: of the queries that are searched, among all of the search.
+            condition: the filters in the engine's language.
+            batch: numbers among the `positions`.
+            limit: the most rows of one query.
+        """
+        query_positions = [positions[number] for number in batch]
+        rankings = ask(query_positions, limit, condition)
+        return [self._scored_rows(rows) for rows in rankings]
 
     def _scored_rows(self, rows: Sequence[Row]) -> list[Row]:
         """The rows with the scores that results show, without those that are skipped.
@@ -448,20 +464,26 @@ class OwnCollection(OpenCollection[Writer]):
             k: chunks of each query, at least 1.
             filters: only chunks that pass are found.
         """
-        engine = cast("WordWriter", self._engine)
-
-        def ask(batch: Sequence[int], limit: int, condition: Any) -> Rankings:
-            """The chunks of the greatest sums for some of the queries, at most `limit` each.
-
-            `queries` are those of the search; `engine` ranks by words.
-            """
-            batch_queries = [queries[position] for position in batch]
-            return engine.best_sums(batch_queries, limit, condition)
-
+        ask = partial(self._best_sums, queries)
         count = len(queries)
         # Many chunks may tie by words: of a question of one word, all of equal length.
         max_tied = max(_MAX_TIED, k + 1)
         return self._ranked(ask, range(count), count, k=k, filters=filters, max_tied=max_tied)
+
+    def _best_sums(
+        self, queries: Sequence[WordVector], batch: Sequence[int], limit: int, condition: Any
+    ) -> Rankings:
+        """The chunks of the greatest sums for some of a search's queries, up to `limit` each.
+
+        `top_k` wants more chunks again for queries whose last scores tie: so it names positions.
+
+        Args:
+            queries: all of the search, as weights of words by their numbers.
+            batch: the positions of the queries that are wanted.
+            condition: the filters in the engine's language.
+        """
+        batch_queries = [queries[position] for position in batch]
+        return cast("WordWriter", self._engine).best_sums(batch_queries, limit, condition)
 
     def word_weights(self, numbers: Sequence[int]) -> list[float | None]:
         """The weights of words (inverse document frequencies), as the store counts them.

@@ -319,7 +319,7 @@ def info_from_json(text: str, address: str) -> CollectionInfo:
         StoreError: the JSON is damaged, or of a form that this release does not read.
     """
     name = name_from_json(text, address)
-    with Reading(lambda _: _damaged(address)):
+    with Reading(lambda _: _damaged_record(address)):
         values: dict[str, Any] = json.loads(text)
         # A release to come may keep words in a way that this one would misread.
         word_settings = {setting.name for setting in fields(WordsForm)}
@@ -334,11 +334,11 @@ def name_from_json(text: str, address: str) -> str:
 
     So lists and errors can name a collection that only another release can read.
     """
-    with Reading(lambda _: _damaged(address)):
+    with Reading(lambda _: _damaged_record(address)):
         return msgspec.convert(json.loads(text)["name"], str)
 
 
-def _damaged(address: str) -> StoreError:
+def _damaged_record(address: str) -> StoreError:
     """The error for a collection's record of itself that is not JSON of any release of ragbench.
 
     A new indexing alone can mend that.
@@ -466,7 +466,7 @@ def is_read_only(address: str) -> bool:
 
     A command chooses by it between searching such a collection and filling its own.
     """
-    name = _engine(address)
+    name = _engine_name(address)
     return not STORES.has(name) and FOREIGN_STORES.has(name)
 
 
@@ -478,10 +478,10 @@ def check_store_address(address: str) -> str:
     """
     if is_read_only(address):
         raise ConfigError(
-            f"'{mask_url(address)}': ragbench searches collections of {_engine(address)} and fills "
-            "none. Fill yours with your own tools and name the model of its vectors with --embedder"
-            " (in a pipeline: 'map' and 'embedder' under 'indexing'), or index into memory:FOLDER, "
-            "qdrant:FOLDER or postgresql://HOST/DATABASE"
+            f"'{mask_url(address)}': ragbench searches collections of {_engine_name(address)} and "
+            "fills none. Fill yours with your own tools and name the model of its vectors with "
+            "--embedder (in a pipeline: 'map' and 'embedder' under 'indexing'), or index into "
+            "memory:FOLDER, qdrant:FOLDER or postgresql://HOST/DATABASE"
         )
     return _registered_engine(address, STORES, " is not a store address; it must start with one of")
 
@@ -509,7 +509,7 @@ def _registered_engine(address: str, registry: Registry, problem: str) -> str:
     Raises:
         ConfigError: there is no such engine in the registry.
     """
-    engine = _engine(address)
+    engine = _engine_name(address)
     if ":" not in address or not registry.has(engine):
         beginnings = ", ".join(f"{name}:" for name in sorted(registry.targets()))
         raise ConfigError(f"'{mask_url(address)}'{problem} {beginnings}")
@@ -526,7 +526,7 @@ def open_database(address: str) -> Database:
     return cast("Database", open_address(address))
 
 
-def _engine(address: str) -> str:
+def _engine_name(address: str) -> str:
     """The engine's name in an address: of ``qdrant+http://HOST`` it is ``qdrant``.
 
     The engine's class is looked up by it.

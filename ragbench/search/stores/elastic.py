@@ -81,7 +81,7 @@ class ElasticDatabase(ReadableDatabase):
             return None
         mappings = cast("Mapping[str, Any]", connection.indices.get_mapping(index=name))
         index = next(iter(mappings.values()))
-        fields = dict(_flat(index["mappings"].get("properties", {}), ""))
+        fields = dict(_fields_by_path(index["mappings"].get("properties", {}), ""))
         vector_fields: list[str] = []
         text_fields: list[str] = []
         for path, settings in fields.items():
@@ -190,7 +190,7 @@ class Elasticsearch:
     def space_type(settings: Mapping[str, Any]) -> str:
         """The metric of a vector field by Elasticsearch's name for it, such as ``cosine``.
 
-        `_measure` turns scores back into measures by it.
+        `_measure_of_score` turns scores back into measures by it.
 
         Args:
             settings: of the field, in the index' mapping.
@@ -210,7 +210,7 @@ class Elasticsearch:
 
         Scores of a search for all documents would be 1, and mean nothing.
         """
-        rows = self._hits({"query": {"match_all": {}}}, limit)
+        rows = self._found_rows({"query": {"match_all": {}}}, limit)
         return [row._replace(score=0.0) for row in rows]
 
     def condition(self, filters: Filter | None, native: object) -> Any:
@@ -223,10 +223,12 @@ class Elasticsearch:
             both=lambda parts: {"bool": {"filter": parts}},
             either=lambda parts: {"bool": {"should": parts, "minimum_should_match": 1}},
             denied=lambda part: {"bool": {"must_not": [part]}},
-            equal=lambda field, values: {"terms": {self._exact(field): list(values)}},
-            within=_within,
+            equal=lambda field, values: {"terms": {self._whole_value_field(field): list(values)}},
+            within=_range_query,
             exists=lambda field: {"exists": {"field": field}},
-            prefix=lambda field, text: {"prefix": {self._exact(field): {"value": text}}},
+            prefix=lambda field, text: {
+                "prefix": {self._whole_value_field(field): {"value": text}}
+            },
         )
         parts: list[dict[str, Any]] = []
         if filters is not None:
@@ -279,7 +281,7 @@ class Elasticsearch:
         if condition:
             knn["filter"] = condition
         space_type = self.space_type(self.fields[self.space.vector])
-        return _measured(self._hits({"knn": knn}, limit), space_type)
+        return _rows_by_measure(self._found_rows({"knn": knn}, limit), space_type)
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
         """The documents that match each question in the text field, by the index' BM25.
@@ -293,10 +295,10 @@ class Elasticsearch:
             clauses: dict[str, Any] = {"must": [match]}
             if condition:
                 clauses["filter"] = condition
-            results.append(self._hits({"query": {"bool": clauses}}, limit))
+            results.append(self._found_rows({"query": {"bool": clauses}}, limit))
         return results
 
-    def _hits(self, request: Mapping[str, Any], limit: int) -> list[Row]:
+    def _found_rows(self, request: Mapping[str, Any], limit: int) -> list[Row]:
         """The documents that a request finds, without their vectors, which are large.
 
         Scores as they come.
@@ -327,7 +329,7 @@ class Elasticsearch:
             rows.append(Row(str(hit["_id"]), source, score))
         return rows
 
-    def _exact(self, name: str) -> str:
+    def _whole_value_field(self, name: str) -> str:
         """The path of a field that keeps whole values.
 
         For an analysed text its ``keyword`` subfield. A filter for "Legal" over the analysed field
@@ -410,14 +412,14 @@ class OpenSearch(Elasticsearch):
         if condition:
             knn["filter"] = {"bool": {"filter": condition}}
         query_body = {"knn": {self.space.vector: knn}}
-        rows = self._hits({"query": query_body}, limit)
+        rows = self._found_rows({"query": query_body}, limit)
         settings = self.fields[self.space.vector]
         space_type = self.space_type(settings)
         method = cast("Mapping[str, Any]", settings.get("method") or {})
         if space_type == "cosinesimil" and method.get("engine") == "nmslib":
             # This engine alone scores 1 / (1 + (1 - cosine)).
             return [row._replace(score=2 - 1 / row.score) for row in rows]
-        return _measured(rows, space_type)
+        return _rows_by_measure(rows, space_type)
 
 
 # ``parts.toml`` names these two for addresses that begin so.
@@ -425,7 +427,7 @@ open_elasticsearch = partial(ElasticDatabase, kind=Elasticsearch)
 open_opensearch = partial(ElasticDatabase, kind=OpenSearch)
 
 
-def _within(range_: Range) -> dict[str, Any]:
+def _range_query(range_: Range) -> dict[str, Any]:
     """A range filter in the query language of Elasticsearch and OpenSearch.
 
     Dates are compared in milliseconds since 1970, as ragbench's filters hold them. The keys are
@@ -439,7 +441,9 @@ def _within(range_: Range) -> dict[str, Any]:
     return {"range": {range_.field: limits}}
 
 
-def _flat(properties: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _fields_by_path(
+    properties: Mapping[str, Any], prefix: str
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The fields of an index' mapping with their settings, those within objects by their paths.
 
     Queries name a field by its path, such as ``metadata.team``.
@@ -451,25 +455,25 @@ def _flat(properties: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Map
     for name, settings in properties.items():
         path = f"{prefix}{name}"
         if "properties" in settings:
-            yield from _flat(settings["properties"], f"{path}.")
+            yield from _fields_by_path(settings["properties"], f"{path}.")
         else:
             # Readers ask each field for its type: one that is left out is empty.
             yield path, {"type": "", **settings}
 
 
-def _measured(rows: Sequence[Row], space_type: str) -> list[Row]:
+def _rows_by_measure(rows: Sequence[Row], space_type: str) -> list[Row]:
     """Rows with cosine, inner product or negative distance in the place of the index' own score.
 
     So a threshold on scores means the same for every store.
     """
     measured_rows: list[Row] = []
     for row in rows:
-        measure = _measure(row.score, space_type)
+        measure = _measure_of_score(row.score, space_type)
         measured_rows.append(row._replace(score=measure))
     return measured_rows
 
 
-def _measure(score: float, space_type: str) -> float:
+def _measure_of_score(score: float, space_type: str) -> float:
     """The cosine, inner product, or negative distance that an index' score was made of.
 
     Elasticsearch scores (1 + cosine) / 2, also for products of vectors of length 1; 1 / (1 +

@@ -356,7 +356,7 @@ def json_value(value: object) -> Any:
             pairs, or values that are nested too deep.
     """
     try:
-        text = orjson.dumps(value, _replacement, orjson.OPT_NON_STR_KEYS)
+        text = orjson.dumps(value, _json_replacement, orjson.OPT_NON_STR_KEYS)
         plain = orjson.loads(text)
     except (TypeError, RecursionError) as error:
         raise ValueProblem(str(error)) from error
@@ -364,7 +364,7 @@ def json_value(value: object) -> Any:
     return plain
 
 
-def _replacement(value: object) -> object:
+def _json_replacement(value: object) -> object:
     """A value of JSON for one that orjson does not know; orjson calls this while it writes.
 
     Clients of databases give types of Python that JSON has no word for, such as Decimal and sets.
@@ -445,25 +445,25 @@ class AttachedRows:
             used_ids: of the chunks before it; the row's own id is added.
         """
         own_id = row.id or f"#{rank}"
-        text = self._value(row, "text")
+        text = self._value_of_role(row, "text")
         if not isinstance(text, str):
             self.note("text", own_id)
             text = ""
-        document = self._value(row, "document_id")
-        document_id = _identifier(document)
+        document = self._value_of_role(row, "document_id")
+        document_id = _value_as_id(document)
         if document_id is None and not is_missing(document):
             self.note("document_id", own_id)
         # No file can hold half of a surrogate pair: question marks take their place.
         writable_text = text.encode("utf-8", "replace").decode()
         return Chunk(
-            id=self._id(row, own_id, used_ids),
+            id=self._unique_id(row, own_id, used_ids),
             text=writable_text,
             score=row.score,
             document_id=document_id,
             metadata=self._metadata(row, own_id),
         )
 
-    def _id(self, row: Row, own_id: str, used_ids: set[str]) -> str:
+    def _unique_id(self, row: Row, own_id: str, used_ids: set[str]) -> str:
         """The id of a row, with a number where an earlier row of the result has the same one.
 
         Results are scored by ids: two chunks of one result must not share one.
@@ -474,7 +474,7 @@ class AttachedRows:
         """
         id_ = own_id
         if self.mapping.id is not None:
-            mapped = _identifier(self._value(row, "id"))
+            mapped = _value_as_id(self._value_of_role(row, "id"))
             if mapped is None:
                 self.note("id", own_id)
             else:
@@ -495,10 +495,10 @@ class AttachedRows:
         ``meta.year``. Metadata that JSON cannot hold become empty, and are noted for `warnings`.
         """
         metadata: dict[str, object] = {}
-        title = self._value(row, "title")
+        title = self._value_of_role(row, "title")
         if not is_missing(title):
             metadata["title"] = title
-        fields = self._unmapped(row.fields)
+        fields = self._unmapped_fields(row.fields)
         if self._metadata_paths is None:
             groups = _all_groups(fields)
         else:
@@ -514,7 +514,7 @@ class AttachedRows:
             self.note("metadata", own_id)
             return {}
 
-    def _unmapped(self, fields: Mapping[str, object]) -> Mapping[str, object]:
+    def _unmapped_fields(self, fields: Mapping[str, object]) -> Mapping[str, object]:
         """The fields of a row without its text, id, document and title: its possible metadata.
 
         A field with another role would be in the chunk twice.
@@ -526,7 +526,7 @@ class AttachedRows:
                 fields = without_path(fields, path)
         return fields
 
-    def _value(self, row: Row, name: str) -> object:
+    def _value_of_role(self, row: Row, name: str) -> object:
         """A row's value for a role (text, id, document_id, title).
 
         None where the mapping names no field. The path of a role is read from the mapping once, at
@@ -545,7 +545,7 @@ class AttachedRows:
         self._troubled.setdefault(trouble, {})[id] = None
 
 
-def _identifier(value: object) -> str | None:
+def _value_as_id(value: object) -> str | None:
     """A value of a row as an id, which is a text; None where it cannot be one.
 
     Numbers are written out; lists, objects and blank texts are no ids.

@@ -296,7 +296,7 @@ class Memory:
                 positions.append(position)
             self._make_room(len(self._chunks))
             self._vectors[positions] = rows
-            self._changed()
+            self._note_change()
 
     def _make_room(self, size: int) -> None:
         """Grows the array of vectors to at least `size` rows, by doubling.
@@ -310,7 +310,7 @@ class Memory:
         larger[: len(self._vectors)] = self._vectors
         self._vectors = larger
 
-    def _changed(self) -> None:
+    def _note_change(self) -> None:
         """Forgets which chunks passed the last filter, and notes that the folder is behind.
 
         Every write calls this: an old selection would hide new chunks or point at removed ones.
@@ -331,7 +331,7 @@ class Memory:
             self._chunks = [self._chunks[row] for row in remaining]
             self._number_chunks()
             self._digests = {id_: self._digests[id_] for id_ in self._positions}
-            self._changed()
+            self._note_change()
 
     def stored(self, ids: Sequence[str]) -> list[Chunk]:
         """The chunks of those ids that are there.
@@ -383,15 +383,15 @@ class Memory:
     def nearest(self, rows: Rows, limit: int, condition: Filter | None, effort: Effort) -> Rankings:
         """The chunks nearest to each query, by comparing every vector, whatever the effort.
 
-        Rough scores of all queries come from one product of matrices; `_best` scores the best
-        again.
+        Rough scores of all queries come from one product of matrices; `_nearest_to_query` scores
+        the best again.
         """
         with self._lock:
             # The array may be longer: see `_make_room`.
             searched = self._vectors[: len(self._chunks)]
             passing = None
             if condition is not None:
-                passing = self._passing(condition)
+                passing = self._positions_passing(condition)
                 searched = searched[passing]
             if not len(searched):
                 return [[] for _ in rows]
@@ -402,10 +402,10 @@ class Memory:
                 rough_scores = rows @ searched.T
             rankings: list[list[Row]] = []
             for query, scores in zip(rows, rough_scores, strict=True):
-                rankings.append(self._best(query, scores, passing, limit))
+                rankings.append(self._nearest_to_query(query, scores, passing, limit))
             return rankings
 
-    def _passing(self, filters: Filter) -> NDArray[np.intp]:
+    def _positions_passing(self, filters: Filter) -> NDArray[np.intp]:
         """The positions of the chunks that pass a filter, in order.
 
         Those of the last filter are kept: a run searches with one filter, question after question,
@@ -420,7 +420,7 @@ class Memory:
             self._passing_positions = np.flatnonzero(np.array(passing, dtype=np.bool_))
         return self._passing_positions
 
-    def _best(
+    def _nearest_to_query(
         self, query: Rows, rough_scores: Rows, passing: NDArray[np.intp] | None, k: int
     ) -> list[Row]:
         """The `k` rows nearest to one query, scored as if it were the only one.

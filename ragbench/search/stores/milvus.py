@@ -44,6 +44,10 @@ quiet = partial(silenced, "pymilvus", "milvus_lite")
 def open_milvus(address: str) -> MilvusDatabase:
     """The Milvus database of an address; a server or file is opened at its first use only.
 
+    Args:
+        address: ``milvus:PATH.db``, or ``milvus+http://HOST:19530`` (or ``https``), with user
+            and password where the server needs them.
+
     Raises:
         ConfigError: the address is none of Milvus.
         StoreError: there is no such file.
@@ -119,7 +123,7 @@ class MilvusDatabase(ReadableDatabase):
                 key = field_name
 
         vector = mapping.chosen_vector(name, list(dimensions))
-        metric = mapping.checked_metric(name, _metric(connection, name, vector))
+        metric = mapping.checked_metric(name, _metric_of_index(connection, name, vector))
 
         # A search by words asks for what a BM25 function has made of a text, not for the text.
         bm25_fields: list[str] = []
@@ -168,7 +172,7 @@ class Milvus:
         The meaning of fields is guessed from them. Their scores mean nothing.
         """
         rows = self.client.query(self.name, filter="", limit=limit, output_fields=["*"])
-        return [self._row(row, 0.0) for row in rows]
+        return [self._row_of_entity(row, 0.0) for row in rows]
 
     def condition(self, filters: Filter | None, native: object) -> str:
         """The filters, and a native expression, as one expression of Milvus; empty without any.
@@ -208,7 +212,7 @@ class Milvus:
         """
         if effort.exact and not self.is_exact:
             raise ConfigError("Milvus searches by its index alone: it has no exact search")
-        results = self._ask(list(rows), self.space.vector, limit, condition, effort)
+        results = self._found_rows(list(rows), self.space.vector, limit, condition, effort)
         if self.space.metric != "euclid":  # what pymilvus calls the distance is a similarity
             return results
         negated: list[list[Row]] = []
@@ -223,13 +227,13 @@ class Milvus:
         """
         assert self.words is not None
         results: list[list[Row]] = []
-        for hits in self._ask(list(texts), self.words.field, limit, condition, NORMAL):
+        for hits in self._found_rows(list(texts), self.words.field, limit, condition, NORMAL):
             # Milvus Lite gives BM25 as a distance, below 0; a server as it is.
             results.append([row._replace(score=abs(row.score)) for row in hits if row.score])
         return results
 
     @quiet()
-    def _ask(
+    def _found_rows(
         self, queries: list[Any], field: str, limit: int, condition: str, effort: Effort
     ) -> list[list[Row]]:
         """The entities that each query finds, best first.
@@ -256,10 +260,10 @@ class Milvus:
         )
         results: list[list[Row]] = []
         for hits in answers:
-            results.append([self._row(hit["entity"], hit["distance"]) for hit in hits])
+            results.append([self._row_of_entity(hit["entity"], hit["distance"]) for hit in hits])
         return results
 
-    def _row(self, entity: Mapping[str, Any], score: float) -> Row:
+    def _row_of_entity(self, entity: Mapping[str, Any], score: float) -> Row:
         """An entity of Milvus as a row, without its vectors, which chunks do not show.
 
         The primary field becomes the row's id.
@@ -287,10 +291,10 @@ def _expression(filters: Filter, fields: Mapping[str, str]) -> str:
         both=lambda parts: f"({' and '.join(parts)})",
         either=lambda parts: f"({' or '.join(parts)})",
         denied=lambda part: f"(not {part})",
-        equal=lambda field, values: _equals_any(_written_field(field, fields), values),
-        within=lambda range_: _within(_written_field(range_.field, fields), range_),
-        exists=lambda field: _exists(field, fields),
-        prefix=lambda field, prefix: _prefix(_written_field(field, fields), field, prefix),
+        equal=lambda field, values: _equality_test(_written_field(field, fields), values),
+        within=lambda range_: _range_test(_written_field(range_.field, fields), range_),
+        exists=lambda field: _existence_test(field, fields),
+        prefix=lambda field, prefix: _prefix_test(_written_field(field, fields), field, prefix),
     )
     return dialect(filters)
 
@@ -308,7 +312,7 @@ def _written_field(path: str, fields: Mapping[str, str]) -> str:
     return name
 
 
-def _exists(field: str, fields: Mapping[str, str]) -> str:
+def _existence_test(field: str, fields: Mapping[str, str]) -> str:
     """A test of Milvus that a field has a value.
 
     A field of the schema is always there and may be null; a dynamic one may be missing.
@@ -319,7 +323,7 @@ def _exists(field: str, fields: Mapping[str, str]) -> str:
     return f"(exists {name})"
 
 
-def _equals_any(name: str, values: Sequence[Scalar]) -> str:
+def _equality_test(name: str, values: Sequence[Scalar]) -> str:
     """A test of Milvus that the field with this written name equals one of the values.
 
     Values are written as JSON, which Milvus reads.
@@ -328,7 +332,7 @@ def _equals_any(name: str, values: Sequence[Scalar]) -> str:
     return f"({' or '.join(tests)})"
 
 
-def _within(name: str, range_: Range) -> str:
+def _range_test(name: str, range_: Range) -> str:
     """A test of Milvus that a field's number is in a range.
 
     Raises:
@@ -345,7 +349,7 @@ def _within(name: str, range_: Range) -> str:
     return f"({' and '.join(tests)})"
 
 
-def _prefix(name: str, field: str, prefix: str) -> str:
+def _prefix_test(name: str, field: str, prefix: str) -> str:
     """A test of Milvus that a text begins with a prefix, by LIKE.
 
     Args:
@@ -363,7 +367,7 @@ def _prefix(name: str, field: str, prefix: str) -> str:
     return f"({name} like {_quoted(prefix + '%')})"
 
 
-def _metric(client: Any, name: str, vector: str) -> MetricName:
+def _metric_of_index(client: Any, name: str, vector: str) -> MetricName:
     """The metric of a collection's vectors, which in Milvus only the index over them knows.
 
     An index by another metric is an error: its scores could not be read.

@@ -228,11 +228,13 @@ class PgvectorDatabase(WritableDatabase):
         require("pgvector.psycopg", extra="pgvector").register_vector(connection)
 
     def attach(self, connection: Any, name: str) -> OwnTable | None:
-        """Ragbench's own table of a collection, for writing; None where there is no such table.
+        """The table of one of ragbench's collections, for writing.
+
+        None where there is no such table.
 
         Raises:
-            ForeignCollectionError: there is a table of this name that another program made.
-                Whoever opens it may then read it as such.
+            ForeignCollectionError: there is a table of this name that another program made. Opened
+                without a mapping it cannot be; with one it is read.
         """
         if name in self.names(connection):
             return OwnTable(self.address, connection, name)
@@ -296,7 +298,7 @@ class PgvectorTable:
 
         Reports show the number, and stored results of a search depend on it.
         """
-        where, values = self._where(EVERYTHING)
+        where, values = self._where_part(EVERYTHING)
         [(count,)] = self._fetch(f"SELECT count(*) FROM {self._table} WHERE {where}", *values)
         return int(count)
 
@@ -305,9 +307,10 @@ class PgvectorTable:
 
         Their score is 0.
         """
-        where, values = self._where(EVERYTHING)
-        select = f"SELECT {self._outputs('0::float8')} FROM {self._table} WHERE {where} LIMIT %s"
-        return [self._row(row) for row in self._fetch(select, *values, limit)]
+        where, values = self._where_part(EVERYTHING)
+        columns = self._selected_columns("0::float8")
+        select = f"SELECT {columns} FROM {self._table} WHERE {where} LIMIT %s"
+        return [self._row_of_hit(row) for row in self._fetch(select, *values, limit)]
 
     def condition(self, filters: Filter | None, native: object) -> Sql:
         """The filters, and a native one, the user's own SQL, as one condition of SQL.
@@ -335,12 +338,11 @@ class PgvectorTable:
         The order is by the distance alone, as the index of a column is used only then. A score is
         higher for a nearer row, as in every store.
         """
-        where, values = self._where(condition)
+        where, values = self._where_part(condition)
         operator = _OPERATORS[self.space.metric]
         distance = f"{self._vector} {operator} %s::{self._vector_kind}"
-        select = (
-            f"SELECT {self._outputs(distance)} FROM {self._table} WHERE {where} ORDER BY 1 LIMIT %s"
-        )
+        columns = self._selected_columns(distance)
+        select = f"SELECT {columns} FROM {self._table} WHERE {where} ORDER BY 1 LIMIT %s"
         rankings: Rankings = []
         # SET LOCAL lasts until the transaction ends: other searches keep the server's settings.
         settings_scope = nullcontext() if effort == NORMAL else self._connection.transaction()
@@ -354,19 +356,19 @@ class PgvectorTable:
                 # A vector as pgvector writes it: [0.25,-0.5]. `repr` keeps all digits.
                 numbers = ",".join(map(repr, row.tolist()))
                 hits = self._fetch(select, f"[{numbers}]", *values, limit)
-                rankings.append([self._row(hit) for hit in hits])
+                rankings.append([self._row_of_hit(hit) for hit in hits])
         return rankings
 
     def matching(self, texts: Sequence[str], limit: int, condition: Sql) -> Rankings:
         """The rows that hold any word of each question, ranked by PostgreSQL's ``ts_rank_cd``."""
         assert self._lexemes is not None
-        where, values = self._where(condition)
+        where, values = self._where_part(condition)
         vector = self._lexemes.vector
         # Of the words any, not all, as BM25 has it: few passages hold all words of a question.
         words = "replace(plainto_tsquery(%s::regconfig, %s)::text, '&', '|')::tsquery"
         rank = f"ts_rank_cd({vector}, asked, 1)"  # 1: divided by the logarithm of the length
         select = (
-            f"SELECT {self._outputs(rank)} FROM {self._table}, "
+            f"SELECT {self._selected_columns(rank)} FROM {self._table}, "
             f"(SELECT {words} AS asked) AS question WHERE {vector} @@ asked AND {where} "
             "ORDER BY 1 DESC LIMIT %s"
         )
@@ -376,8 +378,8 @@ class PgvectorTable:
             hits = self._fetch(select, self._lexemes.configuration, question, *values, limit)
             ranking: list[Row] = []
             for hit in hits:
-                rank_of_hit = float(hit[0])  # no distance: `_row` would negate it
-                ranking.append(self._row(hit)._replace(score=rank_of_hit))
+                rank_of_hit = float(hit[0])  # no distance: `_row_of_hit` would negate it
+                ranking.append(self._row_of_hit(hit)._replace(score=rank_of_hit))
             rankings.append(ranking)
         return rankings
 
@@ -385,15 +387,15 @@ class PgvectorTable:
         """All rows of a statement, over this table's connection."""
         return fetch_rows(self._connection, sql, *values)
 
-    def _outputs(self, score: str) -> str:
-        """The columns that a statement selects, after a score: `_row` reads them in this order.
+    def _selected_columns(self, score: str) -> str:
+        """The columns that a statement selects, after a score; `_row_of_hit` reads this order.
 
         Args:
             score: the SQL of the score.
         """
         return ", ".join([score, *map(quoted, self._column_names)])
 
-    def _where(self, condition: Sql) -> tuple[str, tuple[object, ...]]:
+    def _where_part(self, condition: Sql) -> tuple[str, tuple[object, ...]]:
         """The part of a statement after WHERE, with its values.
 
         The collection's rows with a vector. In LangChain's shared table, only the rows of one
@@ -404,8 +406,8 @@ class PgvectorTable:
             return where, condition.values
         return f"{where} AND collection_id = %s", (*condition.values, self._part)
 
-    def _row(self, row: Sequence[Any]) -> Row:
-        """A row in the form of `_outputs` as a `Row`.
+    def _row_of_hit(self, row: Sequence[Any]) -> Row:
+        """A row in the form of `_selected_columns` as a `Row`.
 
         Its distance becomes a score, higher for nearer rows.
         """
@@ -518,9 +520,9 @@ class OwnTable(PgvectorTable):
 
         Unknown ids are left out. `read` makes chunks of them.
         """
-        select = f"SELECT {self._outputs('0')} FROM {self._table} WHERE chunk_id = ANY(%s)"
+        select = f"SELECT {self._selected_columns('0')} FROM {self._table} WHERE chunk_id = ANY(%s)"
         rows = self._connection.execute(select, (list(ids),), binary=True).fetchall()
-        return [self._row(row).fields for row in rows]
+        return [self._row_of_hit(row).fields for row in rows]
 
     def rows(self, ids: Sequence[str]) -> dict[str, Rows]:
         """The vectors of these ids that the table has, by id.

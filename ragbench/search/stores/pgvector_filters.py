@@ -70,10 +70,8 @@ _NOTHING = Sql(sql="false")
 def joined(parts: Iterable[Sql], word: str = " AND ") -> Sql:
     """Conditions of SQL as one, in parentheses, with their values in the order of the placeholders.
 
-    Order counts: the values go with the placeholders from left to right.
-
     Args:
-        word: stands between the conditions; all have to hold by default.
+        word: between the conditions; all have to hold by default.
     """
     texts: list[str] = []
     values: list[Any] = []
@@ -83,7 +81,7 @@ def joined(parts: Iterable[Sql], word: str = " AND ") -> Sql:
     return Sql(sql=f"({word.join(texts)})", values=tuple(values))
 
 
-def _either(parts: Iterable[Sql]) -> Sql:
+def _any_holds(parts: Iterable[Sql]) -> Sql:
     """A condition of SQL that holds where any of the conditions does.
 
     Filters say so by ``or`` and by lists of values.
@@ -91,7 +89,7 @@ def _either(parts: Iterable[Sql]) -> Sql:
     return joined(parts, " OR ")
 
 
-def _denied(part: Sql) -> Sql:
+def _does_not_hold(part: Sql) -> Sql:
     """A condition of SQL that holds where this one is false or unknown.
 
     In SQL a missing field is null, and NOT null is null: the row would be lost. ragbench's filters
@@ -100,7 +98,7 @@ def _denied(part: Sql) -> Sql:
     return Sql(sql=f"(NOT coalesce({part.sql}, false))", values=part.values)
 
 
-_SQL = partial(Dialect[Sql], both=joined, either=_either, denied=_denied)
+_SQL = partial(Dialect[Sql], both=joined, either=_any_holds, denied=_does_not_hold)
 """What tables of both kinds have in common; how a field is tested differs."""
 
 
@@ -115,10 +113,10 @@ def column_condition(filters: Filter, columns: Sequence[SqlColumn]) -> Sql:
         ConfigError: the filter names a column that the table has not.
     """
     dialect = _SQL(
-        equal=lambda field, values: _equals_any(_column(field, columns), values),
-        within=lambda range_: _column(range_.field, columns).within(range_),
-        exists=lambda field: _column(field, columns).exists(),
-        prefix=lambda field, prefix: _column(field, columns).prefix(prefix),
+        equal=lambda field, values: _equals_any(_tests_of_field(field, columns), values),
+        within=lambda range_: _tests_of_field(range_.field, columns).within(range_),
+        exists=lambda field: _tests_of_field(field, columns).exists(),
+        prefix=lambda field, prefix: _tests_of_field(field, columns).prefix(prefix),
     )
     return dialect(filters)
 
@@ -157,7 +155,7 @@ class _Json(Record, kw_only=False):
         Null where a key is missing. ``->`` leads to a key without making a text of its value. Tests
         of ranges, prefixes and existence begin with it.
         """
-        steps = "".join(f"->{_literal(key)}" for key in self.path)
+        steps = "".join(f"->{_sql_literal(key)}" for key in self.path)
         return f"({self.column}{steps})"
 
     def equal(self, value: Scalar) -> Sql:
@@ -199,9 +197,9 @@ class _Json(Record, kw_only=False):
         json_type = f"jsonb_typeof({self.value})"
         if not range_.of_dates:
             as_number = f"(CASE {json_type} WHEN 'number' THEN {text}::float8 END)"
-            return _compared(as_number, range_.limits(), "::float8")
+            return _within_bounds(as_number, range_.limits(), "::float8")
         as_date = f"(CASE WHEN {json_type} = 'string' AND {text} ~ %s THEN {text}::timestamptz END)"
-        comparison = _compared(as_date, _days(range_), "::timestamptz")
+        comparison = _within_bounds(as_date, _date_bounds(range_), "::timestamptz")
         values: list[Any] = []
         for bound in comparison.values:  # each comparison holds the pattern before its bound
             values += (_DAY, bound)
@@ -279,8 +277,8 @@ class _Plain(Record, kw_only=False):
         if self.kind not in kinds:
             return _NOTHING
         if range_.of_dates:
-            return _compared(self.name, _days(range_), "::timestamptz")
-        return _compared(self.name, range_.bounds())
+            return _within_bounds(self.name, _date_bounds(range_), "::timestamptz")
+        return _within_bounds(self.name, range_.bounds())
 
 
 class _Other(_Json, kw_only=False):
@@ -312,10 +310,10 @@ def _equals_any(column: _Column, values: Sequence[Scalar]) -> Sql:
 
     A filter by ``in`` becomes this.
     """
-    return _either(column.equal(value) for value in values)
+    return _any_holds(column.equal(value) for value in values)
 
 
-def _column(field: str, columns: Sequence[SqlColumn]) -> _Column:
+def _tests_of_field(field: str, columns: Sequence[SqlColumn]) -> _Column:
     """The tests of a filter's field.
 
     Over the column with its name, or a path into a column of JSON. A column's type decides how it
@@ -348,7 +346,7 @@ def _column(field: str, columns: Sequence[SqlColumn]) -> _Column:
     return _Other(f"to_jsonb({sql})", (), sql, column.kind)
 
 
-def _own(field: str, test: Callable[[_Json], Sql], document: Sql | None) -> Sql:
+def _at_either_place(field: str, test: Callable[[_Json], Sql], document: Sql | None) -> Sql:
     """A condition on a metadata field of a chunk in a table that ragbench fills.
 
     A name with dots may mean a path into objects, or a key with dots; ragbench spells the latter
@@ -368,7 +366,7 @@ def _own(field: str, test: Callable[[_Json], Sql], document: Sql | None) -> Sql:
     if field == "document_id":  # metadata that have such a key of their own come first
         if document is None:
             return spelled
-        return _either([joined([document, not_spelled]), spelled])
+        return _any_holds([joined([document, not_spelled]), spelled])
     path = straight_path(field)
     if path is None:  # no path can be written: the value is spelled out, or not there
         return spelled
@@ -376,7 +374,7 @@ def _own(field: str, test: Callable[[_Json], Sql], document: Sql | None) -> Sql:
     # A name without dots is a key of the metadata themselves: the path leads to it.
     if len(path) == 1:
         return straight
-    return _either([joined([straight, not_spelled]), spelled])
+    return _any_holds([joined([straight, not_spelled]), spelled])
 
 
 def _own_equal(field: str, values: Sequence[Scalar]) -> Sql:
@@ -386,7 +384,7 @@ def _own_equal(field: str, values: Sequence[Scalar]) -> Sql:
     """
     texts = [value for value in values if isinstance(value, str)]
     document = Sql(sql="document_id = ANY(%s)", values=(texts,))
-    return _own(field, lambda json_: _equals_any(json_, values), document)
+    return _at_either_place(field, lambda json_: _equals_any(json_, values), document)
 
 
 def _own_range(range_: Range) -> Sql:
@@ -396,10 +394,10 @@ def _own_range(range_: Range) -> Sql:
     """
     if not range_.of_dates:
         # A document's id is a text, and lies within no range of numbers.
-        return _own(range_.field, lambda json_: json_.within(range_), None)
-    key = _literal(field_key(range_.field))
+        return _at_either_place(range_.field, lambda json_: json_.within(range_), None)
+    key = _sql_literal(field_key(range_.field))
     milliseconds = f"((dates->>{key})::float8)"
-    return _compared(milliseconds, range_.limits(), "::float8")
+    return _within_bounds(milliseconds, range_.limits(), "::float8")
 
 
 def _own_exists(field: str) -> Sql:
@@ -407,7 +405,7 @@ def _own_exists(field: str) -> Sql:
 
     Both places where ragbench may have written the field are looked at.
     """
-    return _own(field, _Json.exists, Sql(sql="document_id IS NOT NULL"))
+    return _at_either_place(field, _Json.exists, Sql(sql="document_id IS NOT NULL"))
 
 
 def _own_prefix(field: str, prefix: str) -> Sql:
@@ -416,7 +414,7 @@ def _own_prefix(field: str, prefix: str) -> Sql:
     Both places where ragbench may have written the field are looked at.
     """
     document = Sql(sql="starts_with(document_id, %s)", values=(prefix,))
-    return _own(field, lambda json_: json_.prefix(prefix), document)
+    return _at_either_place(field, lambda json_: json_.prefix(prefix), document)
 
 
 own_condition: Dialect[Sql] = _SQL(
@@ -425,7 +423,7 @@ own_condition: Dialect[Sql] = _SQL(
 """A folded filter over the columns that ragbench writes."""
 
 
-def _compared(value: str, bounds: dict[str, Any], cast: str = "") -> Sql:
+def _within_bounds(value: str, bounds: dict[str, Any], cast: str = "") -> Sql:
     """A condition of SQL that an expression lies between bounds, one placeholder each.
 
     Args:
@@ -438,7 +436,7 @@ def _compared(value: str, bounds: dict[str, Any], cast: str = "") -> Sql:
     return Sql(sql=f"({sql})", values=tuple(bounds.values()))
 
 
-def _days(range_: Range) -> dict[str, Any]:
+def _date_bounds(range_: Range) -> dict[str, Any]:
     """The bounds of a range of dates as PostgreSQL reads them.
 
     A year or a month is its first day.
@@ -454,7 +452,7 @@ def _days(range_: Range) -> dict[str, Any]:
     return days
 
 
-def _literal(text: str) -> str:
+def _sql_literal(text: str) -> str:
     """A text as a literal of SQL in a statement with placeholders.
 
     Quotes and percent signs doubled. Paths of keys into JSON are made of these.

@@ -233,7 +233,7 @@ class ClientCollection:
     _payload: ClassVar[object] = True
     """What of each hit's payload is given."""
 
-    def _answers(
+    def _found_points(
         self, queries: Sequence[Any], using: str, limit: int, condition: Any, effort: Effort
     ) -> list[list[Any]]:
         """The points that each query finds, best first, as Qdrant's client gives them.
@@ -283,7 +283,7 @@ class QdrantPayloads(ClientCollection):
     def sample(self, limit: int) -> list[Row]:
         """The first points in the order of their ids, at most `limit`.
 
-        Fields are guessed from them.
+        The meaning of the payload's fields is guessed from them, so that a user need not name all.
         """
         points, _ = self._client.scroll(self._name, limit=limit, with_payload=True)
         return [Row(str(point.id), point.payload or {}) for point in points]
@@ -317,7 +317,7 @@ class QdrantPayloads(ClientCollection):
 
         A distance becomes its negative, so that higher is nearer.
         """
-        answers = self._answers(rows.tolist(), self.space.vector, limit, condition, effort)
+        answers = self._found_points(rows.tolist(), self.space.vector, limit, condition, effort)
         # Of distances the smallest is the best.
         sign = -1.0 if self.space.metric in ("euclid", "manhattan") else 1.0
         rankings: list[list[Row]] = []
@@ -342,7 +342,7 @@ class QdrantPayloads(ClientCollection):
                 values = [1.0] * len(numbers)
                 queries.append(make_vector(indices=numbers, values=values))
                 positions.append(position)
-        answers = self._answers(queries, self.words.field, limit, condition, NORMAL)
+        answers = self._found_points(queries, self.words.field, limit, condition, NORMAL)
         for position, points in zip(positions, answers, strict=True):
             rankings[position] = [_foreign_row(point) for point in points if point.score > 0]
         return rankings
@@ -397,7 +397,7 @@ class OwnPoints(ClientCollection):
 
     # What the embedded engine does by a package of its own (`stores.qdrant_embedded`).
 
-    def _index(self, path: str, kind: str) -> None:
+    def _make_field_index(self, path: str, kind: str) -> None:
         """Has Qdrant index a field of the payload, unless every vector is compared anyway.
 
         Args:
@@ -407,7 +407,7 @@ class OwnPoints(ClientCollection):
         if not self.is_exact:
             self._client.create_payload_index(self._name, path, kind)
 
-    def _upsert(self, points: Sequence[Point]) -> None:
+    def _write_points(self, points: Sequence[Point]) -> None:
         """Adds or replaces points through the client, and waits: the next read sees them."""
         structs: list[Any] = []
         for identifier, vectors, payload in points:
@@ -415,7 +415,7 @@ class OwnPoints(ClientCollection):
             structs.append(struct)
         self._client.upsert(self._name, structs, wait=True)
 
-    def _records(
+    def _points_of_ids(
         self, points: Sequence[str], keys: list[str], vectors: list[str] | None = None
     ) -> Iterable[Any]:
         """The points of these ids that the collection has, with some keys of their payload.
@@ -431,14 +431,14 @@ class OwnPoints(ClientCollection):
                 self._name, page, with_payload=keys, with_vectors=vectors or False
             )
 
-    def _page(self, keys: list[str], offset: Any) -> Any:
+    def _next_page(self, keys: list[str], offset: Any) -> Any:
         """The next points with some keys of their payload, and the offset of those after.
 
         None at the end. `digests` reads a whole collection so, and memory holds a page.
         """
         return self._client.scroll(self._name, limit=_PAGE, offset=offset, with_payload=keys)
 
-    def _sparse(self, words: WordVector) -> Any:
+    def _sparse_vector(self, words: WordVector) -> Any:
         """The words of a chunk or of a question as a sparse vector of Qdrant's models.
 
         The embedded engine has another form.
@@ -460,7 +460,7 @@ class OwnPoints(ClientCollection):
         for chunk, fields, row in zip(chunks, plains, rows, strict=True):
             vectors = {DENSE: row.tolist()}
             if chunk.words:
-                vectors[WORDS] = self._sparse(chunk.words)
+                vectors[WORDS] = self._sparse_vector(chunk.words)
             payload: dict[str, Any] = {}
             for name, value in fields.items():
                 if value not in (None, {}):
@@ -471,7 +471,7 @@ class OwnPoints(ClientCollection):
             points.append((point_id(chunk.id), vectors, payload))
         for start in range(0, len(points), _BATCH):
             batch = points[start : start + _BATCH]
-            self._upsert(batch)
+            self._write_points(batch)
 
     def _index_fields(self, chunks: Sequence[Mapping[str, Any]]) -> None:
         """Has Qdrant index up to `_MAX_INDEXED_FIELDS` metadata fields, for fast filters.
@@ -494,11 +494,11 @@ class OwnPoints(ClientCollection):
         new_names = sorted(kinds.keys() - self._indexed)[:free]
         for name in new_names:
             path = written_path(["metadata", name])
-            self._index(path, kinds[name])
+            self._make_field_index(path, kinds[name])
             key = field_key(name)
             if key in dated_keys:  # ranges of dates ask for their milliseconds
                 date_path = written_path(["dates", key])
-                self._index(date_path, "float")
+                self._make_field_index(date_path, "float")
         self._indexed.update(new_names)
 
     def stored(self, ids: Sequence[str]) -> list[Mapping[str, Any]]:
@@ -507,7 +507,7 @@ class OwnPoints(ClientCollection):
         `read` makes chunks of them; unknown ids are left out.
         """
         points = [point_id(chunk_id) for chunk_id in ids]
-        return [record.payload for record in self._records(points, KEPT)]
+        return [record.payload for record in self._points_of_ids(points, KEPT)]
 
     def rows(self, ids: Sequence[str]) -> dict[str, Rows]:
         """The dense vectors of these chunks, by chunk id; unknown ids are left out.
@@ -516,7 +516,7 @@ class OwnPoints(ClientCollection):
         """
         points = [point_id(chunk_id) for chunk_id in ids]
         rows: dict[str, Rows] = {}
-        for record in self._records(points, ["chunk_id"], [DENSE]):
+        for record in self._points_of_ids(points, ["chunk_id"], [DENSE]):
             chunk_id = record.payload["chunk_id"]
             rows[chunk_id] = np.asarray(record.vector[DENSE], np.float32)
         return rows
@@ -529,7 +529,7 @@ class OwnPoints(ClientCollection):
         digests: dict[str, str] = {}
         offset = None
         while True:
-            records, offset = self._page(["chunk_id", "digest"], offset)
+            records, offset = self._next_page(["chunk_id", "digest"], offset)
             for record in records:
                 payload = record.payload
                 digests[payload["chunk_id"]] = payload["digest"]
@@ -550,7 +550,7 @@ class OwnPoints(ClientCollection):
         compare for this reason.
         """
         rankings: list[list[Row]] = []
-        for points in self._answers(rows.tolist(), DENSE, limit, condition, effort):
+        for points in self._found_points(rows.tolist(), DENSE, limit, condition, effort):
             rankings.append([_own_row(point) for point in points])
         return rankings
 
@@ -561,9 +561,9 @@ class OwnPoints(ClientCollection):
 
         Qdrant weighs each word by its rarity in the collection.
         """
-        vectors = [self._sparse(query) for query in queries]
+        vectors = [self._sparse_vector(query) for query in queries]
         rankings: list[list[Row]] = []
-        for points in self._answers(vectors, WORDS, limit, condition, NORMAL):
+        for points in self._found_points(vectors, WORDS, limit, condition, NORMAL):
             rankings.append([_own_row(point) for point in points if point.score > 0])
         return rankings
 
@@ -574,10 +574,10 @@ class OwnPoints(ClientCollection):
         one word is the frequency times the chunk's own value for the word, and the value can be
         read.
         """
-        queries = [self._sparse({word: 1.0}) for word in numbers]
+        queries = [self._sparse_vector({word: 1.0}) for word in numbers]
         # For each word the chunk that ranks highest by it; None where no chunk has it.
         best_points: list[Any] = []
-        for points in self._answers(queries, WORDS, 1, None, NORMAL):
+        for points in self._found_points(queries, WORDS, 1, None, NORMAL):
             has_word = bool(points) and points[0].score > 0
             best_points.append(points[0] if has_word else None)
 
@@ -588,7 +588,7 @@ class OwnPoints(ClientCollection):
                 chunk_ids.add(point.payload["chunk_id"])
         point_ids = [point_id(chunk_id) for chunk_id in chunk_ids]
         vectors: dict[str, Any] = {}
-        for record in self._records(point_ids, ["chunk_id"], [WORDS]):
+        for record in self._points_of_ids(point_ids, ["chunk_id"], [WORDS]):
             vectors[record.payload["chunk_id"]] = record.vector[WORDS]
 
         weights: list[float | None] = []
@@ -644,9 +644,10 @@ def qdrant_models() -> ModuleType:
 
 
 def read_mark(client: Any, name: str) -> str | None:
-    """Ragbench's mark in a collection's metadata: its record of the collection, as JSON.
+    """The mark that ragbench leaves in a collection's metadata.
 
-    None for a collection of another program, which is read and never written to.
+    Its record of the collection, as JSON. None for a collection of another program, which is read
+    and never written to.
     """
     metadata: dict[str, Any] | None = client.get_collection(name).config.metadata
     text = (metadata or {}).get(KEY)

@@ -229,7 +229,7 @@ class QdrantEmbedded(OwnPoints):
         """
         return int(self._shard.count(self._models.CountRequest(exact=True)))
 
-    def _index(self, path: str, kind: str) -> None:
+    def _make_field_index(self, path: str, kind: str) -> None:
         """Has the embedded engine index a field of the payload for filters.
 
         Vectors are compared all.
@@ -243,7 +243,7 @@ class QdrantEmbedded(OwnPoints):
         operation = self._models.UpdateOperation.create_field_index(path, schema_type)
         self._shard.update(operation)
 
-    def _upsert(self, points: Sequence[Point]) -> None:
+    def _write_points(self, points: Sequence[Point]) -> None:
         """Adds or replaces points.
 
         Refuses before each batch where the disk is nearly full, see `_SPARE`.
@@ -253,7 +253,7 @@ class QdrantEmbedded(OwnPoints):
         operation = self._models.UpdateOperation.upsert_points(engine_points)
         self._shard.update(operation)
 
-    def _records(
+    def _points_of_ids(
         self, points: Sequence[str], keys: list[str], vectors: list[str] | None = None
     ) -> Iterable[Any]:
         """The points of these ids that the collection has, all in one call, as no request is sent.
@@ -267,7 +267,7 @@ class QdrantEmbedded(OwnPoints):
         records: Iterable[Any] = self._shard.retrieve(list(points), selector, vectors or False)
         return records
 
-    def _page(self, keys: list[str], offset: Any) -> Any:
+    def _next_page(self, keys: list[str], offset: Any) -> Any:
         """The next points with some keys of their payload, and the offset of those after.
 
         None at the end.
@@ -276,7 +276,7 @@ class QdrantEmbedded(OwnPoints):
         request = self._models.ScrollRequest(offset=offset, limit=_PAGE, with_payload=selector)
         return self._shard.scroll(request)
 
-    def _answers(
+    def _found_points(
         self, queries: Sequence[Any], using: str, limit: int, condition: Any, effort: Effort
     ) -> list[list[Any]]:
         """The points that each query finds, best first; the search is exact, whatever the effort.
@@ -304,7 +304,7 @@ class QdrantEmbedded(OwnPoints):
         answers: list[list[Any]] = self._shard.query_batch(batch)
         return answers
 
-    def _sparse(self, words: WordVector) -> Any:
+    def _sparse_vector(self, words: WordVector) -> Any:
         """The words of a chunk or of a question as a sparse vector of the embedded engine.
 
         The client's models have another form.

@@ -69,7 +69,7 @@ def written_path(keys: Sequence[str]) -> str:
     return ".".join(parts)
 
 
-def _all(parts: Iterable[_Tests]) -> _Tests:
+def _all_hold(parts: Iterable[_Tests]) -> _Tests:
     """Tests that hold where all of these do.
 
     Their lists one after the other, so that nothing is nested. Qdrant plans nested filters less
@@ -83,7 +83,7 @@ def _all(parts: Iterable[_Tests]) -> _Tests:
     return _Tests(must=must, must_not=must_not)
 
 
-def _any(parts: Iterable[_Tests], models: ModuleType) -> _Tests:
+def _any_holds(parts: Iterable[_Tests], models: ModuleType) -> _Tests:
     """Tests that hold where at least one of these does: one nested filter, Qdrant's ``should``.
 
     Two such parts could not share one list. `models` are the client's or the engine's.
@@ -113,8 +113,8 @@ class PayloadFilters:
         The `Dialect` walks it, and calls a method for each test.
         """
         dialect = Dialect(
-            both=_all,
-            either=lambda parts: _any(parts, self.models),
+            both=_all_hold,
+            either=lambda parts: _any_holds(parts, self.models),
             denied=lambda part: _Tests(must_not=[part.as_test(self.models)]),
             equal=self.equal,
             within=self.within,
@@ -150,24 +150,24 @@ class PayloadFilters:
         texts = [value for value in values if isinstance(value, str)]
         if len(texts) == 1:
             is_text = models.MatchValue(value=texts[0])
-            parts.append(self._test(key, match=is_text))
+            parts.append(self._field_test(key, match=is_text))
         elif texts:
             is_any_text = models.MatchAny(any=texts)
-            parts.append(self._test(key, match=is_any_text))
+            parts.append(self._field_test(key, match=is_any_text))
         for value in values:
             if isinstance(value, bool):
-                is_flag = models.MatchValue(value=self._flag(value))
-                parts.append(self._test(key, match=is_flag))
+                is_flag = models.MatchValue(value=self._flag_value(value))
+                parts.append(self._field_test(key, match=is_flag))
             elif not isinstance(value, str):
                 # Qdrant's match knows whole numbers only, and 1.0 is 1.
                 exactly = number(value)
                 is_number = self._range(gte=exactly, lte=exactly)
-                parts.append(self._test(key, range=is_number))
+                parts.append(self._field_test(key, range=is_number))
         if len(parts) == 1:
             return parts[0]
-        return _any(parts, models)
+        return _any_holds(parts, models)
 
-    def _test(self, key: str, **condition: Any) -> _Tests:
+    def _field_test(self, key: str, **condition: Any) -> _Tests:
         """A single test of the payload field at a path.
 
         Args:
@@ -182,11 +182,11 @@ class PayloadFilters:
         """
         limits: Mapping[str, Any] = range_.limits()
         if not range_.of_dates:
-            return self._test(range_.field, range=self._range(**limits))
+            return self._field_test(range_.field, range=self._range(**limits))
         dates: dict[str, datetime] = {}
         for word, limit in limits.items():
             dates[word] = _EPOCH + timedelta(milliseconds=limit)
-        return self._test(range_.field, range=self.models.DatetimeRange(**dates))
+        return self._field_test(range_.field, range=self.models.DatetimeRange(**dates))
 
     def exists(self, key: str) -> _Tests:
         """A payload field is there, and neither null nor an empty list.
@@ -205,9 +205,9 @@ class PayloadFilters:
 
         Qdrant has a match of its own for that.
         """
-        return self._test(key, match=self.models.MatchPrefix(prefix=prefix))
+        return self._field_test(key, match=self.models.MatchPrefix(prefix=prefix))
 
-    def _flag(self, value: bool) -> Any:
+    def _flag_value(self, value: bool) -> Any:
         """A flag (true or false) in a type that the models do not take for a number.
 
         The embedded engine's models take Python's own flags for numbers, and NumPy's not.
@@ -220,33 +220,35 @@ class OwnFilters(PayloadFilters):
     """Folded filters over the plain fields of `ragbench.search.stores.record`.
 
     A field is named as in the metadata that ragbench was given; each test is made at the places
-    where `_at` says that its value may be.
+    where `_at_either_place` says that its value may be.
     """
 
     def equal(self, key: str, values: Sequence[Scalar]) -> _Tests:
         """A chunk's field equals one of the values, wherever ragbench has written it.
 
-        A field whose name has dots may be in either of two places; `_at` tries both.
+        A field whose name has dots may be in either of two places; `_at_either_place` tries both.
         """
         test_at_path = partial(super().equal, values=values)
-        return self._at(key, test_at_path)
+        return self._at_either_place(key, test_at_path)
 
     def prefix(self, key: str, prefix: str) -> _Tests:
         """A chunk's field is a text with this beginning, wherever ragbench has written it.
 
-        A field whose name has dots may be in either of two places; `_at` tries both.
+        A field whose name has dots may be in either of two places; `_at_either_place` tries both.
         """
         test_at_path = partial(super().prefix, prefix=prefix)
-        return self._at(key, test_at_path)
+        return self._at_either_place(key, test_at_path)
 
     def exists(self, key: str) -> _Tests:
         """A chunk's field has a value; an empty list is one to ragbench, and none to Qdrant.
 
         So fields that are lists pass by their names, which ragbench writes into ``lists``.
         """
-        is_list = _Tests(must=[self._names("lists", key)])
+        is_list = _Tests(must=[self._names_field("lists", key)])
         is_not_empty = super().exists
-        return self._at(key, lambda path: _any([is_not_empty(path), is_list], self.models))
+        return self._at_either_place(
+            key, lambda path: _any_holds([is_not_empty(path), is_list], self.models)
+        )
 
     def within(self, range_: Range) -> _Tests:
         """A chunk's field is a number in a range, and in no list; or a date, by its milliseconds.
@@ -257,14 +259,14 @@ class OwnFilters(PayloadFilters):
         bounds = self._range(**range_.limits())
         if range_.of_dates:
             path = written_path(["dates", field_key(range_.field)])
-            return self._test(path, range=bounds)
+            return self._field_test(path, range=bounds)
         # Qdrant would let a list pass where any of its items does.
-        is_no_list = _Tests(must_not=[self._names("lists", range_.field)])
-        return self._at(
-            range_.field, lambda path: _all([self._test(path, range=bounds), is_no_list])
+        is_no_list = _Tests(must_not=[self._names_field("lists", range_.field)])
+        return self._at_either_place(
+            range_.field, lambda path: _all_hold([self._field_test(path, range=bounds), is_no_list])
         )
 
-    def _at(self, field: str, test: Callable[[str], _Tests]) -> _Tests:
+    def _at_either_place(self, field: str, test: Callable[[str], _Tests]) -> _Tests:
         """A test of a chunk's field where a path of keys leads to it, and where it is spelled out.
 
         ragbench spells a key with dots out under ``fields``, and notes it in ``spelled``.
@@ -287,11 +289,11 @@ class OwnFilters(PayloadFilters):
         if len(path) == 1 and not of_document:
             return straight
         # Where the field is spelled out, the path leads to another value, which does not count.
-        is_not_spelled = _Tests(must_not=[self._names("spelled", key)])
-        straight_alone = _all([straight, is_not_spelled])
-        return _any([straight_alone, spelled], self.models)
+        is_not_spelled = _Tests(must_not=[self._names_field("spelled", key)])
+        straight_alone = _all_hold([straight, is_not_spelled])
+        return _any_holds([straight_alone, spelled], self.models)
 
-    def _names(self, key: str, value: str) -> Any:
+    def _names_field(self, key: str, value: str) -> Any:
         """Whether a list of names in the payload (``lists``, ``spelled``) holds a field's.
 
         Args:

@@ -105,7 +105,7 @@ def encode(chunk: Chunk) -> StoredChunk:
         StoreError: the id, the text or the metadata hold what not every engine keeps.
     """
     check_id(chunk.id)
-    where = f"chunk '{_short(chunk.id)}'"
+    where = f"chunk '{_shortened_id(chunk.id)}'"
     values: dict[str, Any] = {"chunk_id": chunk.id, "text": chunk.text, **origin_of(chunk)}
     if chunk.metadata:
         values["metadata"] = dict(chunk.metadata)
@@ -142,14 +142,14 @@ def check_id(value: object) -> None:
         raise StoreError("a chunk's id is empty")
     if _ODD.search(value):
         raise StoreError(
-            f"the chunk's id {_short(value)!r} holds a NUL character or half of a surrogate pair, "
-            "which no store keeps"
+            f"the chunk's id {_shortened_id(value)!r} holds a NUL character or half of a surrogate "
+            "pair, which no store keeps"
         )
     if len(value.encode()) > MAX_ID:
-        raise StoreError(f"the chunk's id '{_short(value)}' is longer than {MAX_ID} bytes")
+        raise StoreError(f"the chunk's id '{_shortened_id(value)}' is longer than {MAX_ID} bytes")
 
 
-def _short(text: str) -> str:
+def _shortened_id(text: str) -> str:
     """The beginning of a text, at most 60 characters: ids and texts in errors stay on one line.
 
     An id may have 2,048 bytes.
@@ -334,6 +334,9 @@ def check_words(database: object, words: WordsForm | None) -> None:
     Args:
         database: where the collection is to be made.
         words: how its chunks' words are to be kept; None where none are.
+
+    Raises:
+        ConfigError: words are to be kept, and the database has no ranking of its own.
     """
     if words is None or getattr(database, "ranks_words", False):
         return
