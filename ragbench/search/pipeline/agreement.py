@@ -201,7 +201,10 @@ class VectorIndex:
     """
 
     def __init__(self, chunks: Sequence[Chunk], embedder: Embedder) -> None:
-        """Embeds the chunks, and measures how much their vectors count beside words (`weight`)."""
+        """Embeds the chunks, and measures how much their vectors count beside words (`weight`).
+
+        The texts are embedded once; every search compares all vectors.
+        """
         self._chunks = chunks
         self._embedder = embedder
         texts = [readable_text(chunk.text) for chunk in chunks]
@@ -213,7 +216,10 @@ class VectorIndex:
         """Of its rankings beside those by words."""
 
     def batch_search(self, queries: Sequence[str], k: int) -> list[list[Chunk]]:
-        """The `k` chunks nearest to each query, best first, with their cosines as scores."""
+        """The `k` chunks nearest to each query, best first, with their cosines as scores.
+
+        Of equal cosines the earlier chunk comes first, so that runs repeat.
+        """
         texts = [readable_text(query) for query in queries]
         query_vectors = self._embedder.embed_queries(texts)
         rankings: list[list[Chunk]] = []
@@ -281,7 +287,10 @@ def _reassembled(chunks: Iterable[Chunk]) -> list[Document]:
 
 
 def _joined_text(parts: Iterable[Chunk]) -> str:
-    """The text of a document, put together from its chunks by their offsets."""
+    """The text of a document, put together from its chunks by their offsets.
+
+    Chunks may overlap; spaces fill what no chunk holds, as chunkers cut at white space.
+    """
     text = ""
     for chunk in sorted(parts, key=lambda chunk: chunk.start or 0):
         start = chunk.start or 0

@@ -69,6 +69,8 @@ def _spans_as_pieces(
 ) -> list[Piece]:
     """Spans of a document as pieces, the form in which every chunker returns its cuts.
 
+    `document_chunks` makes chunks of them.
+
     Args:
         metadata: of each piece; only the Markdown chunker has any, the headings of a section.
     """
@@ -164,7 +166,10 @@ class _Packer:
     """
 
     def __init__(self, text: str, size: ChunkSize) -> None:
-        """A packer for the spans of one text, such as sentences, into chunks of limited size."""
+        """A packer for the spans of one text, such as sentences, into chunks of limited size.
+
+        A packer is for one text: it keeps the finished chunks and the open one.
+        """
         self.text = text
         self.size = size
         self.chunks: list[Span] = []
@@ -432,7 +437,10 @@ class AutoChunker(SizedChunker):
         }
 
     def pieces(self, document: Document) -> list[Piece]:
-        """The pieces of a document: by the end of its id (``guide.md``) Markdown or text."""
+        """The pieces of a document: by the end of its id (``guide.md``) Markdown or text.
+
+        A folder of mixed files needs no setting so.
+        """
         if document.id.lower().endswith(_MARKDOWN_ENDINGS):
             return MarkdownChunker(size=self.size).pieces(document)
         return TokenChunker(size=self.size).pieces(document)

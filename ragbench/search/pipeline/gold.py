@@ -303,6 +303,8 @@ class GoldLocator:
     ) -> None:
         """Settles the gold contexts that a variant of the search ranks: they get this cause.
 
+        The order of the variants decides which cause a gold gets: the first that ranks it.
+
         Args:
             cases: those with gold that has no cause yet are searched for.
             variant: the search without one thing that may lose gold.

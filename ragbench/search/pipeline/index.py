@@ -91,6 +91,8 @@ def default_embedder(
 def are_english(texts: Sequence[str]) -> bool:
     """Whether most texts are in English, so that static vectors of English words serve them.
 
+    A few documents in other languages do no harm (`_ENGLISH_SHARE`): words find them.
+
     Args:
         texts: a sample of the documents; only their beginnings are looked at.
     """
@@ -339,6 +341,8 @@ def _passage_embedding(
 ) -> Map[Sequence[str], Floats32]:
     """A function that embeds batches of passages, for a pool of workers.
 
+    A pool calls the function with several batches at once.
+
     Args:
         embedder: an embedder, or its name: then it is opened in the process that calls this, as a
             loaded model cannot be sent to a worker.
@@ -354,6 +358,8 @@ def _counted_chunks(
     documents: Iterable[Document], chunker: Chunker, counts: Counter[str]
 ) -> Iterator[Chunk]:
     """The chunks of the documents, one after another, while documents and empty ones are counted.
+
+    Progress and the result of an indexing show the numbers.
 
     Args:
         counts: ``documents`` and ``empty`` grow as documents are read.

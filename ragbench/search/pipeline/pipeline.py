@@ -44,6 +44,8 @@ Rag = RAGInterface[Any]
 def own_rag(spec: str, settings: Mapping[str, object], *, folder: Path, family: str) -> Rag:
     """A user's retriever or generator for a pipeline's stage, in any form that ``--rag`` takes.
 
+    A stage of a pipeline can so be any RAG that an evaluation could run.
+
     Args:
         spec: where it is, such as ``my_module:Class``.
         settings: its arguments.
@@ -111,6 +113,8 @@ class OwnRetrieval(_Own, RetrievalStage, Retriever):
     def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
         """For each query the chunks of the user's retrieval, best first, at most `top_k`.
 
+        A user's longer rankings are cut, as later stages rely on the number.
+
         Raises:
             InterfaceError: it returns something else than its interface says.
         """
@@ -176,6 +180,8 @@ def _own_orchestration(
     spec: str, settings: Mapping[str, object], folder: Path, stages: Stages
 ) -> Rag:
     """The RAG that a user's class or function makes of the pipeline's open stages.
+
+    Results of the stages keep their identities, whatever such a RAG does with them.
 
     Args:
         spec: where the target is, such as ``my_module:Class``.
@@ -280,6 +286,8 @@ class Pipeline:
         self, documents: Callable[[], Iterable[Document]] | None = None
     ) -> Generator[OpenPipeline]:
         """Opens the stages for the length of a block; indexes where the collection is stale.
+
+        All that is opened is closed at the end of the block, also after an error.
 
         Args:
             documents: gives the documents when the file names no corpus.

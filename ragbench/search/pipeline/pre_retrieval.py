@@ -207,6 +207,8 @@ LONGEST = 4000
 def _written_texts(value: object) -> list[str]:
     """The different texts that a model wrote as queries, in its order; a reply has one or a list.
 
+    Spaces are evened out, as a line break in a query changes nothing that is searched for.
+
     Raises:
         ValueError: there is none, or something else among them: the reply cannot be used.
     """

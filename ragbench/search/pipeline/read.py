@@ -281,6 +281,8 @@ class Models:
     def _chat(self, section: Mapping[str, object]) -> Chat:
         """The language model of these settings, under the pipeline's budget; nothing is connected.
 
+        A call later on may cost money, and counts towards the budget.
+
         Raises:
             ConfigError: a setting is wrong; the message leaves out the section, which the file's
                 problem names anyway.
@@ -424,6 +426,8 @@ def _indexing_section(reading: PipelineFile) -> Indexing:
 def _part_of_indexing(reading: PipelineFile, key: str, make: Callable[[], Any]) -> Any:
     """A part of the section ``indexing``, such as its chunker; None where it cannot be made.
 
+    One wrong part is a problem of the file, and does not hide the problems of the others.
+
     Args:
         key: of the part; the problem of a wrong one is noted there.
         make: makes the part.
@@ -463,6 +467,8 @@ def _chunker_of_file(
     reading: PipelineFile, value: str | Mapping[str, Any] | None
 ) -> Chunker | None:
     """The chunker that the file names, ours or a user's; None leaves the choice to the retrieval.
+
+    BM25 in memory keeps documents whole, a store cuts them as ``auto``.
 
     Raises:
         ConfigError: the name is unknown, a setting is wrong, or a user's class is no chunker.
@@ -509,6 +515,8 @@ def _post_retrieval_section(
 ) -> PostRetrieval | None:
     """The stage ``post_retrieval`` of a pipeline's file; None where the file has no such section.
 
+    Its operators are read by `ragbench.post.build`.
+
     Args:
         models: make the language models of operators.
         service: searches again for operators that ask for it, once the pipeline is open.
@@ -553,6 +561,8 @@ def _own_retrieval(chosen: Chosen, folder: Path) -> OwnRetrieval:
 
 def _own_generator(chosen: Chosen, folder: Path) -> OwnGenerator:
     """A user's generator, built while the file is read: it needs no open stage.
+
+    A wrong class or argument shows before anything is indexed.
 
     Raises:
         ConfigError: the class cannot be a generator.

@@ -387,6 +387,8 @@ class StoreRetriever:
     def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
         """The chunks of each query, best first, under the stage's own threshold and filters.
 
+        Questions and made-up passages are embedded in different ways by most models.
+
         Args:
             queries: those of one kind (question or passage) are embedded together.
             top_k: chunks of each query.
@@ -512,7 +514,10 @@ class StoreRetriever:
         return cast("list[float]", vector.tolist())
 
     def close(self) -> None:
-        """Closes the collection, its database and its embedder, the last one opened first."""
+        """Closes the collection, its database and its embedder, the last one opened first.
+
+        An embedded store is locked for other processes until then.
+        """
         self.closing.close()
 
 

@@ -285,6 +285,8 @@ def open_engine(
 ) -> RetrievalEngine:
     """A search engine over the store of an address; closing the engine closes the store.
 
+    A web service or a script keeps one open, and models stay loaded between questions.
+
     Args:
         address: such as ``"memory:index"``; see `ragbench.search.stores.database`.
         embedder: the one that the collections were built with; None opens the one that each names.

@@ -98,6 +98,8 @@ class Bm25Scores:
     def __init__(self, size: int, vocabulary: dict[str, int], index: Any) -> None:
         """BM25 scores of `size` texts, by the index of the package; None where no text has a word.
 
+        `build` and `load` make one.
+
         Args:
             vocabulary: the number of each token.
         """
@@ -108,6 +110,8 @@ class Bm25Scores:
     @classmethod
     def build(cls, texts: Iterable[Sequence[str]], *, k1: float, b: float) -> Bm25Scores:
         """A BM25 index of texts that come as their tokens.
+
+        Scores are Lucene's BM25, as in the store that ranks by words itself.
 
         Args:
             k1: how slowly repeated tokens stop counting.
@@ -139,6 +143,8 @@ class Bm25Scores:
     @classmethod
     def load(cls, folder: Path, size: int) -> Bm25Scores:
         """The BM25 index that `save` wrote; its numbers stay on the disk until they are used.
+
+        A large index is open at once that way.
 
         Args:
             size: the number of its texts.
@@ -433,11 +439,16 @@ class StoredWordsStrategy:
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """How the store keeps the words that it ranks by: stored results depend on it."""
+        """How the store keeps the words that it ranks by, as JSON.
+
+        Stored results are used again only while it is the same.
+        """
         return {"words": asdict(self.words)}
 
     def _look_up(self, numbers: Iterable[int]) -> None:
         """Reads the weights of new words from the store; each word is read once in a process.
+
+        Another thread may be looking up words at the same time: hence the order of the two updates.
 
         Args:
             numbers: of the words (`record.word_number`).

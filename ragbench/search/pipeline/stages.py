@@ -136,6 +136,8 @@ class RetrievalStage:
     def open(self, documents: Any, indexing: Any) -> Retriever:
         """Opens the described retrieval for searches, and indexes where that is needed.
 
+        A file is only read first, so that problems show before an index is built.
+
         Args:
             documents: a `ragbench.search.pipeline.documents.Documents`, read only if they are
                 needed.
@@ -415,6 +417,8 @@ class PipelineRAG(RAGInterface):
     ) -> RetrievalResult:
         """The contexts of one query, as generation gets them: after post-retrieval.
 
+        An answer is so judged by the very contexts that it was made from.
+
         Args:
             query: the question.
             top_k: how many chunks are retrieved before post-retrieval; None for the setting.
@@ -448,6 +452,8 @@ class PipelineRAG(RAGInterface):
         self, queries: Sequence[str], top_k: int | None, said: Said = ()
     ) -> list[RetrievalResult | Exception]:
         """For each query its contexts after post-retrieval, or the exception that the query raised.
+
+        One query that fails does not cost the others of its batch their results.
 
         Args:
             top_k: chunks of each query before post-retrieval; None for the setting.

@@ -329,7 +329,10 @@ class HybridStrategy:
 
     @property
     def identity(self) -> dict[str, object]:
-        """All that the fused rankings depend on besides the two that are fused, as JSON."""
+        """All that the fused rankings depend on besides the two that are fused, as JSON.
+
+        Stored results are used again only while it is the same.
+        """
         dense_weight, sparse_weight = self.weights
         return {
             "dense_weight": dense_weight,

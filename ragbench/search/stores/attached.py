@@ -126,7 +126,10 @@ class ForeignCollection(OpenCollection[Reader]):
         return self._reader.chunks(self._sample)
 
     def rows(self, limit: int) -> list[Chunk]:
-        """The collection's first rows in the store's order, at most `limit`, as chunks."""
+        """The collection's first rows in the store's order, at most `limit`, as chunks.
+
+        `ragbench why` tries other settings on a collection's texts, which it reads so.
+        """
         with self.working() as engine:
             return self._reader.chunks(engine.sample(limit))
 
@@ -142,6 +145,8 @@ class ForeignCollection(OpenCollection[Reader]):
         self, texts: Sequence[str], *, k: int, filters: Filter | None = None
     ) -> list[list[Chunk]]:
         """The rows that the store itself ranks by words for each text; a blank text finds nothing.
+
+        So the words are cut and weighed as the program that filled the collection meant them to be.
 
         Raises:
             ConfigError: the collection keeps nothing that the store can rank by words.
@@ -280,7 +285,10 @@ class ForeignCollection(OpenCollection[Reader]):
         return lines
 
     def warnings(self) -> list[str]:
-        """Problems of the rows and filters so far, each with its count, a line each."""
+        """Problems of the rows and filters so far, each with its count, a line each.
+
+        Bad rows end no search, so a report prints these lines; else nothing would show them.
+        """
         lines = self._reader.warnings()
         for name in self._unknown:
             field = shortened_line(name)

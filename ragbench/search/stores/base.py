@@ -238,6 +238,8 @@ class Engine(Protocol):
     def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> Rankings:
         """The rows nearest to each query vector, at most `limit` a query, in any order.
 
+        Ties and their cut are no concern of an engine: `top_k` sorts.
+
         Args:
             rows: the query vectors.
             condition: made by `condition`; None where all rows may be found.
@@ -337,7 +339,10 @@ class Writer(Engine, Protocol):
 
     @property
     def read(self) -> Callable[[Any, float | None], Chunk]:
-        """The function that makes a chunk of an item of `stored`, or of a hit, and a score."""
+        """The function that makes a chunk of an item of `stored`, or of a hit, and a score.
+
+        Only the hits in a result are made chunks, as reading their metadata takes time.
+        """
         ...
 
     def rows(self, ids: Sequence[str]) -> dict[str, Rows]:
@@ -360,6 +365,9 @@ class WordWriter(Writer, Protocol):
 
     def best_sums(self, queries: Sequence[WordVector], limit: int, condition: Any) -> Rankings:
         """The chunks that share words with each query: those with the greatest sums above 0.
+
+        The sum is the BM25 of a chunk, cut in two: its own part is stored, the question's comes
+        here.
 
         Args:
             queries: weights of words by their numbers (`record.word_number`).

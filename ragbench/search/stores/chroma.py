@@ -29,6 +29,8 @@ _PORT = 8000
 def open_chroma(address: str) -> ChromaDatabase:
     """The Chroma database of an address; Chroma is imported and reached at its first use only.
 
+    Wrong settings of a command can so be refused before a server is reached.
+
     Args:
         address: ``chroma:FOLDER``, or ``chroma+http://HOST:8000`` (or ``https``).
     """
@@ -78,7 +80,10 @@ class ChromaDatabase(ReadableDatabase):
         return (errors.ChromaError, ValueError, TypeError, OSError, RuntimeError)
 
     def listed(self, connection: Any) -> list[str]:
-        """The names of all collections of the Chroma database, for choices and errors."""
+        """The names of all collections of the Chroma database, for choices and errors.
+
+        A user who names no collection, or a wrong one, sees them.
+        """
         return [collection.name for collection in connection.list_collections()]
 
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> Chroma | None:
@@ -119,6 +124,8 @@ class Chroma:
 
     def __init__(self, collection: Any, space: Space) -> None:
         """An open collection of Chroma's.
+
+        `ChromaDatabase.read` has looked up both.
 
         Args:
             collection: the client's object.
@@ -189,7 +196,10 @@ class Chroma:
         return results
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
-        """Never called: Chroma ranks by no words, and `words`, which is None, tells callers so."""
+        """Never called: Chroma ranks by no words, and `words`, which is None, tells callers so.
+
+        Every collection that is read has this method (`stores.base.Reader`).
+        """
         raise NotImplementedError
 
 
@@ -252,6 +262,8 @@ def _rows_of_columns(
     ids: Any, documents: Any, metadatas: Any, scores: Iterable[float]
 ) -> list[Row]:
     """Rows of the columns in which Chroma answers; a row without metadata gets empty ones.
+
+    The keys ``document`` and ``metadata`` are the fields that a user's mapping and filters name.
 
     Args:
         scores: one a row, or more: the rest is ignored.

@@ -46,12 +46,18 @@ class Database(Protocol):
 
     @property
     def address(self) -> str:
-        """The database's address for messages, without a password."""
+        """The database's address for messages, without a password.
+
+        Every error of a collection begins with it.
+        """
         ...
 
     @property
     def failures(self) -> tuple[type[Exception], ...]:
-        """The exceptions of the database's engine: each becomes a `StoreError` of one line."""
+        """The exceptions of the database's engine: each becomes a `StoreError` of one line.
+
+        A collection looks out for them in every call of its engine.
+        """
         ...
 
 
@@ -65,6 +71,8 @@ class OpenCollection(ABC, Generic[_EngineT]):
         self, engine: _EngineT, name: str, database: Database, on_close: Callable[[], None]
     ) -> None:
         """An open collection of an engine: a searchable set of chunks with their vectors.
+
+        A filter nested too deeply for Python counts as a failure of the engine, too.
 
         Args:
             engine: searches the collection in its vendor's language, and checks nothing.
@@ -105,7 +113,10 @@ class OpenCollection(ABC, Generic[_EngineT]):
         """
 
     def _condition(self, filters: Filter | None) -> Any:
-        """A search's filters and the collection's native filter as one condition."""
+        """A search's filters and the collection's native filter as one condition.
+
+        Made once a search, for all of its queries.
+        """
         return self._engine.condition(filters, self.native_filter)
 
     @abstractmethod
@@ -143,6 +154,8 @@ class OpenCollection(ABC, Generic[_EngineT]):
         self, vectors: Vectors, *, k: int, filters: Filter | None = None, effort: Effort = NORMAL
     ) -> list[list[Chunk]]:
         """The `k` chunks nearest to each query vector, best first, by the collection's metric.
+
+        Of equal scores the lower id comes first, whichever engine searches.
 
         Args:
             vectors: one row a query.
@@ -259,12 +272,17 @@ class OpenCollection(ABC, Generic[_EngineT]):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Closes the collection at the end of a ``with``, also after an error in it."""
+        """Closes the collection at the end of a ``with``, also after an error in it.
+
+        A connection that is left open would keep embedded stores locked.
+        """
         self.close()
 
     @contextmanager
     def working(self) -> Generator[_EngineT]:
         """A context that gives the engine; what it raises there becomes a `StoreError`.
+
+        Every call of an engine is made in it: errors then name the store, without its password.
 
         Raises:
             StoreError: the engine failed, or the collection is closed.
@@ -404,7 +422,10 @@ class OwnCollection(OpenCollection[Writer]):
         return {id_: by_id[id_] for id_ in checked if id_ in by_id}
 
     def rows(self, limit: int) -> list[Chunk]:
-        """The first chunks by id, at most `limit`: two looks at a collection show the same."""
+        """The first chunks by id, at most `limit`: two looks at a collection show the same.
+
+        `ragbench why` tries other settings on a collection's texts, which it reads so.
+        """
         first_ids = sorted(self.digests())[:limit]
         return list(self.get(first_ids).values())
 

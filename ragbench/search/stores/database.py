@@ -66,6 +66,8 @@ class ReadableDatabase(ABC):
     ) -> None:
         """A database of an address; nothing is reached yet.
 
+        A wrong setting is so refused before a server is reached.
+
         Args:
             address: for messages, without a password.
             open_client: makes the package's client; None where the engine connects otherwise.
@@ -112,13 +114,18 @@ class ReadableDatabase(ABC):
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> Reader | None:
         """A collection for reading, whoever made it; None where there is none of the name.
 
+        A database that only ragbench fills has no such collections.
+
         Args:
             mapping: which field, vector and metric the user has named.
         """
         return None
 
     def is_own(self, connection: Any, name: str) -> bool:
-        """Whether ragbench made the collection: then no mapping of fields is needed."""
+        """Whether ragbench made the collection: then no mapping of fields is needed.
+
+        No is right for an engine that ragbench never fills.
+        """
         return False
 
     def close(self) -> None:
@@ -171,7 +178,10 @@ class WritableDatabase(ReadableDatabase):
 
     @abstractmethod
     def attach(self, connection: Any, name: str) -> Writer | None:
-        """A collection of ragbench's own, for writing; None where it has made none of the name."""
+        """A collection of ragbench's own, for writing; None where it has made none of the name.
+
+        `open` calls it, and wraps the result with the checks that all stores share.
+        """
 
     def detach(self, connection: Any, name: str) -> None:
         """Lets go of a collection whose last use has ended.
@@ -216,6 +226,8 @@ class WritableDatabase(ReadableDatabase):
         words: WordsForm | None = None,
     ) -> OwnCollection:
         """Makes an empty collection and opens it; a name that is taken is refused.
+
+        Everything is checked first, so that each store refuses the same.
 
         Args:
             name: of the new collection.
@@ -310,6 +322,8 @@ def info_to_json(info: CollectionInfo) -> str:
 
 def info_from_json(text: str, address: str) -> CollectionInfo:
     """A collection's record of itself from the JSON that `info_to_json` has written.
+
+    A newer form may keep words in a way that this release would misread: it is refused.
 
     Args:
         text: the JSON, which another release of ragbench may have written.
@@ -473,6 +487,8 @@ def is_read_only(address: str) -> bool:
 def check_store_address(address: str) -> str:
     """The name of the engine of a store's address, which ragbench must be able to fill.
 
+    A command checks it before it reads a corpus that no store could take.
+
     Raises:
         ConfigError: it only reads collections of that engine, or there is no engine of that name.
     """
@@ -489,6 +505,8 @@ def check_store_address(address: str) -> str:
 def check_foreign_address(address: str) -> str:
     """The name of the engine of an address with other programs' collections.
 
+    A pipeline's file is checked so before anything is reached.
+
     Raises:
         ConfigError: ragbench reads no collections of such an engine.
     """
@@ -501,6 +519,8 @@ def check_foreign_address(address: str) -> str:
 
 def _registered_engine(address: str, registry: Registry, problem: str) -> str:
     """The engine's name in an address; an error where the registry has no such engine.
+
+    The address in the error is masked: it may hold a password.
 
     Args:
         registry: the engines that ragbench fills, or those that it reads.

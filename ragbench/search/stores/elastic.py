@@ -63,7 +63,10 @@ class ElasticDatabase(ReadableDatabase):
         return (*errors, OSError, ValueError)
 
     def listed(self, connection: Any) -> list[str]:
-        """The names of all indices of the server that are not hidden, for choices and errors."""
+        """The names of all indices of the server that are not hidden, for choices and errors.
+
+        A user who names no index, or a wrong one, sees them. Hidden ones begin with a dot.
+        """
         names = cast("Mapping[str, Any]", connection.indices.get_mapping(index="*"))
         return [name for name in names if not name.startswith(".")]  # those are hidden
 
@@ -248,7 +251,10 @@ class Elasticsearch:
         return bool(options) and options.get("type") == "flat"
 
     def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> list[list[Row]]:
-        """The documents nearest to each query vector; one request each takes one vector.
+        """The documents nearest to each query vector.
+
+        One request a query, as a search of the server takes a single vector. Scores are the measure
+        itself.
 
         Raises:
             ConfigError: an exact search is wanted, and the index searches through its graph alone.

@@ -265,7 +265,10 @@ class _Sample:
         return [read(row.fields) for row in self._rows]
 
     def paths(self) -> list[str]:
-        """The field names of the sampled rows, then the paths of all texts in them."""
+        """The field names of the sampled rows, then the paths of all texts in them.
+
+        A user who has to name a field chooses among them.
+        """
         paths: dict[str, None] = {}
         for row in self._rows:
             paths.update(dict.fromkeys(row.fields))
@@ -310,6 +313,8 @@ class _Sample:
         self, prefixes: Sequence[str], mapped_paths: Sequence[str | None]
     ) -> str | None:
         """The first usual path of a document's id that some row fills, and that has no other role.
+
+        Without one, chunks of a document cannot be recognised as such.
 
         Args:
             prefixes: where names are looked for: ``""`` for the row, ``"metadata."`` for an object.
@@ -438,6 +443,8 @@ class AttachedRows:
 
     def _chunk(self, row: Row, rank: int, used_ids: set[str]) -> Chunk:
         """Another program's row as a chunk; what it lacks is noted for `warnings`, never refused.
+
+        One bad row must not end a search.
 
         Args:
             row: as the engine gives it.

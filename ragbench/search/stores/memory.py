@@ -89,7 +89,10 @@ class MemoryDatabase(WritableDatabase):
         return list(names)
 
     def make(self, connection: None, info: CollectionInfo) -> None:
-        """Makes an empty collection, in the folder too, so that other processes see its name."""
+        """Makes an empty collection, in the folder too, so that other processes see its name.
+
+        `create` has checked that the name is free.
+        """
         folder = self._collection_folder(info.name)
         collection = Memory(info, self.address, folder)
         self._collections[info.name] = collection
@@ -152,6 +155,9 @@ class Memory:
     def __init__(self, info: CollectionInfo, address: str, folder: Path | None = None) -> None:
         """An empty collection of chunks and vectors in memory; `load` fills one from its folder.
 
+        Chunks, vectors and digests lie at the same positions or under the same ids: all change
+        together.
+
         Args:
             info: its name, the length of its vectors, and what made them.
             address: of the database, for errors.
@@ -176,6 +182,8 @@ class Memory:
     @classmethod
     def load(cls, name: str, address: str, folder: Path) -> Memory:
         """The collection that `_write_folder` wrote into a folder.
+
+        The files and fields are those of that method: another form raises `_VERSION`.
 
         Raises:
             StoreError: another release wrote it, or a file is damaged or does not fit the others.
@@ -273,7 +281,10 @@ class Memory:
         return self._info
 
     def write_info(self, info: CollectionInfo) -> None:
-        """Keeps the collection's record of itself, and saves all chunks written before."""
+        """Keeps the collection's record of itself, and saves all chunks written before.
+
+        A record that calls the collection complete is so never on the disk before its chunks.
+        """
         with self._lock:
             self._info = info
             self._unsaved = True
@@ -369,7 +380,10 @@ class Memory:
             return dict(self._digests)
 
     def count(self) -> int:
-        """How many chunks the collection has; the array of vectors may have room for more."""
+        """How many chunks the collection has; reports show it.
+
+        The array of vectors may have room for more.
+        """
         return len(self._chunks)
 
     def condition(self, filters: Filter | None, native: object) -> Filter | None:

@@ -44,6 +44,8 @@ quiet = partial(silenced, "pymilvus", "milvus_lite")
 def open_milvus(address: str) -> MilvusDatabase:
     """The Milvus database of an address; a server or file is opened at its first use only.
 
+    Wrong addresses are so refused before a server is reached.
+
     Args:
         address: ``milvus:PATH.db``, or ``milvus+http://HOST:19530`` (or ``https``), with user
             and password where the server needs them.
@@ -94,7 +96,10 @@ class MilvusDatabase(ReadableDatabase):
 
     @quiet()
     def listed(self, connection: Any) -> list[str]:
-        """The names of all collections of the Milvus database, for choices and errors."""
+        """The names of all collections of the Milvus database, for choices and errors.
+
+        A user who names no collection, or a wrong one, sees them.
+        """
         return list(connection.list_collections())
 
     @quiet()
@@ -284,6 +289,8 @@ _SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 def _expression(filters: Filter, fields: Mapping[str, str]) -> str:
     """A folded filter as an expression of Milvus.
 
+    The `Dialect` walks the filter's parts, and gets a text for each kind of test.
+
     Args:
         fields: those of the collection's schema with their types; all others are dynamic.
     """
@@ -335,6 +342,8 @@ def _equality_test(name: str, values: Sequence[Scalar]) -> str:
 def _range_test(name: str, range_: Range) -> str:
     """A test of Milvus that a field's number is in a range.
 
+    Both bounds are in one test, in parentheses, as others are joined to it.
+
     Raises:
         ConfigError: the range is one of dates, which Milvus does not compare.
     """
@@ -351,6 +360,8 @@ def _range_test(name: str, range_: Range) -> str:
 
 def _prefix_test(name: str, field: str, prefix: str) -> str:
     """A test of Milvus that a text begins with a prefix, by LIKE.
+
+    A prefix with one of LIKE's signs is refused: it would match other texts without an error.
 
     Args:
         name: the field as expressions write it.
@@ -385,6 +396,8 @@ def _metric_of_index(client: Any, name: str, vector: str) -> MetricName:
 
 def _lite_client(path: str, address: str) -> Any:
     """Milvus' client of a Milvus Lite database in this process, made at its first use.
+
+    Its own error does not say the cause: this one names the likely ones.
 
     Args:
         path: of the database.

@@ -211,6 +211,8 @@ class PgvectorDatabase(WritableDatabase):
     def _prepare(self, connection: Any) -> None:
         """Makes pgvector's extension and ragbench's table of collections, if need be.
 
+        Called before the first collection is made; a database that is only read is left as it is.
+
         Raises:
             StoreError: the extension cannot be made: it is not installed, or takes a superuser.
         """
@@ -270,6 +272,8 @@ class PgvectorTable:
         lexemes: Lexemes | None = None,
     ) -> None:
         """An open table that is searched by its vectors.
+
+        Vectors and full-text columns are for searching: rows come without them.
 
         Args:
             table: its columns, and the part of it that is the collection.
@@ -360,7 +364,10 @@ class PgvectorTable:
         return rankings
 
     def matching(self, texts: Sequence[str], limit: int, condition: Sql) -> Rankings:
-        """The rows that hold any word of each question, ranked by PostgreSQL's ``ts_rank_cd``."""
+        """The rows that hold any word of each question, ranked by PostgreSQL's ``ts_rank_cd``.
+
+        The question is cut into words as the column was.
+        """
         assert self._lexemes is not None
         where, values = self._where_part(condition)
         vector = self._lexemes.vector
@@ -384,11 +391,16 @@ class PgvectorTable:
         return rankings
 
     def _fetch(self, sql: str, *values: object) -> list[Any]:
-        """All rows of a statement, over this table's connection."""
+        """All rows of a statement, over this table's connection, as PostgreSQL's client gives them.
+
+        `_row_of_hit` reads those of a search.
+        """
         return fetch_rows(self._connection, sql, *values)
 
     def _selected_columns(self, score: str) -> str:
         """The columns that a statement selects, after a score; `_row_of_hit` reads this order.
+
+        Vectors are left out, as chunks do not show them.
 
         Args:
             score: the SQL of the score.
@@ -450,6 +462,8 @@ class OwnTable(PgvectorTable):
 
     def read_info(self) -> CollectionInfo:
         """The collection's record of itself on the server now; another process may have changed it.
+
+        A record kept here from the opening could be out of date.
 
         Raises:
             StoreError: the collection was removed meanwhile.

@@ -70,6 +70,8 @@ _NOTHING = Sql(sql="false")
 def joined(parts: Iterable[Sql], word: str = " AND ") -> Sql:
     """Conditions of SQL as one, in parentheses, with their values in the order of the placeholders.
 
+    Every filter is put together with it: parts inside of others keep their parentheses.
+
     Args:
         word: between the conditions; all have to hold by default.
     """
@@ -104,6 +106,8 @@ _SQL = partial(Dialect[Sql], both=joined, either=_any_holds, denied=_does_not_ho
 
 def column_condition(filters: Filter, columns: Sequence[SqlColumn]) -> Sql:
     """A folded filter as SQL over the columns of a table that another program made.
+
+    The type of a column decides how it is tested, as PostgreSQL refuses what it cannot compare.
 
     Args:
         filters: folded (`ragbench.core.filters.folded`).
@@ -176,7 +180,10 @@ class _Json(Record, kw_only=False):
         return Sql(sql=f"({contains} OR {contains})", values=(by_itself, in_list))
 
     def exists(self) -> Sql:
-        """The path leads to a JSON value that is not null; to SQL the null of JSON is a value."""
+        """The path leads to a JSON value that is not null; to SQL the null of JSON is a value.
+
+        A filter by ``exists`` becomes this.
+        """
         return Sql(sql=f"({self.value} IS NOT NULL AND {self.value} <> 'null'::jsonb)")
 
     def prefix(self, prefix: str) -> Sql:
@@ -207,6 +214,8 @@ class _Json(Record, kw_only=False):
 
     def _any_item(self, json_type: str, test: str, value: object) -> Sql:
         """The JSON value, or an item of the list that it is, has a type and passes a test.
+
+        ragbench's filters take a list for each of its items.
 
         Args:
             json_type: as ``jsonb_typeof`` calls it.
@@ -263,7 +272,10 @@ class _Plain(Record, kw_only=False):
         return Sql(sql=f"({self.name} IS NOT NULL)")
 
     def prefix(self, prefix: str) -> Sql:
-        """The column's text begins with the prefix; never in a column of numbers or dates."""
+        """The column's text begins with the prefix; never in a column of numbers or dates.
+
+        A filter by ``prefix`` becomes this.
+        """
         if self.kind not in _TEXTS:
             return _NOTHING
         return Sql(sql=f"starts_with({self.name}::text, %s)", values=(prefix,))
@@ -425,6 +437,8 @@ own_condition: Dialect[Sql] = _SQL(
 
 def _within_bounds(value: str, bounds: dict[str, Any], cast: str = "") -> Sql:
     """A condition of SQL that an expression lies between bounds, one placeholder each.
+
+    The signs of the bounds are SQL's.
 
     Args:
         value: the expression.

@@ -49,6 +49,8 @@ class Lexemes(NamedTuple):
 def fetch_rows(connection: Any, sql: str, *values: object) -> list[Any]:
     """All rows of a statement of SQL; a percent sign that is no placeholder is doubled in it.
 
+    Values go through placeholders, never into the text.
+
     Args:
         values: of the placeholders.
     """
@@ -58,6 +60,8 @@ def fetch_rows(connection: Any, sql: str, *values: object) -> list[Any]:
 
 def catalogue_rows(connection: Any, query: str, *values: object) -> list[Any]:
     """The rows of one of the queries in ``pgvector.toml``, which ask PostgreSQL's catalogue.
+
+    They are long, and SQL is read better in a file of its own.
 
     Args:
         query: the query's name in that file.
@@ -191,6 +195,8 @@ def find_lexemes(
     connection: Any, name: str, table: SqlTable, mapping: FieldMapping
 ) -> Lexemes | None:
     """The column that a full-text search looks at, with its language; None where there is none.
+
+    A search by words has to cut questions as the column's texts were cut.
 
     Args:
         name: of the collection, for errors.

@@ -82,6 +82,8 @@ class QdrantServerDatabase(WritableDatabase):
     def __init__(self, address: str, opening: Callable[[], Any], *, local: bool = False) -> None:
         """A Qdrant database, reached through a client that is made at its first use.
 
+        Its local mode searches exactly, and makes no indexes of fields.
+
         Args:
             address: without a password, for messages.
             opening: makes the client.
@@ -107,6 +109,8 @@ class QdrantServerDatabase(WritableDatabase):
 
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> QdrantPayloads | None:
         """A collection for reading, with its vector, metric and words; None where there is none.
+
+        Vectors with many parts a point are left out: a query has a single one.
 
         Raises:
             ConfigError: the user has to choose a vector, or names a metric that is not its own.
@@ -195,6 +199,8 @@ class QdrantServerDatabase(WritableDatabase):
     def attach(self, connection: Any, name: str) -> OwnPoints | None:
         """A collection of ragbench's own, one with its mark, for writing; None where there is none.
 
+        The mark is what ragbench writes into a collection's metadata.
+
         Raises:
             ForeignCollectionError: there is one of this name without the mark. Whoever opens it
                 may then read it as another program's.
@@ -237,6 +243,8 @@ class ClientCollection:
         self, queries: Sequence[Any], using: str, limit: int, condition: Any, effort: Effort
     ) -> list[list[Any]]:
         """The points that each query finds, best first, as Qdrant's client gives them.
+
+        One request takes all queries. The embedded engine overrides this.
 
         Args:
             queries: vectors, dense or sparse.
@@ -357,6 +365,9 @@ class OwnPoints(ClientCollection):
     def __init__(self, address: str, client: Any, name: str, models: Any, is_exact: bool) -> None:
         """An open collection that ragbench fills; no request is sent for that.
 
+        The embedded engine's collections have it, too, with their package in the place of the
+        models.
+
         Args:
             address: of the database, for errors.
             client: Qdrant's client.
@@ -375,6 +386,8 @@ class OwnPoints(ClientCollection):
     def read_info(self) -> CollectionInfo:
         """The collection's record of itself on the server now; another program may have changed it.
 
+        A record kept here from the opening could be out of date.
+
         Raises:
             StoreError: the record is gone.
         """
@@ -391,7 +404,10 @@ class OwnPoints(ClientCollection):
         self._client.update_collection(self._name, metadata={KEY: info_to_json(info)})
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Removes the points of these chunks, and waits: the next read no longer sees them."""
+        """Removes the points of these chunks, and waits: the next read no longer sees them.
+
+        An indexing removes so what the corpus no longer has.
+        """
         points = [point_id(chunk_id) for chunk_id in ids]
         self._client.delete(self._name, self._models.PointIdsList(points=points), wait=True)
 
@@ -399,6 +415,8 @@ class OwnPoints(ClientCollection):
 
     def _make_field_index(self, path: str, kind: str) -> None:
         """Has Qdrant index a field of the payload, unless every vector is compared anyway.
+
+        Filters on the field are fast then. The embedded engine overrides this.
 
         Args:
             path: of the field.
@@ -408,7 +426,10 @@ class OwnPoints(ClientCollection):
             self._client.create_payload_index(self._name, path, kind)
 
     def _write_points(self, points: Sequence[Point]) -> None:
-        """Adds or replaces points through the client, and waits: the next read sees them."""
+        """Adds or replaces points through the client, and waits: the next read sees them.
+
+        The embedded engine overrides this.
+        """
         structs: list[Any] = []
         for identifier, vectors, payload in points:
             struct = self._models.PointStruct(id=identifier, vector=vectors, payload=payload)
@@ -419,6 +440,8 @@ class OwnPoints(ClientCollection):
         self, points: Sequence[str], keys: list[str], vectors: list[str] | None = None
     ) -> Iterable[Any]:
         """The points of these ids that the collection has, with some keys of their payload.
+
+        They are read page by page, as a request has a limit. The embedded engine overrides this.
 
         Args:
             points: their ids.
@@ -607,6 +630,8 @@ class OwnPoints(ClientCollection):
 def _foreign_row(point: Any, sign: float = 1.0) -> Row:
     """A hit in another program's collection as a row, by Qdrant's own id; its payload may be empty.
 
+    Results order higher scores first, so a distance is turned round.
+
     Args:
         sign: -1 where the score is a distance.
     """
@@ -614,7 +639,10 @@ def _foreign_row(point: Any, sign: float = 1.0) -> Row:
 
 
 def _own_row(point: Any) -> Row:
-    """A hit in ragbench's own collection as a row, by the id of its chunk, which orders ties."""
+    """A hit in ragbench's own collection as a row, by the id of its chunk, which orders ties.
+
+    The point's own id is a digest, which other stores do not have.
+    """
     return Row(point.payload["chunk_id"], point.payload, point.score)
 
 

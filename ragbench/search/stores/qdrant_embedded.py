@@ -75,11 +75,17 @@ class QdrantEmbeddedDatabase(WritableDatabase):
         return (Exception,)
 
     def connect(self) -> Any:
-        """The package of the embedded engine: a folder needs no other connection."""
+        """The package of the embedded engine: a folder needs no other connection.
+
+        Methods get it as their connection, and make shards with it.
+        """
         return require("qdrant_edge", extra="qdrant")
 
     def disconnect(self, connection: Any) -> None:
-        """Closes every collection that is still open; the package itself has nothing to close."""
+        """Closes every collection that is still open; the package itself has nothing to close.
+
+        A collection that stays open would be locked for other processes.
+        """
         for name in list(self._shards):  # a copy, as `detach` takes them out
             self.detach(connection, name)
 
@@ -185,6 +191,8 @@ class QdrantEmbedded(OwnPoints):
     def __init__(self, address: str, package: Any, shard: Any, info: Path) -> None:
         """An open collection of the embedded engine, over its loaded shard.
 
+        Every method of `OwnPoints` that would use a client is overridden in this class.
+
         Args:
             address: of the database, for errors.
             package: the engine's, in the place of the client's models.
@@ -205,6 +213,8 @@ class QdrantEmbedded(OwnPoints):
 
     def write_info(self, info: CollectionInfo) -> None:
         """Replaces the file with the collection's record, once its points are on the disk.
+
+        A record that calls the collection complete is so never there before its chunks.
 
         Raises:
             StoreError: the disk is nearly full.
@@ -258,6 +268,8 @@ class QdrantEmbedded(OwnPoints):
     ) -> Iterable[Any]:
         """The points of these ids that the collection has, all in one call, as no request is sent.
 
+        Overrides the method that uses a client.
+
         Args:
             points: their ids.
             keys: of the payload, which come along.
@@ -280,6 +292,8 @@ class QdrantEmbedded(OwnPoints):
         self, queries: Sequence[Any], using: str, limit: int, condition: Any, effort: Effort
     ) -> list[list[Any]]:
         """The points that each query finds, best first; the search is exact, whatever the effort.
+
+        Overrides the method that uses a client.
 
         Args:
             queries: vectors, dense or sparse.
@@ -371,6 +385,9 @@ def open_foreign_qdrant(address: str) -> QdrantServerDatabase:
 
 def _local_client(path: Path, address: str) -> Any:
     """Qdrant's client over its own folder, made when the database is first used.
+
+    The client raises a plain `Exception` where the folder is in use: it becomes an error of one
+    line.
 
     Raises:
         StoreError: the folder is in use, or the client cannot read it.

@@ -127,6 +127,8 @@ class PayloadFilters:
     def native(self, given: object) -> Any:
         """A filter in Qdrant's own JSON, checked by the client's models before it is sent.
 
+        A wrong one is so an error of the user's filter, not of the server.
+
         Raises:
             ConfigError: the models refuse it.
         """
@@ -169,6 +171,8 @@ class PayloadFilters:
 
     def _field_test(self, key: str, **condition: Any) -> _Tests:
         """A single test of the payload field at a path.
+
+        Qdrant calls a test of one field a condition.
 
         Args:
             condition: the arguments of Qdrant's ``FieldCondition``, such as ``match``.
@@ -295,6 +299,9 @@ class OwnFilters(PayloadFilters):
 
     def _names_field(self, key: str, value: str) -> Any:
         """Whether a list of names in the payload (``lists``, ``spelled``) holds a field's.
+
+        ragbench notes there which fields are lists, and which are spelled out under their whole
+        name.
 
         Args:
             key: of the list.
