@@ -352,6 +352,16 @@ class GoldLocator:
         return SearchedGold(gold=gold.name, cause=GoldCause.CUT, chunk_ids=tuple(sorted(parts)))
 
 
+def _offset(value: object) -> int | None:
+    """An offset in a document, as a chunk's metadata name it; None for any other value.
+
+    Metadata are the user's: a key called ``start`` may hold something else, such as a date.
+    """
+    if isinstance(value, int):
+        return value
+    return None
+
+
 def _chunks_of(result: RetrievalResult[Any]) -> list[Chunk]:
     """The retrieved chunks, with the document and offsets that their metadata name.
 
@@ -359,14 +369,14 @@ def _chunks_of(result: RetrievalResult[Any]) -> list[Chunk]:
     """
     chunks: list[Chunk] = []
     for chunk in result.to_chunks():
-        start = chunk.metadata.get("start")
-        end = chunk.metadata.get("end")
+        start = _offset(chunk.metadata.get("start"))
+        end = _offset(chunk.metadata.get("end"))
         placed = Chunk(
             id=chunk.id,
             text=chunk.text,
             document_id=_document_of(chunk),
-            start=start if isinstance(start, int) else None,
-            end=end if isinstance(end, int) else None,
+            start=start,
+            end=end,
         )
         chunks.append(placed)
     return chunks

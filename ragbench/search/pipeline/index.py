@@ -518,7 +518,8 @@ class _Writing:
                     new.append(chunk)
             texts = [_embedded_text(chunk) for chunk in new]
             # A batch without new chunks asks the pool for nothing, but keeps its place.
-            embedding = self._pool.begin([texts] if new else [])
+            batch = [texts] if new else []
+            embedding = self._pool.begin(batch)
             waiting.append((len(chunks), new, embedding))
             if len(waiting) > self._pool.ahead:  # enough are being embedded: the oldest is stored
                 yield self._store_new(*waiting.popleft())

@@ -364,8 +364,9 @@ class Normalise(Checked):
         letters: list[str] = []
         for letter in text:
             # A space, and not nothing: control characters such as tabs divide words.
-            is_control = unicodedata.category(letter) == "Cc"
-            letters.append(" " if is_control else letter)
+            if unicodedata.category(letter) == "Cc":
+                letter = " "
+            letters.append(letter)
         words = "".join(letters).split()
         text = " ".join(words)
         if not text:

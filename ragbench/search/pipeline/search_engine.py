@@ -379,13 +379,16 @@ def check_index(
         for id_, indexed, exact in zip(sample, by_index, by_all, strict=True):
             shares.append(share_found(_without_chunk(id_, indexed), _without_chunk(id_, exact), k))
     interval = mean_interval(shares, bounds=(0.0, 1.0))
+    overlap = 1.0  # an exact search misses nothing, and nothing was measured
+    if interval.mean is not None:
+        overlap = interval.mean
     return IndexCheck(
         collection=store.name,
         chunks=store.count(),
         is_exact=store.is_exact,
         k=k,
         queries=len(shares),
-        overlap=1.0 if interval.mean is None else interval.mean,
+        overlap=overlap,
         low=interval.low,
         high=interval.high,
     )

@@ -377,7 +377,8 @@ class HybridStrategy:
         weighted: list[list[Chunk]] = []
         for ranking, weight in zip(rankings, self.weights, strict=True):
             # A ranking without weight brings no chunk in, either.
-            weighted.append(ranking if weight else [])
+            fused_ranking = ranking if weight else []
+            weighted.append(fused_ranking)
         fused = reciprocal_rank_fusion(weighted, weights=self.weights, rrf_k=self.rrf_k, top_k=k)
         legs: dict[str, dict[str, dict[str, float]]] = {chunk.id: {} for chunk in fused}
         for name, ranking in zip(("dense", "sparse"), rankings, strict=True):

@@ -319,7 +319,7 @@ class Writer(Engine, Protocol):
     def write(self, chunks: Sequence[StoredChunk], rows: Rows) -> None:
         """Adds chunks with their vectors, or replaces those of the same id.
 
-        Each id is there once. The write is kept when the method has returned.
+        Each id is there once, and the next read sees the chunks.
         """
         ...
 

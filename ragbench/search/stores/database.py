@@ -271,9 +271,9 @@ class WritableDatabase(ReadableDatabase):
             return store
 
     def drop(self, name: str) -> None:
-        """Removes a collection of ragbench's own with its chunks.
+        """Removes a collection of ragbench's own, with its chunks and vectors, from the database.
 
-        A name that is not there is no error. Its chunks and vectors are lost.
+        A name that is not there is no error: the same command can run twice.
         """
         check_name(name)
         with self.connected() as connection:

@@ -602,7 +602,8 @@ class OwnPoints(ClientCollection):
         best_points: list[Any] = []
         for points in self._found_points(queries, WORDS, 1, None, NORMAL):
             has_word = bool(points) and points[0].score > 0
-            best_points.append(points[0] if has_word else None)
+            best_point = points[0] if has_word else None
+            best_points.append(best_point)
 
         # Several words may have the same chunk: it is read once.
         chunk_ids: set[str] = set()
