@@ -106,9 +106,9 @@ class ChunkSize:
     """What counts tokens."""
 
     def __post_init__(self) -> None:
-        """Refuses limits by which a text cannot be cut.
+        """Refuses limits by which a text cannot be cut: too few tokens, or too great an overlap.
 
-        Too few tokens, or an overlap of half or more.
+        An overlap of half a chunk or more would hardly move on in the text.
         """
         if self.tokens < _LEAST:
             raise ConfigError(f"a chunk has at least {_LEAST} tokens, not {self.tokens}")

@@ -186,10 +186,9 @@ class PipelineFile(SettingsFile):
         return self.made(chosen, makers)
 
     def check(self, rules: Rules) -> None:
-        """Notes a problem for each broken rule.
+        """Notes a problem for each broken rule: a user sees every problem of the file at once.
 
-        All are looked at, so that a user sees every problem at once. A rule is whether something is
-        wrong, its place in the file, and a message.
+        A rule is whether something is wrong, its place in the file, and a message.
         """
         for is_wrong, place, message in rules:
             if is_wrong:

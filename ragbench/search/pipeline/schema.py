@@ -79,9 +79,7 @@ def _indexing_schema() -> dict[str, Any]:
 
 
 def _named_or_null_schema(names: list[Any], settings: dict[str, Any]) -> dict[str, Any]:
-    """The JSON Schema of a part with a name.
-
-    The name, a mapping with ``name`` and settings, or null.
+    """The JSON Schema of a part with a name: the name, a mapping with settings, or null.
 
     Args:
         names: schemas of the names.
@@ -96,9 +94,7 @@ def _named_or_null_schema(names: list[Any], settings: dict[str, Any]) -> dict[st
 
 
 def _list_schema(key: str, about: str, items: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
-    """The JSON Schema of a stage with several steps.
-
-    A list, or a mapping with the list and settings.
+    """The JSON Schema of a stage with several steps: a list, or a mapping that holds the list.
 
     Args:
         key: of the list in the mapping.
@@ -113,12 +109,12 @@ def _list_schema(key: str, about: str, items: Mapping[str, Any], **settings: Any
 
 
 def _choice_schema(registry: Registry, *, required: bool, llm: bool = False) -> dict[str, Any]:
-    """The JSON Schema of a stage.
+    """The JSON Schema of a stage: a name, or a mapping with ``type`` and its settings.
 
-    A name, or a mapping with ``type`` and that implementation's settings. A user's own class may be
-    named, too.
+    A user's own class may be named, too.
 
     Args:
+        registry: the implementations of the stage by name.
         required: whether the mapping needs ``type``; else the first implementation is meant.
         llm: whether the stage may have a language model of its own.
     """

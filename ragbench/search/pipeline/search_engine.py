@@ -100,7 +100,7 @@ class Collection:
     def has_vectors(self) -> bool:
         """Whether the collection was indexed with an embedder.
 
-        Without one only words can be searched. Commands choose a search by words then.
+        Without one only words can be searched. A search by vectors is refused then.
         """
         return self.identity.embedder_name != NO_EMBEDDER
 

@@ -64,8 +64,8 @@ class RetrievalSettings(Checked):
     def __post_init__(self) -> None:
         """Refuses values out of range, and settings that contradict.
 
-        ``ef`` with ``exact``, no weight at all. A search would ignore one of two such settings
-        without a word.
+        Such as ``ef`` with ``exact``, or two weights of 0: a search would ignore one of them
+        without a word, or find nothing.
         """
         Effort(ef=self.ef, exact=self.exact)  # refuses both at once
         Checked.__post_init__(self)

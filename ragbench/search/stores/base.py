@@ -261,9 +261,9 @@ class Reader(Engine, Protocol):
 
     @property
     def words(self) -> Words | None:
-        """The field that the store ranks by words.
+        """The field that the store ranks by words; None where the collection has none.
 
-        None where the collection keeps none for that.
+        A user can search by words only where there is one.
         """
         ...
 
@@ -377,9 +377,12 @@ class WordWriter(Writer, Protocol):
         ...
 
     def weights(self, numbers: Sequence[int]) -> list[float | None]:
-        """The weight (inverse document frequency) of each word.
+        """The weight (inverse document frequency) of each word; None where no chunk has it.
 
-        None where no chunk has the word.
+        Queries are scaled by these, so that scores are shares of the question.
+
+        Args:
+            numbers: of the words (`record.word_number`).
         """
         ...
 

@@ -196,7 +196,7 @@ class Chroma:
         return results
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
-        """Never called: Chroma ranks by no words, and `words`, which is None, tells callers so.
+        """Never called, as `words` is None: Chroma ranks by no words.
 
         Every collection that is read has this method (`stores.base.Reader`).
         """

@@ -330,10 +330,9 @@ class OwnCollection(OpenCollection[Writer]):
         return "cosine"
 
     def unfiltered(self) -> OwnCollection:
-        """The collection without a native filter.
+        """The collection itself: only another program's has a native filter that could be left out.
 
-        Itself, since only other programs' collections have one. A caller that compares filtered and
-        unfiltered searches can so treat both kinds alike.
+        A caller that compares searches with and without that filter can so treat both kinds alike.
         """
         return self
 
@@ -355,10 +354,11 @@ class OwnCollection(OpenCollection[Writer]):
     def mark(self, *, complete: bool, identity: Mapping[str, Any] | None = None) -> None:
         """Marks the collection as complete or not, at once, and may replace its identity.
 
-        An indexing marks it incomplete first and complete at its end: a search can so tell a
+        An indexing marks it incomplete first and complete at its end, so that a search can refuse a
         half-written corpus. What was written before is on the disk before the mark is.
 
         Args:
+            complete: whether an indexing has come to its end.
             identity: what the vectors are made by and of, as JSON; None leaves the stored one.
         """
         with self.working() as engine:

@@ -299,11 +299,10 @@ Database: TypeAlias = WritableDatabase
 
 
 def fitted_name(name: str) -> str:
-    """A collection's name as every engine takes it.
+    """A collection's name as every engine takes it: a short one of letters and digits as it is.
 
-    The name itself where letters and digits suffice. Any other becomes 20 of its letters, by which
-    people recognise it, and a digest of all of it. Collections are found by it: another form would
-    hide those that are there.
+    Any other becomes 20 of its letters, by which people recognise it, and a digest of all of it.
+    Collections are found by it: another form would hide those that are there.
     """
     if _FIT.fullmatch(name):
         return name

@@ -73,7 +73,7 @@ class ElasticDatabase(ReadableDatabase):
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> Elasticsearch | None:
         """An index for reading, with its vector, metric and text field; None where there is none.
 
-        Of an alias of several indices the first one tells the fields.
+        Of an alias of several indices the fields of the first one count.
 
         Raises:
             ConfigError: the user has to choose a vector, or the index compares them in an unknown
@@ -305,9 +305,9 @@ class Elasticsearch:
         return results
 
     def _found_rows(self, request: Mapping[str, Any], limit: int) -> list[Row]:
-        """The documents that a request finds, without their vectors, which are large.
+        """The documents that a request finds, with the index' scores and without their vectors.
 
-        Scores as they come.
+        Every search of the index ends here. Vectors are large, and chunks do not show them.
 
         Args:
             request: the search, as ``query`` or ``knn``.

@@ -160,7 +160,11 @@ class FieldMapping:
     def checked_metric(self, name: str, metric: MetricName) -> MetricName:
         """The metric by which the store compares vectors, if the user names no other one.
 
-        Scores would be read by the wrong measure.
+        With another one, scores would be read by the wrong measure.
+
+        Args:
+            name: of the collection, for errors.
+            metric: the one that the store knows.
 
         Raises:
             ConfigError: the user names another metric, by which the store cannot search.
@@ -224,9 +228,9 @@ def complete_mapping(
 
 
 def _absent_fields(name: str, mapping: FieldMapping, sample: _Sample) -> list[str]:
-    """The fields that the user names, such as ``title=heading``, and that no row has.
+    """The fields that the user names, such as ``title=heading``, and that no row of the sample has.
 
-    Probably slips.
+    They are probably slips: a report names them, as chunks would come without a title.
 
     Raises:
         ConfigError: the text or the id is in no row; nothing could be read without them.

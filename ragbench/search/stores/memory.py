@@ -389,8 +389,8 @@ class Memory:
     def condition(self, filters: Filter | None, native: object) -> Filter | None:
         """The filter as `nearest` takes it: unchanged, since Python executes it chunk by chunk.
 
-        A filter in an engine's own syntax does not exist here, so `native` is ignored. Filters of
-        the other stores are translated here into their own language.
+        Other stores translate it here into their engine's language. There is none here, so that a
+        filter in an engine's own syntax, `native`, is ignored.
         """
         return filters
 

@@ -106,7 +106,7 @@ class MilvusDatabase(ReadableDatabase):
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> Milvus | None:
         """A collection of Milvus for reading, loaded, with its vector and its words.
 
-        None without one.
+        None where there is none. Rows that another process wrote are found only once it is loaded.
 
         Raises:
             ConfigError: the user has to choose a vector, or no index says how it is compared.

@@ -326,10 +326,9 @@ def _equals_any(column: _Column, values: Sequence[Scalar]) -> Sql:
 
 
 def _tests_of_field(field: str, columns: Sequence[SqlColumn]) -> _Column:
-    """The tests of a filter's field.
+    """The tests that a filter can make of a field: on a column, or on a path into a column of JSON.
 
-    Over the column with its name, or a path into a column of JSON. A column's type decides how it
-    is tested: PostgreSQL refuses what it cannot compare.
+    A column's type decides how it is tested: PostgreSQL refuses what it cannot compare.
 
     Args:
         field: its name in the filter; dots lead into JSON, where no column has the whole name.

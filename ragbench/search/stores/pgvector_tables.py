@@ -61,7 +61,8 @@ def fetch_rows(connection: Any, sql: str, *values: object) -> list[Any]:
 def catalogue_rows(connection: Any, query: str, *values: object) -> list[Any]:
     """The rows of one of the queries in ``pgvector.toml``, which ask PostgreSQL's catalogue.
 
-    They are long, and SQL is read better in a file of its own.
+    The catalogue describes tables, columns and indexes. Such queries are long, and read better in a
+    file of their own.
 
     Args:
         query: the query's name in that file.
@@ -122,9 +123,9 @@ def find_table(connection: Any, name: str) -> SqlTable | None:
 
 
 def _visible_table(connection: Any, *parts: str) -> str | None:
-    """The quoted name of a table on the search path, or in a schema.
+    """The quoted name of a table on the search path, or in a schema; None where it is not there.
 
-    None where there is no such table.
+    A name from a user goes to the catalogue as a value first, and comes back as SQL can hold it.
 
     Args:
         parts: the table's name, or the schema's and the table's.
@@ -234,9 +235,9 @@ def find_lexemes(
 
 
 def _names_of_kinds(table: SqlTable, kinds: Sequence[str]) -> list[str]:
-    """The names of a table's columns whose type is one of these.
+    """The names of a table's columns whose type is one of `kinds`.
 
-    A full-text search can look at some types only.
+    A full-text search can look at some types only: a user chooses among their columns.
     """
     return [column.name for column in table.columns if column.kind in kinds]
 

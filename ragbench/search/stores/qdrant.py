@@ -215,7 +215,7 @@ class QdrantServerDatabase(WritableDatabase):
     def remove(self, connection: Any, name: str) -> None:
         """Removes a collection of ragbench's own, and never one that another program made.
 
-        Only the mark in a collection's metadata tells the two apart.
+        Only the mark in its metadata shows whose a collection is.
         """
         # Attached for its check: a collection without the mark is refused, and stays.
         if self.attach(connection, name) is not None:

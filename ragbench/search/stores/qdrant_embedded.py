@@ -240,9 +240,9 @@ class QdrantEmbedded(OwnPoints):
         return int(self._shard.count(self._models.CountRequest(exact=True)))
 
     def _make_field_index(self, path: str, kind: str) -> None:
-        """Has the embedded engine index a field of the payload for filters.
+        """Has the embedded engine index a field of the payload, which makes filters on it fast.
 
-        Vectors are compared all.
+        An index of vectors is none: they are all compared.
 
         Args:
             path: of the field.
@@ -282,7 +282,7 @@ class QdrantEmbedded(OwnPoints):
     def _next_page(self, keys: list[str], offset: Any) -> Any:
         """The next points with some keys of their payload, and the offset of those after.
 
-        None at the end.
+        The offset is None at the end. `digests` reads a whole collection so.
         """
         selector = self._models.PayloadSelector.Include(keys)
         request = self._models.ScrollRequest(offset=offset, limit=_PAGE, with_payload=selector)

@@ -70,10 +70,9 @@ def written_path(keys: Sequence[str]) -> str:
 
 
 def _all_hold(parts: Iterable[_Tests]) -> _Tests:
-    """Tests that hold where all of these do.
+    """Tests that hold where all of these do: their lists one after the other, nothing nested.
 
-    Their lists one after the other, so that nothing is nested. Qdrant plans nested filters less
-    well.
+    Qdrant plans nested filters less well.
     """
     must: list[Any] = []
     must_not: list[Any] = []

@@ -150,7 +150,7 @@ def check_id(value: object) -> None:
 
 
 def _shortened_id(text: str) -> str:
-    """The beginning of a text, at most 60 characters: ids and texts in errors stay on one line.
+    """The beginning of an id, at most 60 characters, so that errors about it stay on one line.
 
     An id may have 2,048 bytes.
     """
