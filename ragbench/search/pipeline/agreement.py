@@ -52,10 +52,10 @@ class _Question(Record):
 
 
 def measured_weight(store: OwnCollection, embedder: Embedder) -> float | None:
-    """The weight of a collection's vectors in hybrid searches; None where nothing can be said.
+    """How much a collection's vectors count beside words in hybrid searches; None if it is unclear.
 
-    It is measured at the end of an indexing and kept with the collection, so that no search waits
-    for it.
+    An indexing measures the weight at its end and stores it with the collection, so that no search
+    waits for it. It is unclear for small collections, and for an embedder without a hybrid weight.
     """
     # In the order of ids, chunks of a document are neighbours.
     all_ids = sorted(store.digests())
@@ -72,8 +72,9 @@ def weight_of(
 ) -> float | None:
     """The weight that the vectors of these chunks deserve beside words in a hybrid search.
 
-    Each question is a few words of a chunk, and both rankings are asked to find that chunk: the
-    worse vectors do it, the less they count. None with too few questions to say so.
+    Each question is a few words of a chunk, and both rankings look for that chunk: the worse
+    vectors do it, the less they count. None with too few questions to measure. Stored collections
+    keep the weight; the exponent was chosen so that vectors half as good as words hardly count.
     """
     # An embedder may have another weight for where its vectors agree with words.
     best_weight: float = getattr(embedder, "agreeing_weight", embedder.hybrid_weight)
@@ -100,9 +101,10 @@ def weight_of(
 
 
 def _sampled_ids(ids: Sequence[str]) -> Sequence[str]:
-    """All ids, or of a large collection runs of neighbours that are spread evenly over it.
+    """All chunk ids, or of a large collection runs of neighbours, spread evenly over it.
 
-    Chunks that are drawn one by one would share no document, and be told apart too easily.
+    The weight of vectors is measured on this sample. Chunks drawn one by one would share no
+    document, and would be easy to keep apart; neighbours are hard.
     """
     if len(ids) <= _MAX_CHUNKS:
         return ids
@@ -118,9 +120,10 @@ def _sampled_ids(ids: Sequence[str]) -> Sequence[str]:
 
 
 def _questions(chunks: Sequence[Chunk], bm25: Bm25Scores) -> list[_Question]:
-    """A question for each of up to 200 chunks that hold a sentence of enough words.
+    """A question for each of up to `_QUESTIONS` chunks with a sentence of enough words.
 
-    Which chunk answers it is known, so that rankings can be measured without labels.
+    Its chunk is known, so that rankings by vectors and by words can be measured without labels.
+    Drawn by a fixed seed: the same chunks always give the same weight.
     """
     random = Random(0)  # the same chunks give the same weight
     count = min(_QUESTIONS, len(chunks))
@@ -147,9 +150,11 @@ def _questions(chunks: Sequence[Chunk], bm25: Bm25Scores) -> list[_Question]:
 
 
 def _rarest_words(sentence: str, bm25: Bm25Scores) -> str:
-    """The rarest words of a sentence, in its order: a question that its chunk answers.
+    """The rarest words of a sentence, in its order.
 
-    Nobody types a whole sentence, and frequent words would fit too many chunks.
+    A test question that the sentence's chunk answers. People do not type whole sentences, and
+    frequent words would fit too many chunks. Equally rare words are taken by the alphabet, so that
+    the measurement repeats.
     """
     words: list[str] = sentence.split()
     if len(words) < _WORDS:  # written without spaces: pairs of characters serve as words
@@ -169,10 +174,10 @@ def _rarest_words(sentence: str, bm25: Bm25Scores) -> str:
 
 
 def _mean_reciprocal_rank(rankings: Sequence[Floats32], positions: Sequence[int]) -> float:
-    """How high the questions' scores rank their own chunks: 1 where each is the best of all.
+    """The mean reciprocal rank of the test questions' own chunks: 1 where each is the best of all.
 
-    Of chunks with equal scores the question's own counts as the last, so that scores that tell
-    nothing apart gain nothing.
+    It measures how well a kind of scores finds the chunk that a question was made from. Of equal
+    scores the own chunk counts as the last, so that scores without differences gain nothing.
 
     Args:
         rankings: for each question the scores of all chunks.
@@ -196,7 +201,10 @@ class VectorIndex:
     """
 
     def __init__(self, chunks: Sequence[Chunk], embedder: Embedder) -> None:
-        """Embeds the chunks, and measures what their vectors deserve beside words."""
+        """Embeds the chunks, and measures how much their vectors count beside words (`weight`).
+
+        The texts are embedded once; every search compares all vectors.
+        """
         self._chunks = chunks
         self._embedder = embedder
         texts = [readable_text(chunk.text) for chunk in chunks]
@@ -208,7 +216,10 @@ class VectorIndex:
         """Of its rankings beside those by words."""
 
     def batch_search(self, queries: Sequence[str], k: int) -> list[list[Chunk]]:
-        """The nearest chunks of each query, best first, with their cosines as scores."""
+        """The `k` chunks nearest to each query, best first, with their cosines as scores.
+
+        Of equal cosines the earlier chunk comes first, so that runs repeat.
+        """
         texts = [readable_text(query) for query in queries]
         query_vectors = self._embedder.embed_queries(texts)
         rankings: list[list[Chunk]] = []
@@ -226,9 +237,10 @@ class VectorIndex:
 
 
 def usual_tokens(chunks: Sequence[Chunk]) -> int:
-    """How long nine of ten chunks are at most, in estimated tokens.
+    """The length in estimated tokens that nine of ten chunks do not exceed; 0 without chunks.
 
-    It is about the size that the collection was cut to; a few chunks may be far longer.
+    It is about the size that a collection was cut to, while a few chunks may be far longer.
+    `ragbench why` tries half and twice of it.
     """
     if not chunks:
         return 0
@@ -238,10 +250,13 @@ def usual_tokens(chunks: Sequence[Chunk]) -> int:
 
 
 def resized(chunks: Iterable[Chunk], tokens: int) -> list[Chunk]:
-    """The same texts in chunks of another size, to try that size without the original files.
+    """The same texts cut into chunks of another size, to try that size without the original files.
 
     Documents are put together again where chunks know their place in them; any other chunk is cut
     as a text of its own.
+
+    Args:
+        tokens: the most tokens of a new chunk.
     """
     chunker = make_chunker("tokens", ChunkSize(tokens=tokens))
     smaller: list[Chunk] = []
@@ -251,7 +266,7 @@ def resized(chunks: Iterable[Chunk], tokens: int) -> list[Chunk]:
 
 
 def _reassembled(chunks: Iterable[Chunk]) -> list[Document]:
-    """The documents that chunks were cut from, as far as the chunks cover them.
+    """The documents that chunks were cut from, as far as the chunks cover them, to be cut anew.
 
     A chunk that does not know its place in a document is a document of its own.
     """
@@ -272,7 +287,10 @@ def _reassembled(chunks: Iterable[Chunk]) -> list[Document]:
 
 
 def _joined_text(parts: Iterable[Chunk]) -> str:
-    """The text of a document out of its chunks, each at its place."""
+    """The text of a document, put together from its chunks by their offsets.
+
+    Chunks may overlap; spaces fill what no chunk holds, as chunkers cut at white space.
+    """
     text = ""
     for chunk in sorted(parts, key=lambda chunk: chunk.start or 0):
         start = chunk.start or 0

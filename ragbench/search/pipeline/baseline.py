@@ -52,7 +52,16 @@ class Bm25Index:
     def __init__(
         self, chunks: Iterable[Chunk], *, k1: float = 1.2, b: float = 0.75, title_weight: int = 2
     ) -> None:
-        """Cuts the texts into tokens and indexes them; the index is not changed afterwards."""
+        """Cuts the chunks' texts into tokens and indexes them in memory, once.
+
+        The formula is in the class; rankings that were stored depend on it.
+
+        Args:
+            chunks: those that searches rank.
+            k1: how slowly repeated words stop counting, at least 0.
+            b: how much long chunks are held down, in [0, 1].
+            title_weight: how often a chunk's title counts.
+        """
         self.k1 = k1
         self.b = b
         self.title_weight = title_weight
@@ -63,12 +72,18 @@ class Bm25Index:
         self._scores = Bm25Scores.build(tokens, k1=k1, b=b)
 
     def __len__(self) -> int:
-        """How many chunks are searched."""
+        """How many chunks the index searches.
+
+        The number of documents, unless a chunker cut them.
+        """
         return len(self._chunks)
 
     @cached_property
     def corpus(self) -> str:
-        """SHA-256 over the chunks in their order: ids, texts and metadata."""
+        """SHA-256 over the ids, texts and metadata of the chunks, in their order.
+
+        Results of a search are stored with it: with another digest they count as out of date.
+        """
         digest = hashlib.sha256()
         form = orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
         for chunk in self._chunks:
@@ -78,7 +93,11 @@ class Bm25Index:
 
     @property
     def identity(self) -> dict[str, object]:
-        """All that the rankings depend on: chunks, formula, words and settings."""
+        """All that the rankings depend on: chunks, formula, words and settings.
+
+        Stored results are used again only while it is the same; a change of its fields makes all of
+        them out of date.
+        """
         return {
             "corpus": self.corpus,
             "method": "bm25-lucene",
@@ -90,17 +109,27 @@ class Bm25Index:
 
     @property
     def word_weights(self) -> WordWeights:
-        """How rare each word is in the corpus; `ExtractiveGenerator` weighs sentences by it."""
+        """How rare each word is in the index' corpus; quoted answers are chosen by it.
+
+        Its identity holds titles, which count among the words, but not `k1` and `b`, which do not.
+        """
         # Titles count among the words; k1 and b change scores, not how rare a word is.
         identity = {"corpus": self.corpus, "title_weight": self.title_weight}
         return WordWeights(weight=self.idf, identity=identity)
 
     def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
-        """The rankings by the texts of the queries; how a query was made plays no part here."""
+        """The chunks that share a word with each query, best first.
+
+        Only the queries' texts count. A pipeline's retriever takes queries of several kinds, and
+        BM25 has no use for the kind.
+        """
         return self.batch_search([query.text for query in queries], top_k)
 
     def batch_search(self, queries: Sequence[str], k: int) -> list[list[Chunk]]:
-        """For each query the chunks that share a token with it, best first."""
+        """For each query the chunks that share a token with it, best first, at most `k`.
+
+        Scores are BM25; they compare within one query only.
+        """
         rankings: list[list[Chunk]] = []
         for query in queries:
             ranking: list[Chunk] = []
@@ -112,15 +141,24 @@ class Bm25Index:
         return rankings
 
     def idf(self, token: str) -> float:
-        """The inverse document frequency of a token, as in the formula; highest if unknown."""
+        """The inverse document frequency of a token in the index; the highest for an unknown token.
+
+        It says how rare a token is; quoted answers, too, weigh words by it.
+        """
         return self._scores.idf(token)
 
     def query_embedding(self, query: str) -> None:
-        """None: this retriever compares words and has no vectors."""
+        """None: an index of words has no vectors that a reranker could compare.
+
+        Every retriever of a pipeline can be asked for one.
+        """
         return None
 
     def close(self) -> None:
-        """Nothing: the index is in memory alone."""
+        """Closes nothing: the index is in memory alone.
+
+        Every retriever of a pipeline is closed at its end; one over a store has a connection.
+        """
 
 
 class BaselineRAG(BatchRetrieval):
@@ -208,9 +246,10 @@ class Bm25Retrieval(Checked, RetrievalStage):
     embeddings: ClassVar[bool] = False
 
     def open(self, documents: Documents, indexing: Indexing) -> Bm25Index:
-        """Reads all documents and indexes them in memory; nothing is kept from one run to the next.
+        """An index of all documents in memory, made anew for each run.
 
-        Documents stay whole unless a chunker is named.
+        Documents stay whole unless a chunker is named. A baseline has to rank what is in the corpus
+        now, and building the index takes little time.
         """
         corpus = documents.read()
         if indexing.chunker is None:

@@ -60,7 +60,11 @@ class ChatGenerator(Checked):
     """Further instructions to the model, such as ``"Answer in one sentence."``."""
 
     def __post_init__(self) -> None:
-        """Refuses several candidates of a model that would give the same answer each time."""
+        """Refuses several candidates of a model that would give the same answer each time.
+
+        Candidates are answers drawn at random, which then vote: a temperature of 0 draws the same
+        one.
+        """
         Checked.__post_init__(self)
         is_sampling = isinstance(self.chat, SamplingChat) and self.chat.temperature != 0
         if self.candidates > 1 and not is_sampling:
@@ -71,7 +75,10 @@ class ChatGenerator(Checked):
 
     @property
     def identity(self) -> dict[str, object]:
-        """What the answers depend on besides the contexts; JSON can hold it."""
+        """All that the answers depend on besides question and contexts, as JSON.
+
+        Stored answers are used again only while it is the same.
+        """
         return {
             "method": "chat",
             "prompt": _PROMPT,
@@ -82,10 +89,15 @@ class ChatGenerator(Checked):
         }
 
     def generate(self, query: str, contexts: Sequence[str], history: Said = ()) -> GenerationResult:
-        """Answers a question from its contexts, read with what was said before.
+        """The model's answer to a question from its contexts, read with the conversation before it.
 
         The confidence is the share of the candidates that agree; None for a single answer, of whose
-        chance to be right nothing is known.
+        chance to be right nothing is known. Without contexts no model is called, and the answer
+        declines.
+
+        Args:
+            contexts: best first; `max_contexts` may cut them.
+            history: the turns of the conversation so far.
         """
         shown = list(contexts)[: self.max_contexts]
         if not shown:  # no call is paid for: the model could only answer from memory
@@ -94,9 +106,9 @@ class ChatGenerator(Checked):
                 abstained=True,
                 metadata={"model": None, "contexts": 0},
             )
-        messages = self._messages(query, shown, history)
-        candidates = self._draw(messages)
-        votes = _votes(candidates.texts)
+        messages = self._model_messages(query, shown, history)
+        candidates = self._drawn_candidates(messages)
+        votes = _counted_answers(candidates.texts)
         response, count = votes[0]
         metadata: dict[str, Any] = {"model": candidates.model, "contexts": len(shown)}
         usage = candidates.usage
@@ -115,7 +127,7 @@ class ChatGenerator(Checked):
             confidence = count / len(candidates.texts)
         # An answer in other words may decline, too: None leaves that to the evaluation.
         abstained = None
-        if _plain(response) in _DECLINED:
+        if _compared_form(response) in _DECLINED:
             abstained = True
         return GenerationResult(
             response,
@@ -125,10 +137,12 @@ class ChatGenerator(Checked):
             metadata=metadata,
         )
 
-    def _messages(self, query: str, contexts: Sequence[str], history: Said) -> list[Message]:
-        """The task, which names the sentence to decline with in the question's language, and data.
+    def _model_messages(self, query: str, contexts: Sequence[str], history: Said) -> list[Message]:
+        """The messages to the model: its task, and conversation, question and contexts as JSON.
 
-        The task mentions a conversation only where there is one.
+        The task names the sentence to decline with, in the question's language. It mentions a
+        conversation only where there is one. Other words change answers: then `_PROMPT` has to
+        rise.
         """
         prompts = table("ragbench.text", "prompts")
         task = prompts["answer"].format(abstention=abstention(guess_language(query)))
@@ -145,8 +159,11 @@ class ChatGenerator(Checked):
         content["contexts"] = numbered_contexts
         return task_messages(task, json.dumps(content, ensure_ascii=False))
 
-    def _draw(self, messages: Sequence[Message]) -> _Candidates:
-        """Asks the model for all candidates."""
+    def _drawn_candidates(self, messages: Sequence[Message]) -> _Candidates:
+        """As many answers of the model as there are candidates, with their tokens and cost.
+
+        Each answer has a number in the cache, so that the first is not repeated for all.
+        """
         chat = self.chat
         if not isinstance(chat, SamplingChat):  # any `ChatModel`: it reports no usage or cost
             return _Candidates(texts=[chat.complete(messages).strip()], model=chat.name)
@@ -162,26 +179,29 @@ class ChatGenerator(Checked):
         )
 
 
-def _votes(texts: Sequence[str]) -> list[tuple[str, int]]:
-    """Different answers as they were first worded, each with its number; most frequent first.
+def _counted_answers(texts: Sequence[str]) -> list[tuple[str, int]]:
+    """The different answers in their first wording, each with its count; the most frequent first.
 
-    The first is the answer that is given: what a model says most often is most often right
+    The first is the answer that is given: an answer that a model repeats most is most often right
     (self-consistency, Wang et al. 2022).
     """
     wordings: dict[str, str] = {}
     counts: Counter[str] = Counter()
     for text in texts:
-        plain_text = _plain(text)
+        plain_text = _compared_form(text)
         wordings.setdefault(plain_text, text)
         counts[plain_text] += 1
     # Equal counts stay in the order in which the answers first appeared.
     return [(wordings[plain_text], count) for plain_text, count in counts.most_common()]
 
 
-def _plain(text: str) -> str:
-    """An answer as it is compared with others: without case, spacing and the marks around it."""
+def _compared_form(text: str) -> str:
+    """An answer without case, spacing and the marks around it: equal answers count as one.
+
+    Votes are counted by it, and an answer that declines is known by it.
+    """
     return " ".join(normalise(text).split()).strip(_EDGES)
 
 
-_DECLINED = frozenset(map(_plain, ABSTENTIONS.values()))
-"""The sentences to decline with, in all languages, as `_plain` compares them."""
+_DECLINED = frozenset(map(_compared_form, ABSTENTIONS.values()))
+"""The sentences to decline with, in all languages, as `_compared_form` compares them."""

@@ -39,7 +39,10 @@ class SizedChunker:
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """All that its cuts depend on; another identity means that the index is out of date."""
+        """All that the chunker's cuts depend on; with another identity an index is out of date.
+
+        An indexing compares it with the collection's.
+        """
         return {**self.form, **self.size.identity}
 
 
@@ -53,15 +56,23 @@ class TokenChunker(SizedChunker):
     form: ClassVar[Mapping[str, object]] = {"chunker": "tokens", "version": _VERSION}
 
     def pieces(self, document: Document) -> list[Piece]:
-        """Chunks as full as the limit allows, whatever the text's form."""
+        """The pieces of a document, each as full as the token limit allows.
+
+        For text whose form is not known. Stored chunks depend on the cuts: others raise `_VERSION`.
+        """
         text = document.text
-        return _pieces(token_spans(text, Span(0, len(text)), self.size))
+        return _spans_as_pieces(token_spans(text, Span(0, len(text)), self.size))
 
 
-def _pieces(spans: Sequence[Span], metadata: Mapping[str, Any] | None = None) -> list[Piece]:
-    """The spans as pieces, which is what every chunker gives, with metadata that all of them share.
+def _spans_as_pieces(
+    spans: Sequence[Span], metadata: Mapping[str, Any] | None = None
+) -> list[Piece]:
+    """Spans of a document as pieces, the form in which every chunker returns its cuts.
 
-    Only the Markdown chunker has any: the headings of the spans' section.
+    `document_chunks` makes chunks of them.
+
+    Args:
+        metadata: of each piece; only the Markdown chunker has any, the headings of a section.
     """
     if metadata is None:
         metadata = {}
@@ -69,14 +80,21 @@ def _pieces(spans: Sequence[Span], metadata: Mapping[str, Any] | None = None) ->
 
 
 def token_spans(text: str, within: Span, size: ChunkSize) -> list[Span]:
-    """A stretch of a text cut into spans of limited size, without white space around them."""
+    """A stretch of a text cut into spans of limited tokens, without white space around them.
+
+    Cuts are at the largest gaps near by: blank lines, lines, sentences, clauses, words.
+
+    Args:
+        within: the stretch.
+        size: the limit, and how far neighbours overlap.
+    """
     # By name: the package has types for callers that it does not need here.
     semchunk: Any = importlib.import_module("semchunk")
     # Not memoized: that memo belongs to the process, has no limit, and would keep every text.
     split = semchunk.chunkerify(size.counter.count, size.tokens, memoize=False)
     overlap = size.overlap or None  # the package takes None for no overlap
     spans: list[Span] = []
-    for part in _parts(text, within):
+    for part in _parts_of_stretch(text, within):
         part_text = text[part.start : part.end]
         _, offsets = split(part_text, offsets=True, overlap=overlap)
         # Offsets are those in the part: they are moved to where the part begins in the text.
@@ -89,11 +107,11 @@ def token_spans(text: str, within: Span, size: ChunkSize) -> list[Span]:
     return spans
 
 
-def _parts(text: str, within: Span) -> list[Span]:
-    """The stretch in parts of limited length, cut at blank lines where there are any.
+def _parts_of_stretch(text: str, within: Span) -> list[Span]:
+    """A long stretch of a text in parts of limited length, cut at blank lines where there are any.
 
     The package that cuts a part into chunks takes more than twice as long for a text of twice the
-    length, so a long text is handed to it part by part.
+    length. Other parts would give other chunks, and so raise `_VERSION`.
     """
     parts: list[Span] = []
     start = within.start
@@ -115,7 +133,10 @@ def _parts(text: str, within: Span) -> list[Span]:
 
 
 def _next_space(text: str, start: int, end: int) -> int:
-    """The first white space in a stretch, so that no word is cut; its start where there is none."""
+    """The offset of the first white space in a stretch, or of its start where there is none.
+
+    A text is cut there, so that no word is.
+    """
     for position in range(start, end):
         if text[position].isspace():
             return position
@@ -145,7 +166,10 @@ class _Packer:
     """
 
     def __init__(self, text: str, size: ChunkSize) -> None:
-        """A packer for the spans of one text."""
+        """A packer for the spans of one text, such as sentences, into chunks of limited size.
+
+        A packer is for one text: it keeps the finished chunks and the open one.
+        """
         self.text = text
         self.size = size
         self.chunks: list[Span] = []
@@ -154,14 +178,21 @@ class _Packer:
         """The spans of the chunk that is being filled."""
 
     def pack(self, spans: Sequence[Span]) -> list[Span]:
-        """The spans as chunks, in order."""
+        """The spans joined into chunks, in order: neighbours together for as long as they fit.
+
+        A chunker gives its sentences or blocks, and gets the stretches of text that become chunks.
+        """
         for span in spans:
-            self._add(span)
-        self._close()
+            self._add_span(span)
+        self._close_chunk()
         return self.chunks
 
-    def _add(self, span: Span) -> None:
-        """Puts a span into the open chunk, or into a new one where it does not fit there."""
+    def _add_span(self, span: Span) -> None:
+        """Puts a span into the open chunk, the one being filled, or begins a new one with it.
+
+        A span too long by itself is cut; a few words before it, such as a heading, go with its
+        first piece. The cases are tried in this order: stored chunks depend on it.
+        """
         limit = self.size.tokens
         tokens = self._tokens(span)
         open_tokens = sum(part.tokens for part in self.open)
@@ -175,65 +206,78 @@ class _Packer:
             return
 
         if tokens > limit:  # too long by itself: it is cut
-            self._close()
+            self._close_chunk()
             self.chunks += token_spans(self.text, span, self.size)
             return
 
         if self.open and (exceeds or not self._fits_with(span)):
             room = min(self.size.overlap, limit - tokens)
-            overlap = self._overlap(room)
-            self._close()
+            overlap = self._spans_to_repeat(room)
+            self._close_chunk()
             self.open = overlap
             if overlap and not self._fits_with(span):
                 self.open = []  # rather no overlap than a chunk that is too long
         self.open.append(_CountedSpan(span, tokens))
 
     def _tokens(self, span: Span) -> int:
-        """How many tokens a span has, by the counter that the limit is meant for."""
+        """How many tokens a span has, by the counter that the limit of a chunk is meant for.
+
+        Every limit of the packer is compared with this number.
+        """
         return self.size.counter.count(self.text[span.start : span.end])
 
     def _open_span(self) -> Span:
-        """The stretch of text that the open chunk covers so far."""
+        """The stretch of text that the open chunk, the one being filled, covers so far.
+
+        Its first and last span give it, with the text between them.
+        """
         return Span(self.open[0].span.start, self.open[-1].span.end)
 
-    def _close(self) -> None:
-        """Finishes the chunk that is being filled, where there is one."""
+    def _close_chunk(self) -> None:
+        """Finishes the open chunk, the one being filled, if there is one.
+
+        Called when the next span does not fit, and at the end of the text.
+        """
         if self.open:
             self.chunks.append(self._open_span())
         self.open = []
 
     def _fits_with(self, span: Span) -> bool:
-        """Whether the open chunk fits with one more span.
+        """Whether the open chunk, the one being filled, has room for one more span.
 
-        Asked beside the sum of tokens: a counter may find more in a text than in its parts.
+        The sum of both token counts is not enough: a counter may find more tokens in a joined text.
         """
-        return self._fits(Span(self._open_span().start, span.end))
+        return self._fits_alone(Span(self._open_span().start, span.end))
 
-    def _fits(self, span: Span) -> bool:
-        """Whether a span fits into a chunk as a whole."""
+    def _fits_alone(self, span: Span) -> bool:
+        """Whether a span fits into one chunk as a whole.
+
+        A few open words are joined with a long span only as far as this holds.
+        """
         return self._tokens(span) <= self.size.tokens
 
     def _led_by_open(self, span: Span, open_tokens: int) -> list[Span]:
-        """The pieces of a span, the first with the few open words before it if both fit.
+        """The pieces of a span too long for a chunk, led by the few open words before it.
 
-        So a heading stays with the text that it is the heading of.
+        So a heading stays with its text. Where both do not fit, the words are a chunk of their own.
 
         Args:
-            open_tokens: the tokens of those words.
+            span: the long one.
+            open_tokens: the tokens of the open words.
         """
         open_words = self._open_span()
         for spare in _SPARE:
             smaller = self.size.less(open_tokens + spare)
             pieces = token_spans(self.text, span, smaller)
             joined = Span(open_words.start, pieces[0].end)
-            if self._fits(joined):
+            if self._fits_alone(joined):
                 return [joined, *pieces[1:]]
         return [open_words, *token_spans(self.text, span, self.size)]
 
-    def _overlap(self, room: int) -> list[_CountedSpan]:
-        """The last open spans that fit into so many tokens; never all of them.
+    def _spans_to_repeat(self, room: int) -> list[_CountedSpan]:
+        """The last spans of the open chunk that fit into `room` tokens; never all of its spans.
 
-        The next chunk begins with them: a sentence is found beside what stands before it.
+        The next chunk begins with them, so that a sentence is found beside the ones before it.
         """
         overlap: list[_CountedSpan] = []
         if room <= 0:  # asked before the loop, because a span may have no tokens
@@ -258,21 +302,25 @@ class MarkdownChunker(SizedChunker):
     form: ClassVar[Mapping[str, object]] = {"chunker": "markdown", "version": _VERSION}
 
     def pieces(self, document: Document) -> list[Piece]:
-        """The chunks of each section, in order."""
+        """The pieces of a Markdown document, section by section, each with its headings.
+
+        Sections are never joined: a chunk speaks of one subject, and its headings name it.
+        """
         pieces: list[Piece] = []
         for headings, blocks in _sections(document.text):
             spans = _Packer(document.text, self.size).pack(blocks)
             metadata: dict[str, str] = {}
             if headings:
                 metadata["headings"] = " > ".join(headings)
-            pieces += _pieces(spans, metadata)
+            pieces += _spans_as_pieces(spans, metadata)
         return pieces
 
 
 def _sections(text: str) -> Iterator[tuple[list[str], list[Span]]]:
-    """For each section the headings that it stands under, its own last, and its blocks.
+    """The sections of a Markdown text: the headings above each, its own last, and its blocks.
 
     A section is all that follows a heading, up to the next one; the heading is its first block.
+    Chunks never join two of them.
     """
     headings: list[tuple[int, str]] = []
     blocks: list[Span] = []
@@ -292,9 +340,10 @@ def _sections(text: str) -> Iterator[tuple[list[str], list[Span]]]:
 
 
 def _blocks(text: str) -> Iterator[tuple[Span, tuple[int, str] | None]]:
-    """The blocks at the top level, such as paragraphs; a heading comes with its level and its text.
+    """The top-level blocks of a Markdown text, such as paragraphs, each as a span of the text.
 
-    The parser names the lines of a block, and chunks are offsets in the text.
+    A heading comes with its level and its title, any other block with None. Text that the parser
+    leaves out, such as link definitions, comes as a block, too, so that no chunk loses it.
     """
     from markdown_it import MarkdownIt
 
@@ -305,13 +354,6 @@ def _blocks(text: str) -> Iterator[tuple[Span, tuple[int, str] | None]]:
     line_starts = [0, *accumulate(len(line) + 1 for line in lines)]
     parser = MarkdownIt("commonmark").enable("table")
     tokens = parser.parse(text)
-
-    def lines_span(start_line: int, end_line: int) -> Span | None:
-        """The span of some lines, up to the last and without it; None where they are blank."""
-        start = line_starts[start_line]
-        # The last line has no line end, and the sums count one.
-        end = min(line_starts[end_line], len(text))
-        return _stripped(text, start, end)
 
     next_line = 0
     for position, token in enumerate(tokens):
@@ -325,10 +367,11 @@ def _blocks(text: str) -> Iterator[tuple[Span, tuple[int, str] | None]]:
             title = tokens[position + 1].content.strip()  # the text is a token of its own
             heading = (level, title)
         # What the parser leaves out, such as link definitions, is text as well.
-        between = lines_span(next_line, max(next_line, start_line))
+        end_of_left_out = max(next_line, start_line)
+        between = _span_of_lines(text, line_starts, next_line, end_of_left_out)
         if between is not None:
             yield between, None
-        block = lines_span(start_line, max(start_line, end_line))
+        block = _span_of_lines(text, line_starts, start_line, max(start_line, end_line))
         if block is not None:
             yield block, heading
         next_line = max(next_line, end_line)
@@ -337,8 +380,29 @@ def _blocks(text: str) -> Iterator[tuple[Span, tuple[int, str] | None]]:
         yield remainder, None
 
 
+def _span_of_lines(
+    text: str, line_starts: Sequence[int], start_line: int, end_line: int
+) -> Span | None:
+    """The span of some lines of a text without white space around it; None where they are blank.
+
+    A Markdown parser names lines, and chunks are offsets in the text.
+
+    Args:
+        line_starts: the offset of each line, and of the end.
+        start_line: the first line, from 0.
+        end_line: the line behind the last one.
+    """
+    start = line_starts[start_line]
+    # The last line has no line end, and the sums count one.
+    end = min(line_starts[end_line], len(text))
+    return _stripped(text, start, end)
+
+
 def _stripped(text: str, start: int, end: int) -> Span | None:
-    """A stretch without the white space around it; None where nothing else is in it."""
+    """A stretch of a text without the white space around it; None where nothing else is in it.
+
+    Chunks begin and end with a character that a reader sees: `Chunker.pieces` promises it.
+    """
     stretch = text[start:end]
     if not stretch.strip():
         return None
@@ -361,7 +425,11 @@ class AutoChunker(SizedChunker):
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """Both chunkers' identities: which one cuts is known only document by document."""
+        """The identities of both chunkers that may cut a document.
+
+        With another one an index is out of date. Which of the two cuts is known only document by
+        document.
+        """
         return {
             "chunker": "auto",
             "markdown": MarkdownChunker(size=self.size).identity,
@@ -369,7 +437,10 @@ class AutoChunker(SizedChunker):
         }
 
     def pieces(self, document: Document) -> list[Piece]:
-        """The pieces by the chunker that the document's id asks for, such as ``guide.md``."""
+        """The pieces of a document: by the end of its id (``guide.md``) Markdown or text.
+
+        A folder of mixed files needs no setting so.
+        """
         if document.id.lower().endswith(_MARKDOWN_ENDINGS):
             return MarkdownChunker(size=self.size).pieces(document)
         return TokenChunker(size=self.size).pieces(document)
@@ -385,10 +456,14 @@ class SentenceChunker(SizedChunker):
     form: ClassVar[Mapping[str, object]] = {"chunker": "sentences", "sentences": SENTENCES_VERSION}
 
     def pieces(self, document: Document) -> list[Piece]:
-        """Runs of whole sentences, in order; one that is too long by itself is cut by tokens."""
+        """Runs of whole sentences of a document, in order.
+
+        One sentence beyond the limit is cut by tokens. So a chunk begins and ends with whole
+        sentences, which a model can quote.
+        """
         sentences = split_sentences(document.text)
         chunks = _Packer(document.text, self.size).pack(sentences)
-        return _pieces(chunks)
+        return _spans_as_pieces(chunks)
 
 
 class WholeChunker:
@@ -397,8 +472,11 @@ class WholeChunker:
     identity: ClassVar[Mapping[str, object]] = {"chunker": "whole"}
 
     def pieces(self, document: Document) -> list[Piece]:
-        """One piece; none of a document that holds only white space."""
+        """The whole document as one piece; none where it holds only white space.
+
+        For texts that are short by themselves, such as answers to frequent questions.
+        """
         whole = _stripped(document.text, 0, len(document.text))
         if whole is None:
             return []
-        return _pieces([whole])
+        return _spans_as_pieces([whole])

@@ -35,24 +35,28 @@ class Chunker(Protocol):
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """All that its cuts depend on, as JSON."""
+        """All that the chunker's cuts depend on, as JSON.
+
+        With another one an index is out of date. An indexing compares it with the collection's.
+        """
         ...
 
     def pieces(self, document: Document) -> Sequence[Piece]:
-        """Pieces in reading order.
+        """The pieces of a document in reading order, each to become a chunk.
 
-        Each begins and ends with a character that is not white space; together they hold every
-        such character of the text. Neighbours overlap only where the chunker's settings ask for it.
+        Each begins and ends with a character that is not white space; together they hold every such
+        character of the text. Neighbours overlap only where the chunker's settings ask for it.
         """
         ...
 
 
 def document_chunks(document: Document, chunker: Chunker) -> list[Chunk]:
-    """The chunks of a document, each an exact slice of its text.
+    """The chunks of a document, each an exact slice of its text, with the document's metadata.
 
-    A chunk's id is made of the document's id, the number of the piece and a digest of its text, so
-    that the same document always gives the same ids and a changed passage gets a new one. A
-    document that stays whole keeps its own id. The title becomes ``metadata["title"]``.
+    An id is made of the document's id, the number of the piece and a digest of its text: the same
+    document always gives the same ids, and a changed passage gets a new one. A document that stays
+    whole keeps its own id. Stored collections and labels hold the ids: another form would lose
+    them. The title becomes ``metadata["title"]``.
     """
     pieces = chunker.pieces(document)
     shared = dict(document.metadata)
@@ -77,7 +81,11 @@ def document_chunks(document: Document, chunker: Chunker) -> list[Chunk]:
 
 
 def _short_digest(text: str) -> str:
-    """Ten hex digits of a chunk's text; enough to tell versions of one passage apart."""
+    """Ten hex digits of a digest of a chunk's text.
+
+    A part of its id, so that a changed text gets another. The ids are stored with chunks and
+    labels, so the digits cannot change.
+    """
     data = text.encode("utf-8", "surrogatepass")
     return blake2b(data, digest_size=5).hexdigest()
 
@@ -98,7 +106,10 @@ class ChunkSize:
     """What counts tokens."""
 
     def __post_init__(self) -> None:
-        """Refuses sizes by which a text cannot be cut; see the fields for the limits."""
+        """Refuses limits by which a text cannot be cut: too few tokens, or too great an overlap.
+
+        An overlap of half a chunk or more would hardly move on in the text.
+        """
         if self.tokens < _LEAST:
             raise ConfigError(f"a chunk has at least {_LEAST} tokens, not {self.tokens}")
         if not 0 <= self.overlap * 2 < self.tokens:
@@ -109,13 +120,20 @@ class ChunkSize:
 
     @property
     def identity(self) -> dict[str, object]:
-        """The part of a chunker's identity that its limits make; the counter by its name."""
+        """The limits of a chunker as a part of its identity, by which stale indexes are known.
+
+        Other limits cut other chunks.
+        """
         return {"tokens": self.tokens, "overlap": self.overlap, "counter": self.counter.name}
 
     def less(self, tokens: int) -> ChunkSize:
-        """The same with room for so many tokens less, which a heading before the text takes.
+        """The same limits with room for fewer tokens, which a heading before the text takes.
 
-        The overlap shrinks where it must, to stay below half of the room.
+        The overlap shrinks where it must, to stay below half of the room. The joined chunk then
+        stays within the limit.
+
+        Args:
+            tokens: those that the heading takes.
         """
         room = max(self.tokens - tokens, _LEAST)
         largest_overlap = (room - 1) // 2
@@ -127,7 +145,13 @@ CHUNKERS = Registry(kind="chunkers")
 
 
 def make_chunker(name: str = "auto", size: ChunkSize | None = None) -> Chunker:
-    """The chunker of a name; ``whole`` has no use for a size."""
+    """The chunker of a registered name, such as ``auto``; ``whole`` takes no size.
+
+    Commands and pipeline files name chunkers so; other packages register theirs by entry points.
+
+    Args:
+        size: the limits of a chunk; None for the usual ones.
+    """
     make = CHUNKERS.load(name)
     if name == "whole":
         return cast("Chunker", make())
@@ -143,8 +167,10 @@ WordsPlace: TypeAlias = Literal["here", "store"]
 def whole_documents(documents: Iterable[Document]) -> list[Chunk]:
     """Each document as one chunk of the same id; its title goes into the metadata.
 
+    For searches of whole documents, where no chunker is named.
+
     Raises:
-        DataError: two documents have one id: a result could not say which of them it found.
+        DataError: two documents have one id: a result could not say which one it means.
     """
     chunks: dict[str, Chunk] = {}
     for document in documents:
@@ -168,8 +194,8 @@ def whole_documents(documents: Iterable[Document]) -> list[Chunk]:
 def with_origin(chunk: Chunk) -> Chunk:
     """The chunk with its document's id and its offsets there in the metadata, where they are known.
 
-    So an evaluation compares it with the gold, however documents were cut. Values that the metadata
-    hold already under these names stay.
+    Results carry metadata only, and an evaluation compares the chunk with the gold by them, however
+    documents were cut. Values that the metadata already hold under these names stay.
     """
     return replace(chunk, metadata={**origin_of(chunk), **chunk.metadata})
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain, pairwise
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -43,7 +43,10 @@ ABSTENTIONS: Mapping[str, str] = MappingProxyType(
 
 
 def abstention(language: str) -> str:
-    """The sentence in a language (ISO 639-1); in English when there is none in that language."""
+    """The sentence that declines to answer, in a language (ISO 639-1); in English for any other.
+
+    A model that is to decline is given this sentence, and its answer is compared with it.
+    """
     return ABSTENTIONS.get(language, ABSTENTIONS["en"])
 
 
@@ -95,12 +98,19 @@ class SupportedSentence(Record):
 
     @property
     def answer(self) -> Span:
-        """Where the answer stands in the context: the part that is asked for, else the sentence."""
+        """The span of the answer in its context.
+
+        The part that the question wants, else the sentence. A question for a date, a number or a
+        name is answered by that part.
+        """
         return self.part or Span(self.start, self.end)
 
     @property
     def place(self) -> dict[str, Any]:
-        """Where the answer stands, as JSON; where the sentence does, too, if that is longer."""
+        """The place of the answer in the contexts as JSON, and of its sentence if longer.
+
+        Results store it as evidence, so that a reader sees where an answer comes from.
+        """
         start, end = self.answer
         place: dict[str, Any] = {"context_index": self.context_index, "start": start, "end": end}
         if self.part is not None:
@@ -115,10 +125,15 @@ def rank_sentences(
 
     The support of a sentence is ``(2 * coverage + neighbourhood + phrases) / 4``, each in [0, 1]:
     coverage is the share of the question's content tokens that the sentence holds, weighted by
-    what each is worth; neighbourhood is the same of the sentence with the one before and the one
-    behind it; phrases is the share of the question's adjacent pairs that stand side by side in it.
-    Tokens worth as much as five of the rarest, and five pairs, count as all of a longer question.
-    A sentence without a number loses a fifth of that when the question asks for one.
+    their worth; neighbourhood is the same of the sentence with the one before and the one behind
+    it; phrases is the share of the question's adjacent pairs that are side by side in it. Tokens
+    worth as much as five of the rarest, and five pairs, count as all of a longer question. A
+    sentence without a number loses a fifth of that when the question wants one. Thresholds and
+    confidences are fitted on this formula (benchmarks/baseline.py).
+
+    Args:
+        contexts: the passages whose sentences may answer.
+        weight: the worth of a token; None counts its rarity among these contexts.
     """
     analysed = [analyse(context) for context in contexts]
     if weight is None:
@@ -143,21 +158,31 @@ def rank_sentences(
 
 
 def _rarity_among(sentences: Sequence[Sentence]) -> TermWeight:
-    """What a token is worth by how few of these sentences hold it: BM25's idf among them.
+    """A function for the worth of a token: the fewer of these sentences hold it, the more.
 
-    For callers that know no corpus.
+    It stands in for the rarity in a corpus where none is known.
     """
+    return partial(_rarity, sentences)
 
-    def rarity(token: str) -> float:
-        """BM25's inverse document frequency, each sentence being a document."""
-        count = sum(token in sentence.tokens for sentence in sentences)
-        return math.log(1 + (len(sentences) - count + 0.5) / (count + 0.5))
 
-    return rarity
+def _rarity(sentences: Sequence[Sentence], token: str) -> float:
+    """The rarity of a token among sentences: BM25's inverse document frequency of it.
+
+    A sentence counts as a document. Answers are chosen by it where no corpus is known.
+    """
+    count = sum(token in sentence.tokens for sentence in sentences)
+    return math.log(1 + (len(sentences) - count + 0.5) / (count + 0.5))
 
 
 def logistic(curve: tuple[float, float], support: float) -> float:
-    """The chance that rises with the best sentence's support, by a curve's offset and slope."""
+    """The chance that an answer is right, by the support of its sentence: a logistic curve.
+
+    Confidences of quoted answers are made with it.
+
+    Args:
+        curve: offset and slope, fitted by ``benchmarks/baseline.py fit``.
+        support: of the best sentence, in [0, 1].
+    """
     offset, slope = curve
     return 1 / (1 + math.exp(-(offset + slope * support)))
 
@@ -165,7 +190,10 @@ def logistic(curve: tuple[float, float], support: float) -> float:
 # The same contexts come back for many questions.
 @lru_cache(maxsize=2048)
 def analyse(context: str) -> tuple[Sentence, ...]:
-    """Cuts a context into sentences with their tokens, by which questions find them."""
+    """The sentences of a context with their tokens, pairs and whether they hold a number.
+
+    Questions are compared with these; the last contexts are kept, since many questions share them.
+    """
     sentences: list[Sentence] = []
     for start, end in split_sentences(context):
         text = context[start:end]
@@ -194,7 +222,14 @@ def _support(
     sentence: Sentence,
     neighbourhood: Sequence[Sentence],
 ) -> float:
-    """How well a sentence supports an answer, in [0, 1]; `rank_sentences` has the formula."""
+    """How well a sentence supports an answer to the question, in [0, 1]; see `rank_sentences`.
+
+    Thresholds and confidences are fitted on the formula: it changes only with them.
+
+    Args:
+        weights: the worth of each token of the question.
+        neighbourhood: the sentence, the one before and the one behind it.
+    """
     coverage = _coverage(weights, sentence.tokens)
     tokens_around = set(sentence.tokens)
     for neighbour in neighbourhood:
@@ -212,9 +247,13 @@ def _support(
 
 
 def _coverage(weights: dict[str, float], tokens: AbstractSet[str]) -> float:
-    """The share of the question's weight that the tokens hold, in [0, 1].
+    """The share of the question's weight that these tokens hold, in [0, 1].
 
     Of a long question, five of its rarest words count as all of it.
+
+    Args:
+        weights: the worth of each token of the question.
+        tokens: of a sentence.
     """
     rarest = max(weights.values(), default=0.0)
     total = min(sum(weights.values()), _ENOUGH * rarest)
@@ -260,7 +299,10 @@ class ExtractiveGenerator(Checked):
 
     @property
     def identity(self) -> dict[str, object]:
-        """What the answers depend on besides contexts and term weights; JSON can hold it."""
+        """All that the answers depend on besides contexts and word weights, as JSON.
+
+        Stored answers are used again only while it is the same.
+        """
         identity: dict[str, object] = {
             "method": "extractive",
             "sentences": SENTENCES_VERSION,
@@ -275,10 +317,11 @@ class ExtractiveGenerator(Checked):
         return identity
 
     def generate(self, query: str, contexts: Sequence[str]) -> GenerationResult:
-        """Answers a question from its contexts.
+        """The answer to a question, quoted from its contexts.
 
-        The metadata holds ``language``, ``support`` of the best sentence (in [0, 1]), ``evidence``
-        (where the answer stands) and all ``candidates``.
+        It declines where no sentence supports one. The metadata holds ``language``, ``support`` of
+        the best sentence (in [0, 1]), ``evidence`` (the place of the answer) and all
+        ``candidates``. The confidence is the chance that the answer, or declining, is right.
         """
         question = parse_question(query)
         candidates = self._candidates(query, question, contexts)
@@ -315,7 +358,11 @@ class ExtractiveGenerator(Checked):
     def _candidates(
         self, query: str, question: ParsedQuestion, contexts: Sequence[str]
     ) -> list[SupportedSentence]:
-        """The best answers, those that differ only in case or Unicode form once."""
+        """The best supported answers, at most `max_candidates`; equal texts count once.
+
+        Texts that differ only in case or Unicode form are equal. The best of them is the answer;
+        the others are in the result, too.
+        """
         candidates: dict[str, SupportedSentence] = {}
         # Best supported first, so that of equal texts the best one is kept.
         for sentence in rank_sentences(question, contexts, self.weight):
@@ -331,7 +378,10 @@ class ExtractiveGenerator(Checked):
 def _narrowed(
     sentence: SupportedSentence, query: str, question: ParsedQuestion, contexts: Sequence[str]
 ) -> SupportedSentence:
-    """The sentence with the part that is asked for, such as a date, where there is one."""
+    """The sentence with the part that the question wants, such as a date.
+
+    As it is without such a part. A question for a date, a number or a name needs no more of it.
+    """
     text = contexts[sentence.context_index][sentence.start : sentence.end]
     span = answer_span(query, question, text)
     if span is None:
@@ -343,6 +393,9 @@ def _narrowed(
 
 
 def _answer_text(sentence: SupportedSentence, contexts: Sequence[str]) -> str:
-    """The answer's words, cut out of its context."""
+    """The words of an answer, cut out of its context.
+
+    The answer is quoted: no word in it is of ragbench's own.
+    """
     start, end = sentence.answer
     return contexts[sentence.context_index][start:end]

@@ -36,20 +36,23 @@ class Gold(Record):
 
     @property
     def name(self) -> str:
-        """How reports call it: by its id, else by its text."""
+        """The name of a gold context in reports: its id, or its text where it has none.
+
+        Reports of lost gold (the right passages of a question) print it.
+        """
         return self.text if self.id is None else self.id
 
     def is_held_by(self, chunk: Chunk) -> bool:
-        """Whether a chunk holds all of it: by id, else by offsets, else by text.
+        """Whether a chunk holds all of the gold context: by id, else by offsets, else by text.
 
         An id may be a chunk's or a document's. Where the chunk names no document, its id may be the
-        store's own, so that a text that is known decides.
+        store's own, so that a known text decides.
         """
         document = _document_of(chunk)
         are_ids_reliable = document is not None or not self.text
         if self.id is not None and are_ids_reliable:
             return self.id in (chunk.id, document)
-        overlap = self._overlap(chunk, document)
+        overlap = self._overlap_length(chunk, document)
         if overlap is not None:
             length = (self.end or 0) - (self.start or 0)
             return overlap == length
@@ -59,11 +62,11 @@ class Gold(Record):
         return len(text) >= len(gold) and holds(text, gold)
 
     def is_cut_by(self, chunk: Chunk) -> bool:
-        """Whether a chunk holds a part of it, up to the chunk's own edge.
+        """Whether a chunk holds a part of the gold context, up to the chunk's own edge.
 
         So the chunker cut the gold apart: other chunks would bring it back, and no search does.
         """
-        overlap = self._overlap(chunk, _document_of(chunk))
+        overlap = self._overlap_length(chunk, _document_of(chunk))
         if overlap is not None:
             return overlap > 0
         text = normalised(chunk.text)
@@ -79,8 +82,14 @@ class Gold(Record):
         tail = text.rfind(gold[-_TELLING:])
         return tail >= 0 and gold.endswith(text[: tail + _TELLING])
 
-    def _overlap(self, chunk: Chunk, document: str | None) -> int | None:
-        """Characters in common; None where offsets are not known, or are of different documents."""
+    def _overlap_length(self, chunk: Chunk, document: str | None) -> int | None:
+        """How many characters of a document both the gold context and the chunk cover.
+
+        None where offsets are not known, or are of different documents.
+
+        Args:
+            document: the id of the chunk's document.
+        """
         if document is None or document != self.document_id:
             return None
         if self.start is None or self.end is None:
@@ -93,9 +102,10 @@ class Gold(Record):
 
 
 def golds_of(case: Case) -> tuple[Gold, ...]:
-    """What a retrieval for a case should find: evidence spans, else ids, else texts.
+    """The gold contexts of a case, those a retrieval should find.
 
-    Spans too short to be recognised count only where their offsets are known.
+    Evidence spans, else ids, else texts. Spans too short to be recognised in chunks count only
+    where their offsets are known.
     """
     spans: list[Gold] = []
     for evidence in case.evidence:
@@ -120,12 +130,19 @@ def golds_of(case: Case) -> tuple[Gold, ...]:
 
 
 def _is_recognisable(span: Gold) -> bool:
-    """Whether a span can be found in chunks: by its offsets, or by a text that is long enough."""
+    """Whether a gold span can be recognised in chunks.
+
+    By its offsets, or by a text that is long enough. A few characters would be in many chunks by
+    chance.
+    """
     return span.start is not None or len(span.text) >= _TELLING
 
 
 def _document_of(chunk: Chunk) -> str | None:
-    """The id of a chunk's document; a chunk of a result carries it in its metadata."""
+    """The id of a chunk's document, which a chunk of a result has in its metadata.
+
+    None if unknown. Gold that names a document is compared with it.
+    """
     document = chunk.document_id or chunk.metadata.get("document_id")
     if isinstance(document, str):
         return document
@@ -150,14 +167,21 @@ class Searched(Protocol):
     """A retriever over a collection in which gold can be looked for."""
 
     def gold_chunks(self, gold: Gold, *, filtered: bool) -> list[Chunk] | None:
-        """Chunks that may hold a gold context, found by what it is and not by the question.
+        """Chunks that may hold a gold context, looked up by its document, id or text.
 
-        None where the collection can be asked neither by document, nor by id, nor by text.
+        The question plays no part. None where the collection can be searched by none of these. So a
+        gold that no search ranks can still be known to be there.
+
+        Args:
+            filtered: whether only chunks that pass the search's filters count.
         """
         ...
 
     def variant(self, variant: SearchVariant) -> Retriever | None:
-        """The same search but for one thing; None where that makes no difference."""
+        """The search without one thing that may lose gold, such as its filter.
+
+        None where that makes no difference: then that thing lost nothing.
+        """
         ...
 
 
@@ -174,13 +198,20 @@ class _LocatedCase:
 
     @property
     def is_settled(self) -> bool:
-        """Whether every gold was found, so that no further search is needed."""
+        """Whether every gold context of the case has a cause: no further search is needed.
+
+        Each search costs time, and later ones are skipped so.
+        """
         return len(self.fates) == len(self.golds)
 
     def settle(self, ranking: Sequence[Chunk], cause: GoldCause) -> None:
-        """Notes the cause for each gold that a ranking is the first to hold.
+        """Notes the cause for each gold context that this ranking is the first to hold.
 
         Golds that an earlier search had keep their cause.
+
+        Args:
+            ranking: the chunks of a search, best first.
+            cause: why the evaluated search lost a gold that this one has.
         """
         for position, gold in enumerate(self.golds):
             if position in self.fates:
@@ -216,17 +247,22 @@ class GoldLocator:
     """How many chunks of a ranking are looked at."""
 
     def has_gold(self, case: Case) -> bool:
-        """Whether anything is known that a retrieval for the case should find."""
+        """Whether the case has gold contexts: texts or ids that a retrieval should find.
+
+        Cases without gold cannot have lost any.
+        """
         return bool(golds_of(case))
 
     def located(
         self, inputs: Sequence[tuple[Case, RetrievalResult[Any]]], top_k: int | None = None
     ) -> list[GoldSearch]:
-        """Where each case's golds went; all cases are searched for together, variant by variant.
+        """For each case, where its gold contexts were lost; all cases are searched together.
+
+        Reports name the cause: the index, the rank, the threshold, the filter, or the chunker.
 
         Args:
             inputs: the cases, each with the result of the evaluated retrieval.
-            top_k: how many chunks that retrieval was asked for; None for the setting.
+            top_k: how many chunks that retrieval was to give; None for the setting.
         """
         if top_k is None:
             top_k = self.top_k
@@ -245,27 +281,36 @@ class GoldLocator:
         # The order matters: from the search as it is to the search with the most taken away, the
         # first that holds a gold names what lost it. The index is the cause only where an exact
         # search ranks the gold among the first `top_k`.
-        self._search(cases, SearchVariant.EXACT, GoldCause.LOST_BY_INDEX, top_k)
-        self._search(cases, SearchVariant.PLAIN, GoldCause.RANKED_LOWER, depth)
-        self._search(cases, SearchVariant.EXACT, GoldCause.RANKED_LOWER, depth)
-        self._search(cases, SearchVariant.UNLIMITED, GoldCause.LOST_BY_THRESHOLD, depth)
-        self._search(cases, SearchVariant.UNFILTERED, GoldCause.LOST_BY_FILTER, depth)
+        self._settle_by(cases, SearchVariant.EXACT, GoldCause.LOST_BY_INDEX, top_k)
+        self._settle_by(cases, SearchVariant.PLAIN, GoldCause.RANKED_LOWER, depth)
+        self._settle_by(cases, SearchVariant.EXACT, GoldCause.RANKED_LOWER, depth)
+        self._settle_by(cases, SearchVariant.UNLIMITED, GoldCause.LOST_BY_THRESHOLD, depth)
+        self._settle_by(cases, SearchVariant.UNFILTERED, GoldCause.LOST_BY_FILTER, depth)
         searches: list[GoldSearch] = []
         for located in cases:
             fates: list[SearchedGold] = []
             for position, gold in enumerate(located.golds):
                 fate = located.fates.get(position)
                 if fate is None:
-                    fate = self._looked_up(gold)
+                    fate = self._looked_up_in_collection(gold)
                 fates.append(fate)
             search = GoldSearch(golds=tuple(fates), retrieved=located.retrieved, depth=depth)
             searches.append(search)
         return searches
 
-    def _search(
+    def _settle_by(
         self, cases: Sequence[_LocatedCase], variant: SearchVariant, cause: GoldCause, limit: int
     ) -> None:
-        """Settles the golds that a variant of the search finds among so many chunks."""
+        """Settles the gold contexts that a variant of the search ranks: they get this cause.
+
+        The order of the variants decides which cause a gold gets: the first that ranks it.
+
+        Args:
+            cases: those with gold that has no cause yet are searched for.
+            variant: the search without one thing that may lose gold.
+            cause: that thing.
+            limit: chunks of each ranking.
+        """
         unsettled = [case for case in cases if not case.is_settled]
         if not unsettled:
             return
@@ -282,8 +327,12 @@ class GoldLocator:
         for case, ranking in zip(unsettled, rankings, strict=True):
             case.settle(ranking, cause)
 
-    def _looked_up(self, gold: Gold) -> SearchedGold:
-        """What became of a gold that no search has: looked up by what it is."""
+    def _looked_up_in_collection(self, gold: Gold) -> SearchedGold:
+        """The cause for a gold context that no search ranks: it is looked up by itself.
+
+        It may be filtered out, ranked too low for any search, cut apart by the chunker, or not
+        indexed.
+        """
         retriever = cast("Searched", self.retriever)
         chunks = retriever.gold_chunks(gold, filtered=False)
         if chunks is None:
@@ -303,21 +352,31 @@ class GoldLocator:
         return SearchedGold(gold=gold.name, cause=GoldCause.CUT, chunk_ids=tuple(sorted(parts)))
 
 
-def _chunks_of(result: RetrievalResult[Any]) -> list[Chunk]:
-    """What was retrieved, with the document and offsets that its metadata name.
+def _offset(value: object) -> int | None:
+    """An offset in a document, as a chunk's metadata name it; None for any other value.
 
-    A result carries them there, and gold that is a span is recognised by them.
+    Metadata are the user's: a key called ``start`` may hold something else, such as a date.
+    """
+    if isinstance(value, int):
+        return value
+    return None
+
+
+def _chunks_of(result: RetrievalResult[Any]) -> list[Chunk]:
+    """The retrieved chunks, with the document and offsets that their metadata name.
+
+    Gold that is a span of a document is recognised by these.
     """
     chunks: list[Chunk] = []
     for chunk in result.to_chunks():
-        start = chunk.metadata.get("start")
-        end = chunk.metadata.get("end")
+        start = _offset(chunk.metadata.get("start"))
+        end = _offset(chunk.metadata.get("end"))
         placed = Chunk(
             id=chunk.id,
             text=chunk.text,
             document_id=_document_of(chunk),
-            start=start if isinstance(start, int) else None,
-            end=end if isinstance(end, int) else None,
+            start=start,
+            end=end,
         )
         chunks.append(placed)
     return chunks

@@ -52,7 +52,10 @@ class IndexProgress(Protocol):
     """Called after each batch, such as by a progress bar."""
 
     def __call__(self, *, documents: int, chunks: int, unchanged: int) -> None:
-        """So many more documents and chunks are through, of which so many were there before."""
+        """Reports that so many more documents and chunks are done, and how many were unchanged.
+
+        A progress bar adds these numbers up, batch by batch.
+        """
         ...
 
 
@@ -66,10 +69,14 @@ _ENGLISH_SHARE = 2 / 3
 def default_embedder(
     database: Database, collection: str, read: Callable[[], Iterable[Document]]
 ) -> tuple[str, Mapping[str, Any]]:
-    """The name and settings of the embedder, where the user names none.
+    """The name and settings of the embedder for a collection, where the user names none.
 
-    It is the one that the collection was built with; of a new one it depends on the language of the
-    documents: words of English have static vectors, which are better there and cost a hundredth.
+    It is the one that the collection was built with, as vectors of two embedders do not compare;
+    for a new collection the documents' language decides: static vectors of English words are better
+    there and cost a hundredth.
+
+    Args:
+        read: gives the documents; called for a new collection only.
     """
     if collection in database.collections():
         with database.open(collection) as store:
@@ -82,7 +89,13 @@ def default_embedder(
 
 
 def are_english(texts: Sequence[str]) -> bool:
-    """Whether most texts are in English, so that static vectors of English words serve them."""
+    """Whether most texts are in English, so that static vectors of English words serve them.
+
+    A few documents in other languages do no harm (`_ENGLISH_SHARE`): words find them.
+
+    Args:
+        texts: a sample of the documents; only their beginnings are looked at.
+    """
     beginnings = [text[:_BEGINNING] for text in texts if text.strip()]
     if not beginnings:
         return False
@@ -196,7 +209,7 @@ def index(
         # An endpoint has one rate limit for all: workers would not make its answers come sooner.
         if check_engine(engine) != "local" and not getattr(opened, "asks_endpoint", False):
             # Workers open the embedder by its name, as a loaded model cannot be sent to them.
-            make = partial(_passages, embedder, embedder_settings)
+            make = partial(_passage_embedding, embedder, embedder_settings)
             workers_engine = stack.enter_context(opened_engine(engine, workers=workers))
             pool = stack.enter_context(WorkerPool(make, workers_engine, batch=1))
         form = None
@@ -229,12 +242,18 @@ class _CountedReading(Iterator[Document]):
     """Documents, and how many were read so far."""
 
     def __init__(self, documents: Iterable[Document]) -> None:
-        """Nothing is read before the first document is asked for."""
+        """Wraps documents that are to be counted as they are read; none is read yet.
+
+        A file is read once to count, before anything is written.
+        """
         self._documents = iter(documents)
         self.count = 0
 
     def __next__(self) -> Document:
-        """The next document, counted: a report says how many the corpus has."""
+        """The next document, counted: progress and reports show how many the corpus has.
+
+        Reading goes on one by one, as a corpus may not fit into memory.
+        """
         document = next(self._documents)
         self.count += 1
         return document
@@ -254,18 +273,25 @@ def index_documents(
     progress: IndexProgress | None = None,
     patience: float = 0.0,
 ) -> IndexResult:
-    """Makes a collection hold exactly the chunks of these documents.
+    """Makes a collection hold exactly the chunks of these documents, and returns the counts.
 
-    What the collection holds already stays as it is and is not embedded again; changed chunks are
-    replaced, and chunks of no document are removed. From the first write to the last the collection
-    is marked incomplete, so that an interrupted indexing is never taken for a whole one; the same
-    call continues it.
+    Unchanged chunks stay as they are and are not embedded again; changed ones are replaced, and
+    chunks of no document are removed. From the first write to the last the collection is marked
+    incomplete, so that an interrupted indexing is never taken for a whole one; the same call
+    continues it.
 
     Args:
-        patience: seconds to wait where another one writes to the same folder.
+        pool: embeds in worker processes; None embeds here.
+        words: how the store is to keep the chunks' words; None where it ranks by none.
+        progress: called after each batch.
+        patience: seconds to wait while another indexing writes to the same folder.
+
+    Raises:
+        ConfigError: no document has text, two share an id, or the collection has another embedder.
+        StoreError: the store cannot be used, or another indexing writes to the collection.
     """
     counts = Counter[str]()
-    chunks = _chunks(documents, chunker, counts)
+    chunks = _counted_chunks(documents, chunker, counts)
     # The first chunks are read now: a new collection is calibrated in their languages.
     sample = list(islice(chunks, _SAMPLED))
     if not sample:
@@ -277,13 +303,16 @@ def index_documents(
         chunker=chunker.identity,
     )
     alone = sole_writer(database.folder, database.address, patience=patience)
-    with alone, _opened(database, collection, embedder, identity, sample, words) as store:
+    with (
+        alone,
+        _opened_collection(database, collection, embedder, identity, sample, words) as store,
+    ):
         if pool is None:
-            pool = WorkerPool(partial(_passages, embedder), engine_here())
+            pool = WorkerPool(partial(_passage_embedding, embedder), engine_here())
         writing = _Writing(store, embedder, pool, chunker)
         reported = 0
         try:
-            for batch_chunks, unchanged in writing.write(_batches(chain(sample, chunks))):
+            for batch_chunks, unchanged in writing.write(_chunk_batches(chain(sample, chunks))):
                 if progress is not None:
                     new_documents = counts["documents"] - reported
                     progress(documents=new_documents, chunks=batch_chunks, unchanged=unchanged)
@@ -307,12 +336,17 @@ def index_documents(
     )
 
 
-def _passages(
+def _passage_embedding(
     embedder: Embedder | str, settings: Mapping[str, Any] | None = None
 ) -> Map[Sequence[str], Floats32]:
-    """A function that embeds batches of passages.
+    """A function that embeds batches of passages, for a pool of workers.
 
-    Given a name, it opens the embedder in the process where it is called: a worker's.
+    A pool calls the function with several batches at once.
+
+    Args:
+        embedder: an embedder, or its name: then it is opened in the process that calls this, as a
+            loaded model cannot be sent to a worker.
+        settings: of an embedder that is named.
     """
     if isinstance(embedder, str):
         embedder = open_embedder(embedder, **settings or {})
@@ -320,10 +354,19 @@ def _passages(
     return lambda batches: [embed(texts) for texts in batches]
 
 
-def _chunks(
+def _counted_chunks(
     documents: Iterable[Document], chunker: Chunker, counts: Counter[str]
 ) -> Iterator[Chunk]:
-    """The chunks of documents, one after another; counts documents, and the empty ones."""
+    """The chunks of the documents, one after another, while documents and empty ones are counted.
+
+    Progress and the result of an indexing show the numbers.
+
+    Args:
+        counts: ``documents`` and ``empty`` grow as documents are read.
+
+    Raises:
+        ConfigError: two documents have one id: their chunks would replace one another.
+    """
     ids: set[str] = set()
     for document in documents:
         if document.id in ids:
@@ -336,14 +379,17 @@ def _chunks(
         yield from chunks
 
 
-def _batches(chunks: Iterable[Chunk]) -> Iterator[list[Chunk]]:
-    """The chunks in lists of `_BATCH`, made as they are asked for."""
+def _chunk_batches(chunks: Iterable[Chunk]) -> Iterator[list[Chunk]]:
+    """The chunks in lists of `_BATCH`, read only as they are needed: memory holds a few lists.
+
+    A batch is embedded and stored together.
+    """
     iterator = iter(chunks)
     while batch := list(islice(iterator, _BATCH)):
         yield batch
 
 
-def _opened(
+def _opened_collection(
     database: Database,
     collection: str,
     embedder: Embedder,
@@ -351,9 +397,19 @@ def _opened(
     sample: Sequence[Chunk],
     words: WordsForm | None,
 ) -> OwnCollection:
-    """The collection: as it is, where the embedder fits, or a new one.
+    """The collection that is to be filled.
 
-    Vectors of two embedders do not compare, so a collection never holds both.
+    The one that is there, if its embedder fits, or a new one. Vectors of two embedders do not
+    compare, so a collection never holds both.
+
+    Args:
+        identity: of the embedder and the chunker, stored with a new collection.
+        sample: chunks in whose languages a new collection is calibrated.
+        words: how a new collection keeps words for the store to rank; None for no words.
+
+    Raises:
+        ConfigError: the collection was built with another embedder.
+        StoreError: another indexing has just made it.
     """
     if collection in database.collections():
         store = database.open(collection)
@@ -366,7 +422,7 @@ def _opened(
             f"({_embedder_text(info.made_by)}, {info.dimension} dimensions) than "
             f"{_embedder_text(identity)}. Use that one, or index under another name"
         )
-    languages = _languages(sample, embedder)
+    languages = _common_languages(sample, embedder)
     calibration = measure_calibration(embedder, languages).to_json()
     settings: dict[str, Any] = {
         "dimension": embedder.dimension,
@@ -383,10 +439,10 @@ def _opened(
         raise
 
 
-def _languages(sample: Sequence[Chunk], embedder: Embedder) -> list[str]:
+def _common_languages(sample: Sequence[Chunk], embedder: Embedder) -> list[str]:
     """The languages of a tenth of the chunks or more, among those that the embedder reads.
 
-    What a cosine means depends on the language, so the embedder is calibrated in these.
+    The scale of cosines depends on the language, so a new collection is calibrated in these.
     """
     counts = Counter(guess_language(chunk.text[:_BEGINNING]) for chunk in sample)
     # An embedder that names no languages reads any.
@@ -399,7 +455,10 @@ def _languages(sample: Sequence[Chunk], embedder: Embedder) -> list[str]:
 
 
 def _embedder_text(identity: IndexIdentity) -> str:
-    """The embedder's name and settings, for messages."""
+    """The name and settings of a collection's embedder, for an error about two that differ.
+
+    The user opens the first one again by it.
+    """
     if not identity.embedder_settings:
         return identity.embedder_name
     settings: list[str] = []
@@ -414,7 +473,16 @@ class _Writing:
     def __init__(
         self, store: OwnCollection, embedder: Embedder, pool: Embedding, chunker: Chunker
     ) -> None:
-        """Reads what the collection holds: only chunks that it lacks are embedded."""
+        """Reads the digests of the chunks in the collection.
+
+        Only new and changed ones are embedded. All others stay as they are, since embedding is what
+        takes time and money.
+
+        Args:
+            store: the collection that is brought to the state of a corpus.
+            pool: embeds texts, batches of them at a time.
+            chunker: its identity is stored with the collection.
+        """
         info = store.info()
         self._store = store
         self._embedder = embedder
@@ -436,9 +504,9 @@ class _Writing:
         """How many were embedded and stored."""
 
     def write(self, batches: Iterable[Sequence[Chunk]]) -> Iterator[tuple[int, int]]:
-        """Stores what is not there yet, in order, while the next batches are embedded.
+        """Stores the new and changed chunks, in order, while the next batches are embedded.
 
-        Gives for each batch its chunks, and how many of them were there.
+        Gives for each batch how many chunks it has and how many were there, for progress reports.
         """
         waiting: deque[tuple[int, list[Chunk], Batch[Sequence[str], Floats32]]] = deque()
         for chunks in batches:
@@ -450,7 +518,8 @@ class _Writing:
                     new.append(chunk)
             texts = [_embedded_text(chunk) for chunk in new]
             # A batch without new chunks asks the pool for nothing, but keeps its place.
-            embedding = self._pool.begin([texts] if new else [])
+            batch = [texts] if new else []
+            embedding = self._pool.begin(batch)
             waiting.append((len(chunks), new, embedding))
             if len(waiting) > self._pool.ahead:  # enough are being embedded: the oldest is stored
                 yield self._store_new(*waiting.popleft())
@@ -460,9 +529,14 @@ class _Writing:
     def _store_new(
         self, chunks: int, new: Sequence[Chunk], batch: Batch[Sequence[str], Floats32]
     ) -> tuple[int, int]:
-        """Waits for the vectors of a batch's new chunks and stores them.
+        """Waits for the vectors of a batch's new chunks and stores both.
 
         Gives how many chunks the batch has, and how many of them were there already.
+
+        Args:
+            chunks: the number of the batch's chunks.
+            new: those that the collection lacks.
+            batch: their vectors, which a pool is making.
         """
         for vectors in self._pool.take(batch):
             self._mark_incomplete()
@@ -471,7 +545,12 @@ class _Writing:
         return chunks, chunks - len(new)
 
     def finish(self) -> int:
-        """Removes what is no part of the corpus, and marks the rest complete; says how many."""
+        """Removes chunks that left the corpus and marks the collection complete.
+
+        Returns the number of removed chunks. The mark comes last, with the digest of the corpus and
+        the measured weight of the vectors: a search takes a collection with the mark for whole.
+        Without any change nothing is written.
+        """
         stale = [id_ for id_ in self._stored if id_ not in self.seen]
         if stale:
             self._mark_incomplete()
@@ -492,7 +571,10 @@ class _Writing:
         return len(stale)
 
     def _check_stored(self) -> None:
-        """Refuses a collection that holds something else than was written."""
+        """Refuses to mark a collection complete that holds other chunks than were written.
+
+        Only a second indexing at the same time, or another program, can be the cause.
+        """
         stored = self._store.digests()
         if stored == self.seen:
             return
@@ -505,11 +587,11 @@ class _Writing:
         )
 
     def _mark_incomplete(self) -> None:
-        """Marks the collection incomplete: half of a corpus is never taken for all of it.
+        """Marks the collection incomplete: half of a corpus must never be taken for all of it.
 
-        It is called before each write, as any may be the last before the process is killed. The
-        mark is repeated every `_MARKED_EVERY` seconds, since a mark brings what was written before
-        it to the disk.
+        Comes before each write, as any may be the last before the process is killed. The mark is
+        repeated every `_MARKED_EVERY` seconds, since some stores bring earlier writes to the disk
+        only with a mark.
         """
         self._is_complete = False
         now = time.monotonic()
@@ -518,7 +600,7 @@ class _Writing:
             self._marked_at = time.monotonic()
 
     def leave_incomplete(self) -> None:
-        """Marks the collection incomplete after a failure, if anything was written.
+        """Marks the collection incomplete after a failed indexing, if anything was written.
 
         Another program may have marked it complete meanwhile.
         """
@@ -529,9 +611,10 @@ class _Writing:
 
 
 def _embedded_text(chunk: Chunk) -> str:
-    """The text that is embedded, under its title, which a passage from the middle does not repeat.
+    """The text of a chunk that is embedded: under its title, which most passages do not repeat.
 
-    A chunk that begins with its title gets it once.
+    A chunk that begins with its title gets it once. Stored vectors are of this text: with another
+    one they would no longer fit new ones.
     """
     title = chunk.metadata.get("title")
     if isinstance(title, str) and title.strip() and not chunk.text.startswith(title):
@@ -546,10 +629,18 @@ def words_of(
     documents: Iterable[Document],
     chunker: Chunker,
 ) -> WordsForm | None:
-    """How a collection keeps words for its store to rank by; None where ragbench ranks.
+    """How a collection is to keep words for its store to rank by; None where ragbench ranks.
 
     BM25 needs the average length of the chunks before the first one is stored: for a new collection
     all documents are cut once to measure it.
+
+    Args:
+        place: who ranks by words, as the user wants it; None leaves it as the collection was made.
+        documents: those of a new collection; they are read only if their length is needed.
+
+    Raises:
+        ConfigError: the store cannot rank by words, or the collection was made for the other
+            ranking.
     """
     if place is None:
         return None

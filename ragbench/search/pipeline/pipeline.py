@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -41,7 +42,19 @@ Rag = RAGInterface[Any]
 
 
 def own_rag(spec: str, settings: Mapping[str, object], *, folder: Path, family: str) -> Rag:
-    """A user's retriever or generator, in any of the forms that ``--rag`` takes."""
+    """A user's retriever or generator for a pipeline's stage, in any form that ``--rag`` takes.
+
+    A stage of a pipeline can so be any RAG that an evaluation could run.
+
+    Args:
+        spec: where it is, such as ``my_module:Class``.
+        settings: its arguments.
+        folder: of the pipeline's file; modules are looked for there.
+        family: ``retrieval`` or ``generation``: which methods it has to have.
+
+    Raises:
+        ConfigError: its methods are coroutines, or it cannot be this stage.
+    """
     rag = load_rag(spec, dict(settings), search_path=folder)
     if not isinstance(rag, RAGInterface):
         raise ConfigError(f"'{spec}': its methods are coroutines; a stage has plain ones")
@@ -66,11 +79,11 @@ class _Own:
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """What the results of the stage depend on: with another identity they are asked for anew.
+        """All that the results of the user's class depend on.
 
-        That is the class with its source and its arguments. A class that names its version itself
-        (``stage_identity``) replaces all of that but the place where it is: two classes may call
-        their versions alike.
+        Stored results are used while it is the same. That is the class with its source and its
+        arguments. A class that names its version itself (``stage_identity``) replaces all of that
+        but the place where it is: two classes may call their versions alike.
         """
         own = self.rag.stage_identity(self.stage)
         described = describe_rag(self.rag, self.spec, self.settings)
@@ -90,11 +103,21 @@ class OwnRetrieval(_Own, RetrievalStage, Retriever):
     top_k: int = 5
 
     def open(self, documents: Documents, indexing: Indexing) -> OwnRetrieval:
-        """Itself: the user's class was built when the file was read, and takes no documents."""
+        """The user's retrieval as it is.
+
+        It was built when the file was read, with an index of its own. Every retrieval stage is
+        opened with documents; a user's class has no parameter for them.
+        """
         return self
 
     def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
-        """For each query its chunks, best first; rankings longer than ``top_k`` are cut."""
+        """For each query the chunks of the user's retrieval, best first, at most `top_k`.
+
+        A user's longer rankings are cut, as later stages rely on the number.
+
+        Raises:
+            InterfaceError: it returns something else than its interface says.
+        """
         where = f"{type(self.rag).__name__}.batch_retrieve_with_metadata"
         texts = [query.text for query in queries]
         returned = self.rag.batch_retrieve_with_metadata(texts, top_k)
@@ -104,7 +127,10 @@ class OwnRetrieval(_Own, RetrievalStage, Retriever):
         return rankings
 
     def close(self) -> None:
-        """Closes the user's object, where it has a method for that."""
+        """Closes the user's retrieval, if it has a method for that.
+
+        A pipeline closes every retriever at its end.
+        """
         close = getattr(self.rag, "close", None)
         if close is not None:
             close()
@@ -117,17 +143,28 @@ class OwnGenerator(_Own):
     stage: ClassVar[str] = "generate"
 
     def generate(self, query: str, contexts: Sequence[str]) -> GenerationResult[Any]:
-        """The user's answer, checked; an error names his class and method."""
+        """The answer of the user's generator, checked; an error names its class and method.
+
+        Without the check a wrong value would surface far from its cause, in a metric.
+        """
         where = f"{type(self.rag).__name__}.generate_with_metadata"
         returned = self.rag.generate_with_metadata(query, list(contexts))
         return to_generation_result(returned, where)
 
 
 def own_make(spec: str, settings: Mapping[str, object], *, folder: Path) -> Callable[[Stages], Rag]:
-    """A user's class or function that makes a RAG of the open stages.
+    """A function that makes a RAG of the open stages by a user's class or function.
 
-    It is looked at while the file is read, so that a wrong setting is found then. It is called by
-    the function that this returns, once the stages are open.
+    The user's target is checked while the file is read, so that a wrong setting shows at once; the
+    function is called later, when the stages are open.
+
+    Args:
+        spec: where the target is, such as ``my_module:Class``.
+        settings: its arguments besides ``stages``.
+        folder: of the pipeline's file; modules are looked for there.
+
+    Raises:
+        ConfigError: the target cannot be called with these arguments.
     """
     target: Any = load_target(spec, search_path=folder)
     if not callable(target):
@@ -136,18 +173,32 @@ def own_make(spec: str, settings: Mapping[str, object], *, folder: Path) -> Call
         inspect.signature(target).bind(stages=None, **settings)  # fails as a call would
     except TypeError as error:
         raise ConfigError(f"'{spec}' is called with stages and its settings: {error}") from None
+    return partial(_own_orchestration, spec, settings, folder)
 
-    def made(stages: Stages) -> Rag:
-        """The user's RAG of the open stages; refused where it is none, or one of coroutines."""
-        try:
-            rag = as_rag(built_own(spec, {"stages": stages, **settings}, folder=folder))
-        except InterfaceError as error:
-            raise ConfigError(f"'{spec}' is not a RAG: {error}") from error
-        if not isinstance(rag, RAGInterface):
-            raise ConfigError(f"'{spec}': its methods are coroutines; a pipeline's are plain")
-        return rag
 
-    return made
+def _own_orchestration(
+    spec: str, settings: Mapping[str, object], folder: Path, stages: Stages
+) -> Rag:
+    """The RAG that a user's class or function makes of the pipeline's open stages.
+
+    Results of the stages keep their identities, whatever such a RAG does with them.
+
+    Args:
+        spec: where the target is, such as ``my_module:Class``.
+        settings: its arguments besides ``stages``.
+        folder: of the pipeline's file.
+        stages: open, for as long as the pipeline is.
+
+    Raises:
+        ConfigError: it makes no RAG, or one of coroutines.
+    """
+    try:
+        rag = as_rag(built_own(spec, {"stages": stages, **settings}, folder=folder))
+    except InterfaceError as error:
+        raise ConfigError(f"'{spec}' is not a RAG: {error}") from error
+    if not isinstance(rag, RAGInterface):
+        raise ConfigError(f"'{spec}': its methods are coroutines; a pipeline's are plain")
+    return rag
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -165,14 +216,19 @@ class OpenPipeline:
 
     @property
     def retriever(self) -> Retriever:
-        """The open index: commands print its notes, and `locator` looks for gold in it."""
+        """The pipeline's open index.
+
+        Commands print its notes, and `locator` looks for gold in it. A pipeline has one for all of
+        its questions.
+        """
         return self.stages.searching.retriever
 
     @property
     def locator(self) -> GoldLocator | None:
-        """Finds out where the gold of a case was lost.
+        """A locator that finds out where a case's gold contexts (the right passages) were lost.
 
-        None where the retrieval searches no collection: a user's, or BM25 in memory.
+        None where the retrieval searches no collection: a user's, or BM25 in memory. `ragbench why`
+        and reports print the cause for each gold that was not retrieved.
         """
         if not isinstance(self.retriever, Searched):
             return None
@@ -183,9 +239,10 @@ class OpenPipeline:
         )
 
     def staged(self) -> tuple[Rag, PostRetrieval | None]:
-        """The RAG without its post-retrieval, and that: so each is a stage of an evaluation.
+        """The RAG without its post-retrieval, and the post-retrieval.
 
-        What a user's orchestration made stays whole.
+        Each a stage of an evaluation. A RAG that a user's orchestration made stays whole, since it
+        may use the stage in its own way. Each stage is then stored and measured by itself.
         """
         rag = self.rag
         # Not a user's subclass, which may use its post-retrieval in a way of its own.
@@ -217,7 +274,10 @@ class Pipeline:
 
     @property
     def corpus(self) -> Path | None:
-        """The file or folder with documents; None where the dataset's are searched."""
+        """The file or folder with the pipeline's documents.
+
+        None where the dataset's are searched. The path is relative to the pipeline's file.
+        """
         corpus = self.indexing.settings.corpus
         return None if corpus is None else Path(corpus)
 
@@ -225,7 +285,9 @@ class Pipeline:
     def open(
         self, documents: Callable[[], Iterable[Document]] | None = None
     ) -> Generator[OpenPipeline]:
-        """Indexes where that is needed, and keeps all open for the length of a block.
+        """Opens the stages for the length of a block; indexes where the collection is stale.
+
+        All that is opened is closed at the end of the block, also after an error.
 
         Args:
             documents: gives the documents when the file names no corpus.
@@ -264,7 +326,11 @@ class Pipeline:
             )
 
     def _stages(self, retriever: Retriever) -> Stages:
-        """The stages as a RAG calls them; quoted answers weigh words by the corpus."""
+        """The open stages, as a RAG calls them.
+
+        A generator that quotes answers gets the weights of words in the corpus, where the index
+        knows them.
+        """
         generator = self.generation
         context: dict[str, Any] = {}
         if isinstance(generator, ExtractiveGenerator) and generator.word_weights == "corpus":

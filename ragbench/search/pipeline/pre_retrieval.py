@@ -41,13 +41,16 @@ class QueryTransform(Protocol):
 
     @property
     def name(self) -> str:
-        """How results and reports call it, such as ``"multi_query"``."""
+        """The name of the transform in results and reports, such as ``"multi_query"``.
+
+        Results keep failures under it.
+        """
         ...
 
     def transform(self, query: SearchQuery) -> Transformed:
-        """What is searched for in place of a query: at least one, often the query itself too.
+        """The queries to search for in place of a query: at least one, often the query itself too.
 
-        A transform that takes ``history`` is passed what was said before in the conversation.
+        A transform with a parameter ``history`` gets the conversation so far, if there is one.
         """
         ...
 
@@ -80,9 +83,16 @@ class PreRetrieval(Checked):
     ``"raise"``: it is raised. Every other error is always raised."""
 
     def run(self, question: str, said: Said = ()) -> Transformed:
-        """Takes one question through every transform; ``said`` is what was said before it.
+        """The queries to search for in place of a question.
 
-        Each transform is given every query that those before it made, one at a time.
+        The transforms are applied one after the other. Each transform gets every query that the
+        ones before it made, one at a time.
+
+        Args:
+            said: the conversation before the question.
+
+        Raises:
+            InterfaceError: a user's transform returns no query.
         """
         queries: list[SearchQuery] = [SearchQuery(text=question)]
         failures: list[Failure] = []
@@ -92,25 +102,38 @@ class PreRetrieval(Checked):
                 if query.kind != "query":  # a passage that a transform wrote is searched for as is
                     transformed.append(query)
                     continue
-                result = self._applied(transform, query, said)
+                result = self._applied_transform(transform, query, said)
                 transformed += result.queries
                 failures += result.failures
-            queries = _merged(transformed)
+            queries = _merged_queries(transformed)
         return Transformed(queries=tuple(queries), failures=tuple(failures))
 
     @property
     def identity(self) -> dict[str, Any]:
-        """All that the stage's results depend on besides the question, as plain values."""
+        """All that the stage's queries depend on besides the question, as JSON.
+
+        Stored results are used again only while it is the same. A new version number makes all of
+        them stale.
+        """
         return {
             "version": PRE_RETRIEVAL_VERSION,
             "on_error": self.on_error,
             "transforms": [described(transform) for transform in self.transforms],
         }
 
-    def _applied(self, transform: QueryTransform, query: SearchQuery, said: Said) -> Transformed:
-        """What one transform makes of one query, checked; the query as it was where it fails.
+    def _applied_transform(
+        self, transform: QueryTransform, query: SearchQuery, said: Said
+    ) -> Transformed:
+        """The queries that one transform makes of a query.
 
-        What was said before goes only to a transform that takes it.
+        The query as it was where a model's reply is bad. The failure then comes with the queries,
+        so that a report counts it.
+
+        Args:
+            said: the conversation before the question; only a transform with ``history`` gets it.
+
+        Raises:
+            InterfaceError: the transform returns no query.
         """
         call: Any = transform.transform
         arguments: dict[str, Said] = {}
@@ -134,15 +157,21 @@ class PreRetrieval(Checked):
 
 
 def _no_queries(transform: QueryTransform, returned: str) -> InterfaceError:
-    """The error for a user's transform that leaves nothing to search for."""
+    """The error for a user's transform that leaves nothing to search for.
+
+    Nothing could be searched for, and the answer would look like one of an empty corpus.
+
+    Args:
+        returned: what the transform returned, for people.
+    """
     return InterfaceError(
         f"{transform.name}.transform returned {returned}: it must be a Transformed with at least "
         "one query"
     )
 
 
-def _merged(queries: Sequence[SearchQuery]) -> list[SearchQuery]:
-    """Each text of a kind once, at its first place, with the weights of all.
+def _merged_queries(queries: Sequence[SearchQuery]) -> list[SearchQuery]:
+    """The queries, each text of a kind once, at its first place and with the weights of all.
 
     Transforms often write the same text: it is searched for once, and counts as often as before.
     """
@@ -158,7 +187,11 @@ def _merged(queries: Sequence[SearchQuery]) -> list[SearchQuery]:
 
 
 def transformed_object(transformed: Transformed) -> dict[str, Any]:
-    """What was searched for and what went wrong, as JSON holds it; tracebacks are left out."""
+    """The queries of a question and the failures on the way, as JSON, without tracebacks.
+
+    Every result of a pipeline with transforms holds it, so that a report shows the searched
+    queries.
+    """
     failures = tuple(replace(failure, traceback=None) for failure in transformed.failures)
     builtins: dict[str, Any] = msgspec.to_builtins(replace(transformed, failures=failures))
     return {key: list(values) for key, values in builtins.items() if values}
@@ -171,11 +204,13 @@ LONGEST = 4000
 """Characters of a query that a model may write: a longer one is not a query."""
 
 
-def _texts(value: object) -> list[str]:
-    """The different queries that a model wrote: a text, or a list of texts.
+def _written_texts(value: object) -> list[str]:
+    """The different texts that a model wrote as queries, in its order; a reply has one or a list.
+
+    Spaces are evened out, as a line break in a query changes nothing that is searched for.
 
     Raises:
-        ValueError: there is none, or something else among them.
+        ValueError: there is none, or something else among them: the reply cannot be used.
     """
     items: Sequence[object] = [value]
     if isinstance(value, list):
@@ -210,7 +245,11 @@ class LlmTransform(Checked):
     """Version of the prompt; part of the identity."""
 
     def transform(self, query: SearchQuery, history: Said = ()) -> Transformed:
-        """Asks the model for texts; one that only repeats the query leaves the query as it is."""
+        """The texts that a model writes for a query, as queries, with or without the query.
+
+        `keep_original` decides whether the query stays; it does where the model only repeats it.
+        The model gets the conversation, if there is one.
+        """
         if not query.text.strip():
             return Transformed(queries=(query,))
         prompts = table("ragbench.text", "prompts")
@@ -224,7 +263,7 @@ class LlmTransform(Checked):
         form: dict[str, Any] = {"type": "string"}
         if self.key != "query":  # a key in the plural holds several texts
             form = {"type": "array", "items": form}
-        schema = field_schema(self.key, form, _texts)
+        schema = field_schema(self.key, form, _written_texts)
         written = ask_structure(self.chat, messages, schema)
         different = [text for text in written if text != query.text]
         new = different[: self.count]
@@ -313,7 +352,11 @@ class Normalise(Checked):
     to a model; the BM25 of ragbench looks at no case either way."""
 
     def transform(self, query: SearchQuery) -> Transformed:
-        """The query in its one form, so that texts that look alike find the same chunks."""
+        """The query in one form of its characters and spaces.
+
+        Texts that look alike find the same chunks. Results depend on the form:
+        `PRE_RETRIEVAL_VERSION` rises with a change.
+        """
         text = unicodedata.normalize(self.form, query.text.translate(_INVISIBLE))
         if self.casefold:
             # Folding may leave what is not normalised (Unicode Standard, section 5.18).
@@ -321,8 +364,9 @@ class Normalise(Checked):
         letters: list[str] = []
         for letter in text:
             # A space, and not nothing: control characters such as tabs divide words.
-            is_control = unicodedata.category(letter) == "Cc"
-            letters.append(" " if is_control else letter)
+            if unicodedata.category(letter) == "Cc":
+                letter = " "
+            letters.append(letter)
         words = "".join(letters).split()
         text = " ".join(words)
         if not text:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -96,13 +97,16 @@ class PipelineFile(SettingsFile):
     def chosen(
         self, place: Place, registry: Registry, what: str, default: str | None = None
     ) -> Chosen | None:
-        """The implementation that a name, or a mapping with a ``type``, chooses.
+        """The implementation of a stage that the file chooses, by a name or a ``type``.
 
-        None, and a problem, where it is unknown. A user's class is only named here, not imported.
+        None, and a problem in the file, where it is unknown. A user's class is only named here, not
+        imported.
 
         Args:
-            what: the kind of implementation, for messages.
-            default: the name that holds where the file gives none.
+            place: where in the file it is chosen.
+            registry: the implementations by name.
+            what: the kind of implementation, for errors.
+            default: the name that holds where the file has none.
         """
         value = self.at(place)
         name_place = place
@@ -134,18 +138,21 @@ class PipelineFile(SettingsFile):
         return Chosen(name=name, settings=settings, place=place, target=target)
 
     def made(self, chosen: Chosen, makers: Makers | None = None) -> Any:
-        """One of our implementations with its settings; None, and problems, where one is wrong."""
+        """One of ragbench's own implementations, built with the file's settings.
 
-        def make() -> Any:
-            """The implementation; its error becomes a problem at its place in the file."""
-            return from_settings(
-                chosen.target,
-                chosen.settings,
-                where=chosen.name,
-                made=makers,
-                folder=self.folder,
-            )
+        None where a setting is wrong: then the problem is noted at its line.
 
+        Args:
+            makers: make values that a file cannot hold, such as a language model.
+        """
+        make = partial(
+            from_settings,
+            chosen.target,
+            chosen.settings,
+            where=chosen.name,
+            made=makers,
+            folder=self.folder,
+        )
         return self.built(chosen.place, chosen.settings, make)
 
     def stage(
@@ -158,13 +165,17 @@ class PipelineFile(SettingsFile):
         default: str | None = None,
         models: Models | None = None,
     ) -> Any:
-        """One of our implementations or one of the user's; None, and problems, where it is wrong.
+        """A stage's implementation, built: ragbench's own or a user's class.
+
+        None where the file has it wrong: then the problem is noted at its line.
 
         Args:
-            what: the kind of implementation, for messages.
+            place: where in the file it is chosen.
+            registry: ragbench's own implementations by name.
+            what: the kind of implementation, for errors.
             own: makes an implementation of a user's class, relative to the file's folder.
-            default: the name that holds where the file gives none.
-            models: makes the language models of ours; None for stages that ask none.
+            default: the name that holds where the file has none.
+            models: makes the language models of our own; None for stages without any.
         """
         chosen = self.chosen(place, registry, what, default)
         if chosen is None:
@@ -175,14 +186,20 @@ class PipelineFile(SettingsFile):
         return self.made(chosen, makers)
 
     def check(self, rules: Rules) -> None:
-        """Notes a problem for each rule that is broken; all rules are looked at."""
+        """Notes a problem for each broken rule: a user sees every problem of the file at once.
+
+        A rule is whether something is wrong, its place in the file, and a message.
+        """
         for is_wrong, place, message in rules:
             if is_wrong:
                 self.wrong(place, message)
 
     @property
     def retrieval_name(self) -> str:
-        """The retrieval as the file names it, before it is read: indexing depends on it."""
+        """The name of the retrieval in the file, before that section is read.
+
+        Indexing depends on it. ``bm25`` is meant where the file names none.
+        """
         value = self.at(("retrieval", "type")) or self.at(("retrieval",))
         return value if isinstance(value, str) else "bm25"
 
@@ -203,37 +220,51 @@ class Models:
     """The models so far, by the section that describes them; None where there is none."""
 
     def for_stage(self, chosen: Chosen) -> Makers:
-        """What makes a stage's model: the file's, with the stage's own ``llm`` over it.
+        """A maker of a stage's language model, for settings of that type.
 
-        Takes ``llm`` out of the stage's settings.
+        ``llm`` leaves the settings. The model is the file's, or the one of the stage's own ``llm``
+        over it.
+
+        Args:
+            chosen: the stage, whose settings lose ``llm``.
         """
         settings: Any = chosen.settings
         place: Place = ("llm",)
         if settings.pop("llm", None) is not None:
             place = (*chosen.place, "llm")
+        return {ChatModel: lambda _: self._model_of_stage(chosen, place)}
 
-        def make(value: object) -> ChatModel:
-            """The stage's model; its calls are counted under the stage's name."""
-            model = self.model(place)
-            if model is not None:
-                return model.booked_under(str(chosen.place[0]))
-            # What is wrong with a section is noted already.
-            if self.reading.at(place) is None:
-                self.reading.wrong(
-                    chosen.place, f"{chosen.name} needs a language model: {_NAME_ONE}"
-                )
-            return cast("ChatModel", _NO_MODEL)
+    def _model_of_stage(self, chosen: Chosen, place: Place) -> ChatModel:
+        """The language model of a stage; its calls are counted under the stage's name.
 
-        return {ChatModel: make}
+        A model that never answers stands in where none is named or its section is wrong. The
+        problem is noted, so the file is never opened; the stage's other settings can be checked all
+        the same.
+
+        Args:
+            chosen: the stage.
+            place: of the section that describes the model.
+        """
+        model = self.model(place)
+        if model is not None:
+            return model.booked_under(str(chosen.place[0]))
+        # What is wrong with a section is noted already.
+        if self.reading.at(place) is None:
+            self.reading.wrong(chosen.place, f"{chosen.name} needs a language model: {_NAME_ONE}")
+        return cast("ChatModel", _NO_MODEL)
 
     def model(self, place: Place = ("llm",)) -> Chat | None:
-        """The model that a section describes; stages without a section of their own share one."""
+        """The language model that a section describes, made once; None where there is none.
+
+        Stages without a section of their own share the file's ``llm``, and so its cache and budget.
+        Sections are made once, so that a model's connections and counts are shared.
+        """
         if place not in self.made:
-            self.made[place] = self._make(place)
+            self.made[place] = self._new_model(place)
         return self.made[place]
 
-    def _make(self, place: Place) -> Chat | None:
-        """A new model; None where no section or variable names one, or a section is wrong.
+    def _new_model(self, place: Place) -> Chat | None:
+        """A new language model of a section; None where no model is named, or a section is wrong.
 
         A stage's section takes precedence over the file's ``llm``, and that over the defaults.
         """
@@ -244,16 +275,22 @@ class Models:
         is_named = "model" in section or bool(self.environ.get("RAGBENCH_LLM_MODEL"))
         if not is_named and not own:
             return None  # a stage that needs a model says so
+        return reading.built(place, own, lambda: self._chat(section))
 
-        def make() -> Chat:
-            """The model of the sections; its error becomes a problem at their place in the file."""
-            try:
-                return chat_of(resolve({}, self.environ, section=section), budget=self.budget)
-            except ConfigError as error:
-                # `resolve` begins with its file and section, which are noted here anyway.
-                raise ConfigError(str(error).removeprefix(": llm.")) from error
+    def _chat(self, section: Mapping[str, object]) -> Chat:
+        """The language model of these settings, under the pipeline's budget; nothing is connected.
 
-        return reading.built(place, own, make)
+        A call later on may cost money, and counts towards the budget.
+
+        Raises:
+            ConfigError: a setting is wrong; the message leaves out the section, which the file's
+                problem names anyway.
+        """
+        try:
+            return chat_of(resolve({}, self.environ, section=section), budget=self.budget)
+        except ConfigError as error:
+            # `resolve` begins with its file and section, which are noted here anyway.
+            raise ConfigError(str(error).removeprefix(": llm.")) from error
 
 
 _NO_MODEL: Any = SimpleNamespace(name="none", temperature=None, complete=None, ask=None)
@@ -296,12 +333,12 @@ def load_pipeline(
     if reading.at(("llm",)) is not None:
         models.model()  # notes what is wrong with it, also when no stage needs it
     service = LateSearch()
-    pre_retrieval = _pre_retrieval(reading, models)
-    indexing = _indexing(reading)
+    pre_retrieval = _pre_retrieval_section(reading, models)
+    indexing = _indexing_section(reading)
     retrieval: RetrievalStage | None = reading.stage(
         ("retrieval",), RETRIEVALS, "retrieval", _own_retrieval, default="bm25"
     )
-    post_retrieval = _post_retrieval(reading, models, service)
+    post_retrieval = _post_retrieval_section(reading, models, service)
     generation = reading.stage(
         ("generation",),
         GENERATIONS,
@@ -310,7 +347,7 @@ def load_pipeline(
         default="extractive",
         models=models,
     )
-    orchestration, own_orchestration = _orchestration(reading)
+    orchestration, own_orchestration = _orchestration_section(reading)
     if retrieval is not None:
         reading.check(_index_rules(reading, indexing, retrieval))
         reading.check(_stage_rules(reading, retrieval, post_retrieval, generation))
@@ -334,22 +371,20 @@ def load_pipeline(
 _INDEXING = ("indexing",)
 
 
-def _indexing(reading: PipelineFile) -> Indexing:
-    """The settings of stage 1 and what they name; a wrong part is noted and left out.
+def _indexing_section(reading: PipelineFile) -> Indexing:
+    """The stage ``indexing`` of a pipeline's file: its settings, chunker and embedder.
 
-    So the other sections can be checked against the right parts.
+    A wrong part is noted as a problem and left out, so that the other sections can still be
+    checked.
     """
     section = reading.mapping(_INDEXING)
     # The map is a record by itself, with problems at places of its own.
     mapping = None
     if section.pop("map", None) is not None:
         mapping = reading.section((*_INDEXING, "map"), FieldMapping)
-
-    def make() -> IndexingSettings:
-        """The section as a record; its error becomes a problem at its place in the file."""
-        made = from_settings(IndexingSettings, section, where="indexing", folder=reading.folder)
-        return cast("IndexingSettings", made)
-
+    make = partial(
+        from_settings, IndexingSettings, section, where="indexing", folder=reading.folder
+    )
     settings: IndexingSettings | None = reading.built(_INDEXING, section, make)
     if settings is None:
         return Indexing()
@@ -369,25 +404,42 @@ def _indexing(reading: PipelineFile) -> Indexing:
         embedder_name, embedder_settings = placed_embedder(
             embedder_name, embedder_settings, reading.folder
         )
-
-    def part(key: str, make: Callable[[], Any]) -> Any:
-        """What is made of a key of the section; None, and a problem there, where it is wrong."""
-        return reading.built((*_INDEXING, key), reading.at((*_INDEXING, key)), make)
-
     if settings.map is None:  # else the rules check it, as an address to read from
-        part("store", lambda: check_store_address(settings.store))
+        _part_of_indexing(reading, "store", lambda: check_store_address(settings.store))
     return Indexing(
         settings=settings,
-        chunker=part("chunker", lambda: _chunker(reading, settings.chunker)),
-        embedder=part("embedder", lambda: _embedder(reading, embedder_name, embedder_settings)),
+        chunker=_part_of_indexing(
+            reading, "chunker", lambda: _chunker_of_file(reading, settings.chunker)
+        ),
+        embedder=_part_of_indexing(
+            reading,
+            "embedder",
+            lambda: _embedder_of_file(reading, embedder_name, embedder_settings),
+        ),
         embedder_name=embedder_name,
         names_embedder="embedder" in section or embedder_name == NO_EMBEDDER,
         embedder_settings=embedder_settings,
     )
 
 
+def _part_of_indexing(reading: PipelineFile, key: str, make: Callable[[], Any]) -> Any:
+    """A part of the section ``indexing``, such as its chunker; None where it cannot be made.
+
+    One wrong part is a problem of the file, and does not hide the problems of the others.
+
+    Args:
+        key: of the part; the problem of a wrong one is noted there.
+        make: makes the part.
+    """
+    place = (*_INDEXING, key)
+    return reading.built(place, reading.at(place), make)
+
+
 def _name_and_settings(value: str | Mapping[str, Any] | None) -> tuple[str, dict[str, Any]]:
-    """The name of an implementation and its settings; no name when there is none."""
+    """The name of an implementation and its settings, of a name alone or a mapping with a ``name``.
+
+    The name is empty where there is none. Embedders and chunkers are written so in a file.
+    """
     if value is None or isinstance(value, str):
         return value or "", {}
     settings = {str(key): setting for key, setting in value.items()}
@@ -395,8 +447,11 @@ def _name_and_settings(value: str | Mapping[str, Any] | None) -> tuple[str, dict
     return name, settings
 
 
-def _embedder(reading: PipelineFile, name: str, settings: Mapping[str, Any]) -> Any:
-    """The embedder of a name, or a user's object; nothing is loaded or connected yet."""
+def _embedder_of_file(reading: PipelineFile, name: str, settings: Mapping[str, Any]) -> Any:
+    """The embedder that the file names, ours or a user's; no model is loaded or connected yet.
+
+    None without a name: whether one is needed is checked with the retrieval.
+    """
     if not name:
         return None  # whether one is needed is checked with the retrieval
     if is_own(name) and not EMBEDDERS.has(name.partition(":")[0]):
@@ -407,8 +462,16 @@ def _embedder(reading: PipelineFile, name: str, settings: Mapping[str, Any]) -> 
         raise ConfigError(f"embedder '{name}': {error}") from error
 
 
-def _chunker(reading: PipelineFile, value: str | Mapping[str, Any] | None) -> Chunker | None:
-    """The chunker that the file names, ours or a user's; None leaves it to the retrieval."""
+def _chunker_of_file(
+    reading: PipelineFile, value: str | Mapping[str, Any] | None
+) -> Chunker | None:
+    """The chunker that the file names, ours or a user's; None leaves the choice to the retrieval.
+
+    BM25 in memory keeps documents whole, a store cuts them as ``auto``.
+
+    Raises:
+        ConfigError: the name is unknown, a setting is wrong, or a user's class is no chunker.
+    """
     if value is None:
         return None
     name, settings = _name_and_settings(value)
@@ -423,8 +486,11 @@ def _chunker(reading: PipelineFile, value: str | Mapping[str, Any] | None) -> Ch
     return make_chunker(name, cast("ChunkSize", size))
 
 
-def _pre_retrieval(reading: PipelineFile, models: Models) -> PreRetrieval:
-    """Stage 2: a list of transforms, or a mapping that holds it beside ``on_error``."""
+def _pre_retrieval_section(reading: PipelineFile, models: Models) -> PreRetrieval:
+    """The stage ``pre_retrieval`` of a pipeline's file: a list of transforms of the question.
+
+    A mapping may hold the list beside ``on_error``. A wrong transform is noted and left out.
+    """
     place: Place = ("pre_retrieval",)
     on_error: Any = "keep"
     if isinstance(reading.at(place), Mapping):
@@ -439,20 +505,19 @@ def _pre_retrieval(reading: PipelineFile, models: Models) -> PreRetrieval:
             )
             if transform is not None:
                 transforms.append(transform)
-
-    def make() -> PreRetrieval:
-        """The stage; its error becomes a problem at its place in the file."""
-        return PreRetrieval(transforms=tuple(transforms), on_error=on_error)
-
+    make = partial(PreRetrieval, transforms=tuple(transforms), on_error=on_error)
     return reading.built(("pre_retrieval", "on_error"), on_error, make) or PreRetrieval()
 
 
-def _post_retrieval(
+def _post_retrieval_section(
     reading: PipelineFile, models: Models, service: LateSearch
 ) -> PostRetrieval | None:
-    """Stage 4; None where the file has no such section.
+    """The stage ``post_retrieval`` of a pipeline's file; None where the file has no such section.
+
+    Its operators are read by `ragbench.post.build`.
 
     Args:
+        models: make the language models of operators.
         service: searches again for operators that ask for it, once the pipeline is open.
     """
     place: Place = ("post_retrieval",)
@@ -463,7 +528,13 @@ def _post_retrieval(
 
 
 def _own_transform(chosen: Chosen, folder: Path) -> QueryTransform:
-    """A user's transform, built now: it needs no open stage."""
+    """A user's query transform, built while the file is read: it needs no open stage.
+
+    It has to have the form of `QueryTransform`.
+
+    Raises:
+        ConfigError: it has no name, or no method ``transform``.
+    """
     made = built_own(chosen.name, chosen.settings, folder=folder)
     if not isinstance(made, QueryTransform):
         problem = "is no QueryTransform: it lacks a name or transform(query)"
@@ -472,7 +543,13 @@ def _own_transform(chosen: Chosen, folder: Path) -> QueryTransform:
 
 
 def _own_retrieval(chosen: Chosen, folder: Path) -> OwnRetrieval:
-    """A user's retrieval, built now; ``top_k`` is the stage's setting and not an argument of it."""
+    """A user's retrieval, built while the file is read.
+
+    Its ``top_k`` is a setting of the stage, not an argument of the class.
+
+    Raises:
+        ConfigError: ``top_k`` is wrong, or the class cannot be a retrieval.
+    """
     settings = dict(chosen.settings)
     top_k = converted(settings.pop("top_k", 5), int, "top_k")
     if top_k < 1:
@@ -482,13 +559,23 @@ def _own_retrieval(chosen: Chosen, folder: Path) -> OwnRetrieval:
 
 
 def _own_generator(chosen: Chosen, folder: Path) -> OwnGenerator:
-    """A user's generation, built now: it needs no open stage."""
+    """A user's generator, built while the file is read: it needs no open stage.
+
+    A wrong class or argument shows before anything is indexed.
+
+    Raises:
+        ConfigError: the class cannot be a generator.
+    """
     rag = own_rag(chosen.name, chosen.settings, folder=folder, family="generation")
     return OwnGenerator(rag=rag, spec=chosen.name, settings=chosen.settings)
 
 
-def _orchestration(reading: PipelineFile) -> tuple[Orchestration, Any]:
-    """The settings, and what makes a RAG of the user's, where there is one."""
+def _orchestration_section(reading: PipelineFile) -> tuple[Orchestration, Any]:
+    """The settings of the stage ``orchestration``, and a function for a user's own RAG.
+
+    The function makes a RAG of the open stages; it is None for ragbench's own orchestration.
+    Settings that ours has, too, are ours; the others are arguments of the user's class.
+    """
     place = ("orchestration",)
     chosen = reading.chosen(place, ORCHESTRATIONS, "orchestration", default="sequential")
     if chosen is None:
@@ -513,9 +600,9 @@ def _orchestration(reading: PipelineFile) -> tuple[Orchestration, Any]:
 
 
 def _index_rules(reading: PipelineFile, indexing: Indexing, retrieval: RetrievalStage) -> Rules:
-    """Settings of 'indexing' that a retrieval does not use, or lacks.
+    """The rules between the section ``indexing`` and the retrieval: settings it ignores or lacks.
 
-    A setting without effect is refused: the user believes that it has one.
+    A setting without effect is refused, since the user believes that it has one.
     """
     section = as_object(reading.at(("indexing",)))
     name = reading.retrieval_name
@@ -548,7 +635,10 @@ def _index_rules(reading: PipelineFile, indexing: Indexing, retrieval: Retrieval
 def _foreign_rules(
     section: Mapping[str, object], name: str, indexing: Indexing, retrieval: RetrievalStage
 ) -> Rules:
-    """Settings that a collection which ragbench did not fill cannot have, and those it needs."""
+    """The rules for a pipeline over another program's collection (``map``), which is only read.
+
+    Settings that would fill it are refused; its name and its embedder have to be there.
+    """
     mapped = ("indexing", "map")
     for key in ("corpus", "chunker"):
         yield (
@@ -588,7 +678,11 @@ def _stage_rules(
     post_retrieval: PostRetrieval | None,
     generation: Any,
 ) -> Rules:
-    """Settings of later stages that need what the retrieval does not give."""
+    """The rules between retrieval and the later stages: settings that need more than it gives.
+
+    Such as a generator with more contexts than are retrieved, or a reranker without embeddings. A
+    run would only fail, or be wrong, much later.
+    """
     operators = () if post_retrieval is None else post_retrieval.operators
     fused = as_object(reading.at(("retrieval",))).get("candidates")
     yield (

@@ -79,7 +79,10 @@ class StoreRetrieval(RetrievalStage):
     fill only."""
 
     def __post_init__(self) -> None:
-        """Refuses settings that cannot be while the file is read, not at the first query."""
+        """Refuses settings that contradict, and filters that cannot be read, at once.
+
+        Left until the first query, they would fail after a long indexing.
+        """
         # Both are made again when the stage is opened; here they only raise what is wrong.
         self.engine_settings()
         try:
@@ -88,7 +91,10 @@ class StoreRetrieval(RetrievalStage):
             raise ConfigError(f"filters: {error}") from error
 
     def engine_settings(self) -> RetrievalSettings:
-        """The settings that the stage shares with a search engine."""
+        """The settings of the stage that a search engine has, too, in its own record.
+
+        A pipeline and ``ragbench search`` so make the same search of the same settings.
+        """
         own = {field.name for field in fields(self)}
         shared: dict[str, Any] = {}
         for field in fields(RetrievalSettings):
@@ -97,21 +103,28 @@ class StoreRetrieval(RetrievalStage):
         return RetrievalSettings(strategy=self.strategy, **shared)
 
     def parsed_filters(self) -> Filter | None:
-        """The filters as a tree; None where the file names none."""
+        """The stage's filters in the form that stores take; None where the file names none.
+
+        A file has them as a mapping, such as ``{year: 2023}``.
+
+        Raises:
+            ConfigError: they are no filters.
+        """
         if not self.filters:
             return None
         return parse_filters(self.filters)
 
     def open(self, documents: Documents, indexing: Indexing) -> StoreRetriever:
-        """Indexes where something is missing or has changed, and opens the collection.
+        """Opens the collection that is searched, and indexes first where it is out of date.
 
-        A collection that is kept outside of this process is brought to the state of the corpus that
-        the file names, and is taken as it is when it names none, or when ragbench did not fill it.
+        A collection outside of this process is brought to the state of the corpus that the file
+        names. It is taken as it is where the file names none, or where another program has filled
+        it.
         """
         if indexing.settings.map is not None:
             return self._opened_foreign(indexing)
         with ExitStack() as stack:
-            collection = self._collection(stack, documents, indexing)
+            collection = self._filled_collection(stack, documents, indexing)
             strategy = collection.strategy(self.strategy)
             chunks = collection.identity.digest
             identity: dict[str, object] = {}
@@ -134,14 +147,28 @@ class StoreRetrieval(RetrievalStage):
                 threshold=self.score_threshold,
                 filters=self.parsed_filters(),
                 identity=self._identity(strategy, collection.identity.embedder, identity),
-                opening=self._notes(collection.store, strategy),
+                opening=self._opening_notes(collection.store, strategy),
                 closing=stack.pop_all(),
                 word_weights=word_weights,
                 gives_embeddings=self.gives_embeddings,
             )
 
-    def _collection(self, stack: ExitStack, documents: Documents, indexing: Indexing) -> Collection:
-        """The collection of a file, as its documents are now; closed with the stack."""
+    def _filled_collection(
+        self, stack: ExitStack, documents: Documents, indexing: Indexing
+    ) -> Collection:
+        """The collection that the file names, filled with its documents if need be.
+
+        The stack closes it, its embedder and its database.
+
+        Args:
+            stack: closes what is opened here, also after an error.
+            documents: of the file's corpus, or of the dataset.
+            indexing: how they are cut and embedded, and where the chunks are kept.
+
+        Raises:
+            ConfigError: an embedder is needed and none is named.
+            StoreError: the collection is not complete.
+        """
         settings = indexing.settings
         database = open_database(settings.store)
         stack.callback(database.close)
@@ -183,8 +210,14 @@ class StoreRetrieval(RetrievalStage):
         collection.check_complete()
         return collection
 
-    def _notes(self, store: OwnCollection, strategy: Strategy) -> list[str]:
-        """What a report says of the search: a filter that nothing passes, what an index misses."""
+    def _opening_notes(self, store: OwnCollection, strategy: Strategy) -> list[str]:
+        """The lines that a report prints of the search.
+
+        How much the store's approximate index misses.
+
+        Raises:
+            ConfigError: no chunk passes the filters: every question would find nothing.
+        """
         problem = filter_problem(store, self.parsed_filters())
         if problem:
             raise ConfigError(f"{problem}. Nothing could be retrieved")
@@ -197,7 +230,14 @@ class StoreRetrieval(RetrievalStage):
     def _identity(
         self, strategy: Strategy, embedder: Mapping[str, object], more: Mapping[str, object]
     ) -> dict[str, object]:
-        """All that the rankings depend on; `top_k` is part of every question instead."""
+        """All that the rankings depend on, as JSON; `top_k` is stored with every question instead.
+
+        Stored results are used again only while it is the same: other keys make all of them stale.
+
+        Args:
+            embedder: its identity.
+            more: the identity of the chunks.
+        """
         identity: dict[str, object] = {"method": self.strategy}
         names = {field.name for field in fields(self)} - {"top_k"}
         for name in sorted(names):
@@ -209,7 +249,10 @@ class StoreRetrieval(RetrievalStage):
         return identity
 
     def _opened_foreign(self, indexing: Indexing) -> StoreRetriever:
-        """The collection that the file names, as it is."""
+        """Opens another program's collection, as the file names it, and checks it.
+
+        An embedder that does not fit its vectors is a warning in the report.
+        """
         settings = indexing.settings
         embedder = indexing.embedder
         filters = self.parsed_filters()
@@ -327,16 +370,29 @@ class StoreRetriever:
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """What every result of this stage carries: by which kind of search it was found."""
+        """The metadata of every result of this stage: the kind of search that ranked it.
+
+        A reader of stored results sees by it which search ranked them.
+        """
         return {"retriever": self.method}
 
     @property
     def notes(self) -> Sequence[str]:
-        """What a report says of the search: known when it was opened, or seen in rows since."""
+        """The lines that a report prints of the search, such as warnings about rows.
+
+        Warnings of rows that could not be read grow with each search.
+        """
         return [*self.opening, *(f"Warning: {line}" for line in self.store.warnings())]
 
     def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
-        """The chunks of each query, under the stage's own threshold and filters."""
+        """The chunks of each query, best first, under the stage's own threshold and filters.
+
+        Questions and made-up passages are embedded in different ways by most models.
+
+        Args:
+            queries: those of one kind (question or passage) are embedded together.
+            top_k: chunks of each query.
+        """
         search = Search(k=top_k, threshold=self.threshold, filters=self.filters)
         results: list[list[Chunk]] = [[] for _ in queries]
         # Queries of one kind are embedded together.
@@ -351,7 +407,11 @@ class StoreRetriever:
         return results
 
     def _with_embeddings(self, chunks: list[Chunk]) -> list[Chunk]:
-        """The chunks, each with its vector in the metadata where the stage is to give them."""
+        """The chunks with their vectors in the metadata, for rerankers that compare them.
+
+        As they are where the stage does not give vectors. Vectors in every result would take much
+        room.
+        """
         if not self.gives_embeddings or not isinstance(self.store, OwnCollection):
             return chunks
         vectors = self.store.vectors([chunk.id for chunk in chunks])
@@ -362,10 +422,13 @@ class StoreRetriever:
         return embedded
 
     def gold_chunks(self, gold: Gold, *, filtered: bool) -> list[Chunk] | None:
-        """The chunks of the store that may hold a piece of gold: by document, by id, by text.
+        """The chunks that may hold a gold context (the right passage), by its document, id or text.
 
-        None where the store can look it up in no way. ``why`` asks this of gold that was not
-        retrieved: whether it is in the store at all, and whether the filters leave it out.
+        `ragbench why` looks up gold that was not retrieved: whether it is in the store at all, and
+        whether the filters leave it out. None where the store can look it up in no way.
+
+        Args:
+            filtered: whether only chunks that pass the stage's filters count.
         """
         store = self.store
         filters = self.filters if filtered else None
@@ -387,7 +450,10 @@ class StoreRetriever:
         return chunks if is_searched else None
 
     def _document_chunks(self, document: str, filters: Filter | None) -> list[Chunk]:
-        """The chunks of a document that pass the filters, whatever they say."""
+        """The chunks of a document that pass the filters, to look for a gold context among them.
+
+        At most `_CHUNKS_OF_A_DOCUMENT` of them.
+        """
         of_document: Filter = Equals(field="document_id", value=document)
         if filters is not None:
             of_document = And(filters=(of_document, filters))
@@ -397,7 +463,10 @@ class StoreRetriever:
         return chunks
 
     def _similar_chunks(self, text: str, filters: Filter | None) -> list[Chunk]:
-        """Chunks that resemble a gold text, by vectors and by the store's words."""
+        """Chunks that resemble a gold text, by vectors and by the store's words.
+
+        One of them may hold it. A store cannot be searched for a text itself.
+        """
         strategies: list[Strategy] = []
         if self.embedder is not None:
             dense = DenseStrategy(store=self.store, embedder=self.embedder, calibration=None)
@@ -412,9 +481,10 @@ class StoreRetriever:
         return chunks
 
     def variant(self, variant: SearchVariant) -> StoreRetriever | None:
-        """The same search with one thing changed: ``why`` sees by it what keeps gold out.
+        """The search without one thing that may lose gold; None where that changes nothing.
 
-        None where the change would change nothing: then that thing is not the cause.
+        Gold that only the variant finds was lost by that thing: the approximate index, the
+        threshold, or the filters. `ragbench why` reports it as the cause.
         """
         if variant is SearchVariant.PLAIN:
             return self
@@ -434,19 +504,28 @@ class StoreRetriever:
         return replace(unlimited, store=store, strategy=strategy, filters=None)
 
     def query_embedding(self, query: str) -> Sequence[float] | None:
-        """The query's vector, for rerankers that compare it with the chunks'; None without them."""
+        """The vector of a query, for rerankers that compare it with those of chunks.
+
+        None where the stage does not give vectors. A blank query has none either.
+        """
         if not self.gives_embeddings or self.embedder is None or not query.strip():
             return None
         [vector] = self.embedder.embed_queries([query])
         return cast("list[float]", vector.tolist())
 
     def close(self) -> None:
-        """Closes the collection, its database and its embedder."""
+        """Closes the collection, its database and its embedder, the last one opened first.
+
+        An embedded store is locked for other processes until then.
+        """
         self.closing.close()
 
 
 def over_store(strategy: Strategy, store: OwnCollection | ForeignCollection) -> Strategy:
-    """The same search over another view of its collection, such as one without its filter."""
+    """The same search over another view of its collection, such as one without a native filter.
+
+    A hybrid search has two halves, and both get the view.
+    """
     if isinstance(strategy, HybridStrategy):
         dense = over_store(strategy.dense, store)
         sparse = over_store(strategy.sparse, store)
@@ -463,14 +542,21 @@ class StoreWordsStrategy:
 
     @property
     def score_meaning(self) -> ScoreMeaning:
-        """The store's own scores, which compare with no other search."""
+        """The meaning of the scores.
+
+        The store's own ranking by words, which compares with no other search. It is printed
+        wherever scores are shown.
+        """
         ranking = "its own ranking"
         if self.store.words is not None:
             ranking = self.store.words.ranking
         return ScoreMeaning(name="store_words", meaning=f"the store's ranking by words, {ranking}")
 
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
-        """Asks the store for all queries; a threshold is compared with the store's own scores."""
+        """For each query the rows that the store itself ranks by words, best first.
+
+        A threshold is compared with the store's own scores.
+        """
         texts = [readable_text(query) for query in queries]
         rankings = self.store.search_words(texts, k=search.k, filters=search.filters)
         threshold = search.threshold
@@ -488,9 +574,18 @@ def foreign_strategy(
     embedder_name: str,
     settings: RetrievalSettings,
 ) -> tuple[Strategy, str | None]:
-    """Retrieval from a collection that ragbench did not fill; scores are the store's.
+    """A search of a collection that another program filled, and a problem of its embedder.
 
-    Also what is wrong with the embedder; None where it fits, or none is used.
+    Scores are the store's. The problem is None where the embedder fits the vectors, or none is
+    used.
+
+    Args:
+        embedder: the user's choice for the collection's vectors; None where none is named.
+        embedder_name: for errors.
+        settings: which kind of search, and its weights.
+
+    Raises:
+        ConfigError: the collection cannot be searched so, or the embedder has another dimension.
     """
     words = StoreWordsStrategy(store=collection)
     if settings.strategy != "dense":
@@ -533,7 +628,18 @@ _SAME_COSINE = 0.97
 
 
 def _vector_problem(collection: ForeignCollection, embedder: Embedder, name: str) -> str | None:
-    """What is wrong between the vectors and the embedder of a name; None where they fit."""
+    """A problem between a foreign collection's vectors and an embedder; None where they fit.
+
+    Many models give vectors of one length; searched by another model's, a collection answers at
+    random, with scores that look like any others. So some chunks are searched by their own texts:
+    most have to find themselves. The limits are the constants above: a change needs models to try
+    it on.
+
+    Args:
+        collection: filled by another program, with an unknown model.
+        embedder: the user's choice for it.
+        name: of the embedder, for the problem.
+    """
     # Without the filter, which may leave a chunk itself out; reports are on the user's searches.
     view = collection.unfiltered(is_reported=False)
     texts = _texts_to_try(view)
@@ -566,7 +672,10 @@ def _vector_problem(collection: ForeignCollection, embedder: Embedder, name: str
 
 
 def _texts_to_try(view: ForeignCollection) -> list[str]:
-    """Some texts of a collection; none where it has too few different ones."""
+    """Some texts of a foreign collection, to be searched for by themselves; none of too few texts.
+
+    Each must find its own row: so a wrong embedder is noticed.
+    """
     texts = {chunk.text for chunk in view.sampled() if chunk.text.strip()}
     if len(texts) < _MIN_TEXTS:
         return []

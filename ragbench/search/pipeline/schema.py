@@ -16,10 +16,10 @@ from ragbench.search.pipeline.stages import GENERATIONS, ORCHESTRATIONS, RETRIEV
 
 
 def pipeline_schema() -> dict[str, Any]:
-    """The schema (draft 2020-12) of what `ragbench.search.pipeline.read.load_pipeline` reads.
+    """The JSON Schema (draft 2020-12) of a pipeline file, for editors and checks before a run.
 
-    What other packages register is in it. It knows names, types and ranges; whether stages go
-    together, only reading checks.
+    Stages that other packages register are in it. It knows names, types and ranges; only
+    `ragbench.search.pipeline.read.load_pipeline` checks whether stages go together.
     """
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -29,28 +29,31 @@ def pipeline_schema() -> dict[str, Any]:
         "additionalProperties": False,
         "properties": {
             "name": {"type": "string", "description": "How reports call it."},
-            "llm": _llm(),
-            "indexing": _indexing(),
-            "pre_retrieval": _listed(
+            "llm": _llm_schema(),
+            "indexing": _indexing_schema(),
+            "pre_retrieval": _list_schema(
                 "transforms",
                 "Query transforms, in order.",
-                _choice(QUERY_TRANSFORMS, required=True, llm=True),
+                _choice_schema(QUERY_TRANSFORMS, required=True, llm=True),
             ),
-            "retrieval": _choice(RETRIEVALS, required=False),
-            "post_retrieval": _listed(
+            "retrieval": _choice_schema(RETRIEVALS, required=False),
+            "post_retrieval": _list_schema(
                 "operators",
                 "Operators, in order; see docs/post_retrieval.md.",
                 {"anyOf": operator_schemas()},
                 **STAGE_SETTINGS,
             ),
-            "generation": _choice(GENERATIONS, required=False, llm=True),
-            "orchestration": _choice(ORCHESTRATIONS, required=False),
+            "generation": _choice_schema(GENERATIONS, required=False, llm=True),
+            "orchestration": _choice_schema(ORCHESTRATIONS, required=False),
         },
     }
 
 
-def _llm() -> dict[str, Any]:
-    """The settings of a model by name alone: their values depend on the provider."""
+def _llm_schema() -> dict[str, Any]:
+    """The JSON Schema of a language model's settings.
+
+    Their names alone, as values depend on the provider. An editor marks an unknown name so.
+    """
     return {
         "type": "object",
         "description": "A language model; see docs/llm.md.",
@@ -59,23 +62,29 @@ def _llm() -> dict[str, Any]:
     }
 
 
-def _indexing() -> dict[str, Any]:
-    """The settings of indexing, with what a file may write for its chunker and its embedder.
+def _indexing_schema() -> dict[str, Any]:
+    """The JSON Schema of the section ``indexing`` in a pipeline file.
 
-    The chunkers are known by name; of an embedder any name is taken, as a model of any hub may be.
+    Chunkers are known by name; of an embedder any name is taken, as any hub's model may be one.
+    Both may be written as a name, or as a mapping with settings.
     """
     schema = schema_of_settings(IndexingSettings)
     text = {"type": "string"}
     chunker_names = [{"enum": list(CHUNKERS.targets())}, {"type": "string", "pattern": OWN_CLASS}]
     chunker_settings = schema_of_settings(ChunkSize, WRITTEN)["properties"]
     properties = schema["properties"]
-    properties["chunker"] |= _named_or_null(chunker_names, chunker_settings)
-    properties["embedder"] |= _named_or_null([text], {})
+    properties["chunker"] |= _named_or_null_schema(chunker_names, chunker_settings)
+    properties["embedder"] |= _named_or_null_schema([text], {})
     return schema
 
 
-def _named_or_null(names: list[Any], settings: dict[str, Any]) -> dict[str, Any]:
-    """A name, a mapping with a ``name`` and settings, or null."""
+def _named_or_null_schema(names: list[Any], settings: dict[str, Any]) -> dict[str, Any]:
+    """The JSON Schema of a part with a name: the name, a mapping with settings, or null.
+
+    Args:
+        names: schemas of the names.
+        settings: schemas of the settings by name.
+    """
     mapping = {
         "type": "object",
         "required": ["name"],
@@ -84,16 +93,31 @@ def _named_or_null(names: list[Any], settings: dict[str, Any]) -> dict[str, Any]
     return {"anyOf": [*names, mapping, {"type": "null"}]}
 
 
-def _listed(key: str, about: str, items: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
-    """A list, or a mapping that holds it beside settings."""
+def _list_schema(key: str, about: str, items: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
+    """The JSON Schema of a stage with several steps: a list, or a mapping that holds the list.
+
+    Args:
+        key: of the list in the mapping.
+        about: the description that editors show.
+        items: the schema of a step.
+        settings: schemas of the other settings by name.
+    """
     listed = {"type": "array", "items": items}
     properties = {key: listed, "on_error": {"enum": ["keep", "raise"]}, **settings}
     whole = {"type": "object", "additionalProperties": False, "properties": properties}
     return {"description": about, "anyOf": [listed, whole]}
 
 
-def _choice(registry: Registry, *, required: bool, llm: bool = False) -> dict[str, Any]:
-    """A name, or a mapping with a ``type`` and the settings of that implementation."""
+def _choice_schema(registry: Registry, *, required: bool, llm: bool = False) -> dict[str, Any]:
+    """The JSON Schema of a stage: a name, or a mapping with ``type`` and its settings.
+
+    A user's own class may be named, too.
+
+    Args:
+        registry: the implementations of the stage by name.
+        required: whether the mapping needs ``type``; else the first implementation is meant.
+        llm: whether the stage may have a language model of its own.
+    """
     names = list(registry.targets())
     options: list[dict[str, Any]] = [
         {"enum": names},
@@ -103,7 +127,7 @@ def _choice(registry: Registry, *, required: bool, llm: bool = False) -> dict[st
     for position, name in enumerate(names):
         schema = schema_of_settings(registry.load(name))
         if llm:
-            schema["properties"] = schema.get("properties", {}) | {"llm": _llm()}
+            schema["properties"] = schema.get("properties", {}) | {"llm": _llm_schema()}
         schema = with_names(schema, {"type": {"const": name}})
         if not required and position == 0:  # the first is meant when no type is given
             schema["required"].remove("type")

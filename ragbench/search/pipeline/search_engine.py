@@ -56,7 +56,11 @@ class Collection:
     _opened: ExitStack = field(default_factory=ExitStack)
 
     def strategy(self, name: StrategyName) -> Strategy:
-        """The search of a name; both halves of a hybrid one are made once and shared."""
+        """The search of a name over the collection.
+
+        Both halves of a hybrid one are made once and shared. The first search by vectors opens the
+        embedder, the first by words the index.
+        """
         if name == "dense":
             return self._dense
         if name == "sparse":
@@ -64,7 +68,10 @@ class Collection:
         return hybrid(self._dense, self._sparse, self.settings, self.identity.dense_weight)
 
     def check_complete(self) -> None:
-        """Refuses a collection whose indexing did not come to its end."""
+        """Refuses a collection whose indexing did not come to its end.
+
+        A part of the corpus may be missing. Results over a part would look like poor rankings.
+        """
         if not self.store.info().complete:
             raise StoreError(
                 f"the collection '{self.store.name}' is not complete: its indexing was "
@@ -73,25 +80,38 @@ class Collection:
             )
 
     def close(self) -> None:
-        """Closes the store, and the embedder where it was opened here."""
+        """Closes the collection's store, and its embedder where it was opened here.
+
+        An embedder that the caller brought stays open.
+        """
         with self._opened:
             self.store.close()
 
     @cached_property
     def identity(self) -> IndexIdentity:
-        """What its indexing has written of itself: embedder, chunks and the measured weight."""
+        """The collection's record of its indexing.
+
+        Embedder, chunks and the measured weight of vectors. It is read once, as a search of an open
+        collection keeps its embedder.
+        """
         return self.store.info().made_by
 
     @property
     def has_vectors(self) -> bool:
-        """Whether it was indexed with an embedder: without one it is searched by words alone."""
+        """Whether the collection was indexed with an embedder.
+
+        Without one only words can be searched. A search by vectors is refused then.
+        """
         return self.identity.embedder_name != NO_EMBEDDER
 
     @cached_property
     def _dense(self) -> DenseStrategy:
-        """The search by vectors, with the embedder that made those of the collection.
+        """The collection's search by vectors, with the embedder that made them.
 
         Another one is refused: the cosines of two models' vectors mean nothing.
+
+        Raises:
+            ConfigError: the collection has no vectors, or another embedder made them.
         """
         identity = self.identity
         if not self.has_vectors:
@@ -118,9 +138,11 @@ class Collection:
 
     @cached_property
     def _sparse(self) -> SparseStrategy | StoredWordsStrategy:
-        """The search by words: by the store where it keeps them, else by an index in this process.
+        """The collection's search by words.
 
-        The index of a large collection is kept in a folder, and read from there the next time.
+        By the store where it keeps them, else by an index here. The index of a large collection is
+        kept in a folder, and read from there the next time: building it takes longer. The folder's
+        name holds all that the index depends on.
         """
         info = self.store.info()
         words = self.store.words
@@ -198,7 +220,10 @@ class RetrievalEngine(AbstractContextManager["RetrievalEngine"]):
         *,
         strategy: StrategyName | None = None,
     ) -> list[list[Chunk]]:
-        """`search` for several questions, in their order."""
+        """`search` for several questions at once: for each its chunks, best first.
+
+        An error of the collection comes even for no questions.
+        """
         settings = self.settings
         if top_k is not None:
             settings = replace(settings, top_k=top_k)
@@ -216,9 +241,9 @@ class RetrievalEngine(AbstractContextManager["RetrievalEngine"]):
         return opened.retrieve(query_texts, search)
 
     def collection(self, dataset_id: str) -> Collection:
-        """A collection, opened at its first search and open until the engine is closed.
+        """An open collection of the engine's database; it stays open until the engine is closed.
 
-        One whose indexing did not come to its end is refused, unless such are allowed.
+        One whose indexing did not come to its end is refused, unless `allow_incomplete` is set.
         """
         collection = self._collections.get(dataset_id)
         if collection is not None:
@@ -238,7 +263,10 @@ class RetrievalEngine(AbstractContextManager["RetrievalEngine"]):
         return collection
 
     def __exit__(self, *_: object) -> None:
-        """Closes the collections, the embedders that were opened here, and the database."""
+        """Closes the engine's collections, the embedders opened for them, and the database.
+
+        Where closing one fails, a second call goes on with the others.
+        """
         # Taken out one by one: where closing one fails, a second call goes on with the others.
         while self._collections:
             self._collections.popitem()[1].close()
@@ -255,7 +283,9 @@ def open_engine(
     sparse_folder: Path | None = None,
     allow_incomplete: bool = False,
 ) -> RetrievalEngine:
-    """The engine of a store's address; closing it closes the store.
+    """A search engine over the store of an address; closing the engine closes the store.
+
+    A web service or a script keeps one open, and models stay loaded between questions.
 
     Args:
         address: such as ``"memory:index"``; see `ragbench.search.stores.database`.
@@ -299,7 +329,10 @@ class IndexCheck(Record):
     high: float | None
 
     def __str__(self) -> str:
-        """The check in one line, for reports and for the command that makes it."""
+        """The figures of the check in one line, as reports and `ragbench index` print it.
+
+        A reader sees by it whether the approximate index costs quality.
+        """
         if self.is_exact:
             return f"{self.collection}: exact, every vector is compared"
         interval = ""
@@ -314,10 +347,20 @@ class IndexCheck(Record):
 def check_index(
     store: OwnCollection, *, k: int = 10, queries: int = 200, seed: int = 0, effort: Effort = NORMAL
 ) -> IndexCheck:
-    """Searches for some of a collection's chunks by the store's index and exactly.
+    """Measures how many of the nearest chunks a store's approximate index misses.
 
-    An approximate index may miss a nearest chunk. Reports say how many it misses, so that this is
-    not taken for a fault of the embedder.
+    Some chunks are searched for by their own vectors, by the index and exactly. Reports print the
+    share, so that a poor index is not taken for a fault of the embedder.
+
+    Args:
+        k: how many of the nearest chunks are compared.
+        queries: how many chunks are searched for.
+        seed: draws them; the same seed gives the same figure.
+        effort: how hard the index looks.
+
+    Raises:
+        ConfigError: `k` or `queries` is below 1.
+        StoreError: the collection has fewer than two chunks.
     """
     if k < 1 or queries < 1:
         raise ConfigError(f"k and queries must be at least 1, found {k} and {queries}")
@@ -334,27 +377,36 @@ def check_index(
         by_index = store.search(rows, k=k + 1, effort=effort)
         by_all = store.search(rows, k=k + 1, effort=Effort(exact=True))
         for id_, indexed, exact in zip(sample, by_index, by_all, strict=True):
-            shares.append(share_found(_without(id_, indexed), _without(id_, exact), k))
+            shares.append(share_found(_without_chunk(id_, indexed), _without_chunk(id_, exact), k))
     interval = mean_interval(shares, bounds=(0.0, 1.0))
+    overlap = 1.0  # an exact search misses nothing, and nothing was measured
+    if interval.mean is not None:
+        overlap = interval.mean
     return IndexCheck(
         collection=store.name,
         chunks=store.count(),
         is_exact=store.is_exact,
         k=k,
         queries=len(shares),
-        overlap=1.0 if interval.mean is None else interval.mean,
+        overlap=overlap,
         low=interval.low,
         high=interval.high,
     )
 
 
-def _without(id_: str, chunks: Sequence[Chunk]) -> list[Chunk]:
-    """The chunks other than the one that was searched for by its own vector."""
+def _without_chunk(id_: str, chunks: Sequence[Chunk]) -> list[Chunk]:
+    """The chunks of a result without the one that was searched for by its own vector.
+
+    Each is the nearest to itself, and would count as found in both searches.
+    """
     return [chunk for chunk in chunks if chunk.id != id_]
 
 
 def share_found(found: Sequence[Chunk], exact: Sequence[Chunk], k: int) -> float:
-    """How much of the exact first `k` a search finds among its own first `k`."""
+    """The share of the exact first `k` chunks that a search has among its own first `k`.
+
+    1 where it misses none. So a check measures what an approximate index loses.
+    """
     exact_ids = {chunk.id for chunk in exact[:k]}
     if not exact_ids:  # nothing could be missed
         return 1.0

@@ -48,11 +48,11 @@ sparse_cache_folder = partial(user_cache, "RAGBENCH_BM25_CACHE", "bm25")
 
 
 def kept_index(folder: Path, store: OwnCollection) -> SparseStrategy:
-    """The index of a store that a folder holds, or one that is built and kept there.
+    """The BM25 index of a store's chunks, read from its folder, or built and kept there.
 
-    Building reads the whole store; from an index that is kept, the next process searches at once.
-    The folder's siblings are removed, those used longest ago first, while all of them take more
-    than 1 GiB. A folder that cannot be written costs time, not the search.
+    Building reads the whole store; from a kept index the next process searches at once. The
+    folder's siblings are removed, those used longest ago first, while all of them take more than 1
+    GiB. A folder that cannot be written costs time, not the search.
     """
     index = SparseStrategy.load(folder, store)
     if index is not None:
@@ -66,9 +66,9 @@ def kept_index(folder: Path, store: OwnCollection) -> SparseStrategy:
 
 
 def _remove_oldest(parent: Path, spared: Path) -> None:
-    """Removes kept indexes beyond the limit, so that the cache cannot fill a disk.
+    """Removes kept BM25 indexes beyond the limit, so that the cache cannot fill a disk.
 
-    The index that was just written is spared, even where it is larger than the limit by itself.
+    The one used longest ago goes first; the spared one, just written, stays whatever its size.
     """
     last_used = {folder: folder.stat().st_mtime for folder in parent.iterdir()}
     total = 0
@@ -96,17 +96,26 @@ class Bm25Scores:
     """Scores of texts, named by their position; `pipeline.baseline` has the formula."""
 
     def __init__(self, size: int, vocabulary: dict[str, int], index: Any) -> None:
-        """Scores of so many texts by the package's index, None where they have no words."""
+        """BM25 scores of `size` texts, by the index of the package; None where no text has a word.
+
+        `build` and `load` make one.
+
+        Args:
+            vocabulary: the number of each token.
+        """
         self.size = size
         self._vocabulary = vocabulary
         self._index = index
 
     @classmethod
     def build(cls, texts: Iterable[Sequence[str]], *, k1: float, b: float) -> Bm25Scores:
-        """Indexes texts that are given as their tokens.
+        """A BM25 index of texts that come as their tokens.
 
-        ``k1`` says how slowly repeated tokens stop counting, ``b`` how much long texts are held
-        down.
+        Scores are Lucene's BM25, as in the store that ranks by words itself.
+
+        Args:
+            k1: how slowly repeated tokens stop counting.
+            b: how much long texts are held down, in [0, 1].
         """
         vocabulary: dict[str, int] = {}
         numbers: list[list[int]] = []
@@ -124,13 +133,22 @@ class Bm25Scores:
         return cls(len(numbers), vocabulary, index)
 
     def save(self, folder: Path) -> None:
-        """Writes the index into a folder that exists."""
+        """Writes the BM25 index into a folder that exists; `load` reads it back.
+
+        An index of texts without words has no files.
+        """
         if self._index is not None:
             self._index.save(str(folder), show_progress=False)
 
     @classmethod
     def load(cls, folder: Path, size: int) -> Bm25Scores:
-        """Reads what `save` wrote, of ``size`` texts; the numbers stay on the disk until used."""
+        """The BM25 index that `save` wrote; its numbers stay on the disk until they are used.
+
+        A large index is open at once that way.
+
+        Args:
+            size: the number of its texts.
+        """
         if not (folder / "params.index.json").is_file():
             return cls(size, {}, None)  # `save` writes nothing of texts without a token
         bm25s: Any = importlib.import_module("bm25s")
@@ -138,7 +156,10 @@ class Bm25Scores:
         return cls(size, index.vocab_dict, index)
 
     def scores(self, tokens: Iterable[str]) -> Floats32 | None:
-        """The score of every text; None where no text has any of the tokens."""
+        """The BM25 score of every text for these tokens; None where no text has any of them.
+
+        The array is in the order of the texts.
+        """
         ids = [self._vocabulary[token] for token in tokens if token in self._vocabulary]
         if not ids:
             return None
@@ -146,9 +167,10 @@ class Bm25Scores:
         return scores
 
     def idf(self, token: str) -> float:
-        """The inverse document frequency of a token, as in the formula; highest if unknown.
+        """The inverse document frequency of a token, as in BM25's formula.
 
-        How rare a token is says how much it tells of a text that has it.
+        The highest for an unknown one. It says how rare a token is, and so how much a text with the
+        token is about it.
         """
         number = self._vocabulary.get(token)
         frequency = 0
@@ -160,9 +182,10 @@ class Bm25Scores:
 
     @staticmethod
     def best(scores: Floats32, k: int) -> list[tuple[int, float]]:
-        """Positions and values of the k highest scores above 0; of equals, the first one first.
+        """The positions and scores of the `k` best texts above 0.
 
-        The package's own selection leaves the order of equal scores open.
+        Of equal scores the first text first. The package's own selection leaves the order of equal
+        scores open, and rankings would not repeat.
         """
         positions = np.flatnonzero(scores > 0)
         if len(positions) > k:
@@ -196,9 +219,9 @@ class SparseStrategy:
 
     @classmethod
     def build(cls, store: OwnCollection) -> SparseStrategy:
-        """Reads all chunks of a store and indexes them; see `pipeline.baseline.Bm25Index`.
+        """A search by words over all chunks of a store; they are read and indexed here.
 
-        From 100,000 chunks on, a warning says what to do where that takes too much.
+        From `_LARGE` chunks on, a warning says how to let the store rank instead.
         """
         ids = sorted(store.digests())  # so that equal scores are in the order of ids
         if len(ids) >= _LARGE:
@@ -219,7 +242,10 @@ class SparseStrategy:
         return cls(store=store, ids=ids, metadata=lambda: metadata, scores=scores)
 
     def save(self, folder: Path) -> None:
-        """Writes the index to a folder, which appears whole or not at all."""
+        """Writes the index into a folder, which appears whole or not at all; `load` reads it back.
+
+        With other files `INDEX_FORM` has to rise: an older folder would be misread.
+        """
         with folder_written_whole(folder, replaceable=lambda _: True) as draft:
             self.scores.save(draft)
             (draft / _METADATA).write_bytes(orjson.dumps(self.metadata()))
@@ -227,26 +253,34 @@ class SparseStrategy:
 
     @classmethod
     def load(cls, folder: Path, store: OwnCollection) -> SparseStrategy | None:
-        """Reads what `save` wrote; None where there is nothing, or nothing that can be read."""
+        """The search by words from the index in a folder.
+
+        None where there is none that can be read.
+        """
         try:
             ids: list[str] = orjson.loads((folder / _IDS).read_bytes())
             scores = Bm25Scores.load(folder, len(ids))
         except Exception:  # noqa: BLE001  # whatever is wrong with it, it is made anew
             return None
-
-        def metadata() -> Any:  # read late, because only filters need it
-            return orjson.loads((folder / _METADATA).read_bytes())
-
+        # Read late, because only filters need it.
+        metadata = partial(_kept_metadata, folder)
         return cls(store=store, ids=ids, metadata=metadata, scores=scores)
 
     @property
     def score_meaning(self) -> ScoreMeaning:
-        """A share of the query's weight, which thresholds are compared with."""
+        """The meaning of the scores.
+
+        BM25 as a share of the query's weight, which thresholds compare with. It is printed wherever
+        scores are shown.
+        """
         return BM25
 
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
-        """Ranks in memory, then reads the chunks of all results from the store in one request."""
-        rankings = [self._ranked(query, search) for query in queries]
+        """For each query the chunks that share words with it, best first, by the index in memory.
+
+        The chunks of all results are read from the store in one request.
+        """
+        rankings = [self._ranked_ids(query, search) for query in queries]
         ids: set[str] = set()
         for ranking in rankings:
             ids.update(id_ for id_, _ in ranking)
@@ -260,15 +294,19 @@ class SparseStrategy:
             results.append(result)
         return results
 
-    def _ranked(self, query: str, search: Search) -> list[tuple[str, float]]:
-        """The ids of the chunks that share a word with the query, and their scores, best first."""
+    def _ranked_ids(self, query: str, search: Search) -> list[tuple[str, float]]:
+        """The ids and scores of the chunks that share a word with a query, best first.
+
+        A score is the share of the query's weight that a chunk holds, in [0, 1). Words such as
+        "the" do not match by themselves, unless the query has no others.
+        """
         tokens = tokenise(query)
         scores = self.scores.scores(tokens)
         if scores is None:
             return []
         # Chunks that may not be in the result are given 0, which `best` leaves out.
         if search.filters is not None:
-            scores = scores * self._passing(search.filters)
+            scores = scores * self._passing_chunks(search.filters)
         function_words = function_tokens(guess_language(query))
         content = [token for token in tokens if token not in function_words]
         # A chunk must share more than "the"; a query of such words alone matches by them.
@@ -286,10 +324,10 @@ class SparseStrategy:
                 ranking.append((self.ids[position], share))
         return ranking
 
-    def _passing(self, filters: Filter) -> Any:
-        """For each chunk whether it passes the filter.
+    def _passing_chunks(self, filters: Filter) -> Any:
+        """For each chunk whether it passes the filter, as an array in the order of the index.
 
-        The answer for the last filter is kept: a run searches with one, question after question.
+        That of the last filter is kept: a run searches with one filter, question after question.
         """
         # Compared by what it says: to Python 1 and True are equal.
         key = repr(filters)
@@ -301,13 +339,28 @@ class SparseStrategy:
         return passing
 
     def idf(self, token: str) -> float:
-        """What a word is worth among these chunks: extractive answers, too, weigh words by it."""
+        """How rare a word is among the indexed chunks; quoted answers weigh words by it, too.
+
+        Both then agree on which words of a question matter.
+        """
         return self.scores.idf(token)
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """What the rankings depend on besides the chunks: stored results of others are not used."""
+        """All that the rankings depend on besides the chunks.
+
+        Stored results are used while it is the same.
+        """
         return {"tokeniser": TOKENISER_VERSION}
+
+
+def _kept_metadata(folder: Path) -> Any:
+    """The metadata of all chunks that a BM25 index in a folder was kept with, in its order.
+
+    Only filters need them, so they are read at the first filter. A JSON list, as
+    `SparseStrategy.save` writes it.
+    """
+    return orjson.loads((folder / _METADATA).read_bytes())
 
 
 _ROUNDED = 1e-6
@@ -343,13 +396,17 @@ class StoredWordsStrategy:
 
     @property
     def score_meaning(self) -> ScoreMeaning:
-        """The same as that of `SparseStrategy`, whose scores these are."""
+        """The meaning of the scores: those of `SparseStrategy`, which the store computes here.
+
+        It is printed wherever scores are shown.
+        """
         return BM25
 
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
-        """Asks the store for the rankings of all queries at once.
+        """For each query the chunks that share words with it, best first, ranked by the store.
 
-        A ranking that holds chunks with function words alone is made again by the other words.
+        A ranking with chunks that share only words such as "the" is made again by the other words,
+        so that the results are those of `SparseStrategy`.
         """
         tokens = [tokenise(query) for query in queries]
         all_tokens = chain.from_iterable(tokens)
@@ -357,7 +414,7 @@ class StoredWordsStrategy:
         positions: list[int] = []
         questions: list[_Question] = []
         for position, query in enumerate(queries):
-            question = self._question(query, tokens[position])
+            question = self._numbered_question(query, tokens[position])
             if question is not None:
                 positions.append(position)
                 questions.append(question)
@@ -372,18 +429,30 @@ class StoredWordsStrategy:
         return results
 
     def idf(self, token: str) -> float:
-        """The inverse document frequency of a token among the chunks; highest if unknown."""
+        """The inverse document frequency of a token among the store's chunks.
+
+        The highest if unknown. Quoted answers weigh words by it, too.
+        """
         number = word_number(token)
         self._look_up([number])
         return self._weights[number]
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """How the store keeps the words that it ranks by."""
+        """How the store keeps the words that it ranks by, as JSON.
+
+        Stored results are used again only while it is the same.
+        """
         return {"words": asdict(self.words)}
 
     def _look_up(self, numbers: Iterable[int]) -> None:
-        """Asks the store what new words are worth; each word is asked for once in a process."""
+        """Reads the weights of new words from the store; each word is read once in a process.
+
+        Another thread may be looking up words at the same time: hence the order of the two updates.
+
+        Args:
+            numbers: of the words (`record.word_number`).
+        """
         new: list[int] = []
         for number in dict.fromkeys(numbers):
             if number not in self._weights:
@@ -402,8 +471,15 @@ class StoredWordsStrategy:
         self._used.update(used)
         self._weights.update(weights)
 
-    def _question(self, query: str, tokens: Sequence[str]) -> _Question | None:
-        """The question in numbers, as a store ranks by them; None where no chunk can match."""
+    def _numbered_question(self, query: str, tokens: Sequence[str]) -> _Question | None:
+        """The question as numbers and shares of its words, as a store ranks.
+
+        None where no chunk can match. The shares are scaled so that a chunk's sum is the score of
+        `SparseStrategy`.
+
+        Args:
+            tokens: of the question.
+        """
         function_words = function_tokens(guess_language(query))
         content = {word_number(token) for token in tokens if token not in function_words}
         counts = Counter(map(word_number, tokens))
@@ -423,9 +499,10 @@ class StoredWordsStrategy:
         return _Question(shares=shares, content=needed, function_share=function_worth / whole)
 
     def _all_match(self, question: _Question, ranking: Sequence[Chunk]) -> bool:
-        """Whether each chunk has a content word; looked up where its score does not show it.
+        """Whether each chunk of a ranking has a content word of the question, one unlike "the".
 
-        The store gives every chunk with any word of the question, even "the" alone.
+        The store ranks chunks with any word. A score beyond what function words give shows a
+        content word; else the chunk's own words are looked at.
         """
         if not question.function_share:
             return True
@@ -439,10 +516,10 @@ class StoredWordsStrategy:
     def _ranked_by_content(
         self, question: _Question, k: int, filters: Filter | None
     ) -> list[Chunk]:
-        """The first `k` of the chunks that have a content word.
+        """The first `k` of the chunks that have a content word of the question, one unlike "the".
 
-        The store ranks by those words alone, as many chunks as it takes until none that comes after
-        them could be among the first, whatever it has of the other words.
+        The store ranks by those words alone, as many chunks as it takes until no later one could be
+        among the first, whatever it has of the other words.
         """
         content_shares = {number: question.shares[number] for number in question.content}
         # More than k, because function words may change the order; four times as many each round.
@@ -461,7 +538,10 @@ class StoredWordsStrategy:
             limit *= 4
 
     def _score(self, question: _Question, chunk: Chunk) -> float:
-        """A chunk's score by all words of the question, as the store itself would give it."""
+        """A chunk's score by all words of the question, as the store itself would give it.
+
+        The store ranked the chunk by some of the words only.
+        """
         vector = self.words.vector(chunk)
         parts: list[float] = []
         for number, share in question.shares.items():

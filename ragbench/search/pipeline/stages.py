@@ -52,39 +52,63 @@ class Retriever(Protocol):
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """All that its rankings depend on besides query and number, as JSON; the corpus too."""
+        """All that the rankings depend on besides query and number, as JSON; the corpus, too.
+
+        Stored results are used again only while it is the same.
+        """
         ...
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """Metadata that every result gets, such as the method of the search."""
+        """Metadata that every result of the retriever gets, such as the kind of search.
+
+        None by default. A reader of stored results sees by it which search ranked them.
+        """
         return {}
 
     @property
     def takes_batches(self) -> bool:
-        """Whether several queries at once cost less than one after the other."""
+        """Whether the retriever searches several queries at once for less; no by default.
+
+        An evaluation sends questions together then.
+        """
         return False
 
     @property
     def word_weights(self) -> WordWeights | None:
-        """What words are worth in the corpus; None when it is not known."""
+        """The weight of each word in the corpus, by which answers are quoted; None if unknown.
+
+        A rare word of a question says more about a sentence than a common one.
+        """
         return None
 
     @property
     def notes(self) -> Sequence[str]:
-        """Remarks on the index for reports, one line each; the list only grows."""
+        """Remarks on the index for reports, one line each; the list only grows. None by default.
+
+        Such as what an approximate index misses.
+        """
         return ()
 
     def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
-        """For each query its chunks, best first, at most ``top_k`` of them."""
+        """For each query its chunks, best first, at most `top_k` of them.
+
+        A pipeline fuses the rankings of one question's queries.
+        """
         ...
 
     def query_embedding(self, query: str) -> Sequence[float] | None:
-        """The vector of a query where results carry those of their chunks; else None."""
+        """The vector of a query, for rerankers that compare it with the chunks'.
+
+        None by default. Without one such rerankers are refused.
+        """
         return None
 
     def close(self) -> None:
-        """Closes the store; an index in memory has nothing to close."""
+        """Closes the retriever's store; an index in memory has nothing to close.
+
+        A pipeline calls it at its end.
+        """
         ...
 
 
@@ -102,16 +126,22 @@ class RetrievalStage:
 
     @property
     def gives_embeddings(self) -> bool:
-        """Whether results carry vectors, or may; a reranker that compares them needs that.
+        """Whether the stage's results carry vectors, or may.
 
-        A stage without the setting counts as one that may: only its results can show it.
+        A reranker that compares them needs that. A stage without the setting counts as one that
+        may: only its results can show it.
         """
         return bool(getattr(self, "embeddings", True))
 
     def open(self, documents: Any, indexing: Any) -> Retriever:
-        """Makes what is described ready to be searched; indexes where that is needed.
+        """Opens the described retrieval for searches, and indexes where that is needed.
 
-        Both arguments are records of `ragbench.search.pipeline.documents`.
+        A file is only read first, so that problems show before an index is built.
+
+        Args:
+            documents: a `ragbench.search.pipeline.documents.Documents`, read only if they are
+                needed.
+            indexing: a `ragbench.search.pipeline.documents.Indexing`.
         """
         raise NotImplementedError
 
@@ -121,11 +151,17 @@ class Generator(Protocol):
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """All that its answers depend on besides query and contexts, as JSON."""
+        """All that the generator's answers depend on besides query and contexts, as JSON.
+
+        Stored answers are used again only while it is the same.
+        """
         ...
 
     def generate(self, query: str, contexts: Sequence[str]) -> GenerationResult[Any]:
-        """Answers a question from contexts, best first; there may be none."""
+        """The answer to a question from its contexts, best first; there may be none.
+
+        Without any contexts it should decline: an answer from memory would not be the RAG's.
+        """
         ...
 
 
@@ -141,7 +177,13 @@ class LateSearch:
     retriever: Retriever | None = dataclasses.field(default=None, metadata={"setting": False})
 
     def search(self, query: str, top_k: int) -> Sequence[Chunk]:
-        """The chunks of a query as it is, without pre-retrieval."""
+        """The chunks of a query as it is, without pre-retrieval, for operators that search again.
+
+        Such operators are made while the file is read, before there is an index.
+
+        Raises:
+            ConfigError: the pipeline is not open yet: no retriever is there.
+        """
         if self.retriever is None:
             raise ConfigError("the pipeline is not open: nothing can be searched")
         [chunks] = self.retriever.search([SearchQuery(text=query)], top_k)
@@ -182,7 +224,10 @@ class Searching:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """All that a retrieval depends on besides question and number, as JSON."""
+        """All that a retrieval depends on besides question and number, as JSON.
+
+        Stored results are used again only while it is the same.
+        """
         identity: dict[str, Any] = {"retriever": dict(self.retriever.identity)}
         # Without transforms each question is one query, and nothing is fused.
         if self.pre_retrieval.transforms:
@@ -192,7 +237,7 @@ class Searching:
 
     @property
     def takes_batches(self) -> bool:
-        """Whether several questions at once cost less; not when a model is asked about each.
+        """Whether several questions at once cost less: the retriever gains, and no model is called.
 
         Calls of a model are better made for several questions at the same time than in a batch.
         """
@@ -203,12 +248,13 @@ class Searching:
     def results(
         self, questions: Sequence[str], top_k: int, said: Said = ()
     ) -> list[RetrievalResult | Exception]:
-        """For each question its chunks, or the exception that its pre-retrieval raised.
+        """For each question its chunks as a result, or the exception that its pre-retrieval raised.
 
         One question that fails does not cost the others of its batch their results.
 
         Args:
-            said: the turns of the conversation before them.
+            top_k: chunks of each question.
+            said: the conversation before the questions.
         """
         transformed: list[Transformed | Exception] = []
         for question in questions:
@@ -226,16 +272,21 @@ class Searching:
             if isinstance(queries, Exception):
                 results.append(queries)
             else:
-                results.append(self._result(question, queries, next(rankings)))
+                results.append(self._retrieval_result(question, queries, next(rankings)))
         return results
 
     def rankings(
         self, retriever: Retriever, questions: Sequence[Transformed], top_k: int
     ) -> list[list[Chunk]]:
-        """One ranking for each question.
+        """One ranking of chunks for each question, fused where it has several queries.
 
-        Questions with a single query are searched for together; so are all queries of the others,
-        whose rankings are fused.
+        Questions with a single query are searched for together, and so are all queries of the
+        others.
+
+        Args:
+            retriever: searches; another one than the stage's to try a variant.
+            questions: each with its queries.
+            top_k: chunks of each question.
         """
         single: list[SearchQuery] = []
         several: list[SearchQuery] = []
@@ -266,10 +317,14 @@ class Searching:
             rankings.append(fused)
         return rankings
 
-    def _result(
+    def _retrieval_result(
         self, question: str, queries: Transformed, chunks: Sequence[Chunk]
     ) -> RetrievalResult:
-        """The result of a question, with how it was searched for in the metadata."""
+        """The result of a question.
+
+        Its chunks, with the queries and failures of its search as metadata. Evaluations read the
+        metadata: their keys are part of stored results.
+        """
         metadata: dict[str, Any] = dict(self.retriever.metadata)
         if self.pre_retrieval.transforms:
             metadata[PRE_RETRIEVE] = transformed_object(queries)
@@ -305,7 +360,13 @@ class PipelineRAG(RAGInterface):
     """
 
     def __init__(self, stages: Stages) -> None:
-        """A RAG of open stages, which it does not close."""
+        """A RAG of open stages, which it does not close.
+
+        Its methods take a conversation (``history``) only where a stage behind them does.
+
+        Raises:
+            ConfigError: `top_k` is below 1.
+        """
         if stages.top_k < 1:
             raise ConfigError(f"top_k must be at least 1, not {stages.top_k}")
         super().__init__(RAGConfig(top_k=stages.top_k))
@@ -321,15 +382,25 @@ class PipelineRAG(RAGInterface):
 
     @property
     def post_retrieval(self) -> PostRetrieval | None:
-        """What stands between retrieval and generation; None for nothing."""
+        """The stage between retrieval and generation, such as reranking.
+
+        None where there is none. An evaluation runs it between the other two, to measure it.
+        """
         return self.stages.post_retrieval
 
     def without_post_retrieval(self) -> PipelineRAG:
-        """The same RAG up to stage 3: an evaluation then runs stage 4 itself, and measures it."""
+        """The same RAG up to stage 3, retrieval.
+
+        An evaluation runs stage 4 itself, to measure it.
+        """
         return pipeline_rag(replace(self.stages, post_retrieval=None))
 
     def stage_identity(self, stage: str) -> object:
-        """What a stage's results depend on; retrieval does not depend on generation's settings."""
+        """All that the results of a stage, ``retrieve`` or ``generate``, depend on, as JSON.
+
+        Stored results are used again only while it is the same. Retrieval does not depend on the
+        settings of generation, so that new answers need no new search.
+        """
         identity: dict[str, Any] = {"rag": "pipeline"}
         # A user's subclass may answer otherwise with the same stages.
         if not type(self).__module__.startswith("ragbench."):
@@ -344,7 +415,9 @@ class PipelineRAG(RAGInterface):
     def retrieve_with_metadata(
         self, query: str, top_k: int | None = None, history: Said = ()
     ) -> RetrievalResult:
-        """What generation is given for one query: its contexts after post-retrieval.
+        """The contexts of one query, as generation gets them: after post-retrieval.
+
+        An answer is so judged by the very contexts that it was made from.
 
         Args:
             query: the question.
@@ -356,14 +429,14 @@ class PipelineRAG(RAGInterface):
             is not the question as it is, and what went wrong on the way; under ``post_retrieve``
             what each operator did.
         """
-        outcomes = self._retrieved([query], top_k, history)
+        outcomes = self._retrieval_outcomes([query], top_k, history)
         results: list[RetrievalResult] = settled(outcomes, "PipelineRAG.retrieve_with_metadata")
         return results[0]
 
     def generate_with_metadata(
         self, query: str, contexts: list[str], history: Said = ()
     ) -> GenerationResult:
-        """The generator's answer; one that takes a history gets it.
+        """The generator's answer; one that takes a conversation (``history``) gets it.
 
         A user's generator may take none, or by another name.
         """
@@ -375,10 +448,17 @@ class PipelineRAG(RAGInterface):
                 options[keyword] = history
         return cast("GenerationResult", generate(query, contexts, **options))
 
-    def _retrieved(
+    def _retrieval_outcomes(
         self, queries: Sequence[str], top_k: int | None, said: Said = ()
     ) -> list[RetrievalResult | Exception]:
-        """For each query its contexts after post-retrieval, or the exception that it raised."""
+        """For each query its contexts after post-retrieval, or the exception that the query raised.
+
+        One query that fails does not cost the others of its batch their results.
+
+        Args:
+            top_k: chunks of each query before post-retrieval; None for the setting.
+            said: the conversation before the queries.
+        """
         if top_k is None:
             top_k = self.stages.top_k
         if top_k < 1:
@@ -397,7 +477,11 @@ class PipelineRAG(RAGInterface):
 
 
 def _post_retrieved(post: PostRetrieval, query: str, result: RetrievalResult) -> RetrievalResult:
-    """What generation is given: the chunks that are left, or the text that they were made into."""
+    """The result that generation gets.
+
+    The chunks that post-retrieval leaves, or the one text it made. The query's vector, which
+    rerankers read, is left out: it would swell every stored result.
+    """
     metadata = dict(result.metadata or {})
     # For rerankers alone, which read it from `result`; a long list of numbers in every record else.
     metadata.pop("query_embedding", None)
@@ -420,12 +504,19 @@ class BatchRetrieval(PipelineRAG):
     def batch_retrieve_with_metadata(
         self, queries: list[str], top_k: int | None = None
     ) -> list[RetrievalResult]:
-        """All queries in one search; of those that fail, the others keep their results."""
-        outcomes = self._retrieved(queries, top_k)
+        """The contexts of all queries, in one search.
+
+        Where one fails, the others keep their results. An embedder or a store takes less time for
+        many queries at once.
+        """
+        outcomes = self._retrieval_outcomes(queries, top_k)
         return settled(outcomes, "PipelineRAG.batch_retrieve_with_metadata")
 
 
 def pipeline_rag(stages: Stages) -> PipelineRAG:
-    """The RAG of some stages; it takes batches where its retrieval gains by them."""
+    """The RAG of some open stages; one that takes batches where its retrieval gains by them.
+
+    An evaluation sends batches to every RAG with a method for them.
+    """
     kind = BatchRetrieval if stages.searching.takes_batches else PipelineRAG
     return kind(stages)

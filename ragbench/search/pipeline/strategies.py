@@ -62,7 +62,11 @@ class RetrievalSettings(Checked):
     """Dense and hybrid: whether every vector is compared, whatever index the store has."""
 
     def __post_init__(self) -> None:
-        """Refuses, besides single values that are out of range, settings that contradict."""
+        """Refuses values out of range, and settings that contradict.
+
+        Such as ``ef`` with ``exact``, or two weights of 0: a search would ignore one of them
+        without a word, or find nothing.
+        """
         Effort(ef=self.ef, exact=self.exact)  # refuses both at once
         Checked.__post_init__(self)
         if self.dense_weight == self.sparse_weight == 0:
@@ -70,12 +74,21 @@ class RetrievalSettings(Checked):
 
     @property
     def effort(self) -> Effort:
-        """How hard the store's index looks."""
+        """How hard the store's approximate index looks, by ``ef`` and ``exact``.
+
+        A store without such an index has no use for it.
+        """
         return Effort(ef=self.ef, exact=self.exact)
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> RetrievalSettings:
-        """The settings that variables name; ``RAGBENCH_TOP_K`` goes before ``DEFAULT_TOP_K``."""
+        """The settings that variables of the environment name, such as ``DEFAULT_TOP_K``.
+
+        ``RAGBENCH_TOP_K`` goes before it, and so for every setting.
+
+        Raises:
+            ConfigError: a variable has a value that its setting cannot have.
+        """
         settings: dict[str, Any] = {}
         hints = get_type_hints(cls)
         for field in fields(cls):
@@ -93,7 +106,13 @@ class RetrievalSettings(Checked):
 
 
 def variable_of(setting: str, environ: Mapping[str, str]) -> str | None:
-    """The variable that sets a field of `RetrievalSettings`; None where none does."""
+    """The name of the environment's variable that sets a search setting; None where none does.
+
+    ``RAGBENCH_`` and the setting's name come first, then the names of the retrieval specification.
+
+    Args:
+        setting: the name of a field of `RetrievalSettings`.
+    """
     for variable in (f"RAGBENCH_{setting.upper()}", _VARIABLES.get(setting, "")):
         if variable in environ:
             return variable
@@ -133,14 +152,17 @@ class Strategy(Protocol):
 
     @property
     def score_meaning(self) -> ScoreMeaning:
-        """What the scores of its chunks are."""
+        """The meaning of the search's scores, to be shown with them.
+
+        Scores of two kinds of searches do not compare.
+        """
         ...
 
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
-        """For each query its chunks with their scores, best first.
+        """For each query its chunks with their scores, best first, at most `search.k`.
 
-        Of equal scores the lower id (by code points) comes first. A query without a character that
-        is not white space finds nothing.
+        Of equal scores the lower id (by code points) comes first. A query of white space finds
+        nothing.
         """
         ...
 
@@ -162,16 +184,20 @@ class DenseStrategy:
 
     @property
     def score_meaning(self) -> ScoreMeaning:
-        """The calibrated cosine, or the store's own measure of vectors."""
+        """The meaning of the scores.
+
+        The calibrated cosine, or the store's own measure of vectors. It is printed wherever scores
+        are shown.
+        """
         if self.calibration is not None:
             return CALIBRATED_COSINE
         metric = self.store.metric
         return ScoreMeaning(name=metric, meaning=_METRICS[metric])
 
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
-        """Embeds all queries in one batch and asks the store for all of them at once.
+        """For each query the chunks with the most similar vectors, best first.
 
-        Empty queries are not embedded: they find nothing, as in a search by words.
+        All queries are embedded in one batch. Empty ones find nothing, as in a search by words.
         """
         results: list[list[Chunk]] = [[] for _ in queries]
         positions = [position for position, query in enumerate(queries) if query.strip()]
@@ -186,21 +212,25 @@ class DenseStrategy:
             vectors, k=search.k, filters=search.filters, effort=self.effort
         )
         for position, chunks in zip(positions, rankings, strict=True):
-            results[position] = self._limited(self._calibrated(chunks), search.threshold)
+            results[position] = self._above_threshold(self._calibrated(chunks), search.threshold)
         return results
 
     def _calibrated(self, chunks: list[Chunk]) -> list[Chunk]:
-        """The chunks with their cosines on the embedder's scale, where it has one.
+        """The chunks with their cosines on the embedder's own scale, where it has one.
 
-        The scale keeps the order: a ranking stays as the store gave it.
+        There 0 is unrelated for every model, so that one threshold serves all. The order stays.
         """
         if self.calibration is None:
             return chunks
         score = self.calibration.score
         return [replace(chunk, score=score(chunk.score or 0.0)) for chunk in chunks]
 
-    def _limited(self, chunks: list[Chunk], threshold: float | None) -> list[Chunk]:
-        """The chunks that score enough; without a threshold, none for an unrelated question."""
+    def _above_threshold(self, chunks: list[Chunk], threshold: float | None) -> list[Chunk]:
+        """The chunks that score enough; without a threshold, none for an unrelated question.
+
+        On the calibrated scale 0 is the background: where the best chunk is below, nothing is
+        related.
+        """
         if threshold is not None:
             return [chunk for chunk in chunks if (chunk.score or 0.0) >= threshold]
         # On the calibrated scale 0 is the background: below it, even the best is unrelated.
@@ -219,7 +249,10 @@ _METRICS: Mapping[MetricName, str] = {
 
 
 def dense_of(strategy: Strategy) -> DenseStrategy | None:
-    """The search by vectors that a search is, or holds; None where it is one by words alone."""
+    """The search by vectors that a search is, or that a hybrid one holds; None for words alone.
+
+    Only such a search has an embedder, and an effort for an approximate index.
+    """
     if isinstance(strategy, HybridStrategy):
         strategy = strategy.dense
     if isinstance(strategy, DenseStrategy):
@@ -228,9 +261,9 @@ def dense_of(strategy: Strategy) -> DenseStrategy | None:
 
 
 def exactly(strategy: Strategy) -> Strategy | None:
-    """The same search with every vector compared; None where it does so already.
+    """The same search with every vector compared; None where it compares all already.
 
-    What only this one finds, the store's approximate index has lost.
+    A chunk that only the exact search finds was lost by the store's approximate index.
     """
     dense = dense_of(strategy)
     if dense is None or dense.store.is_exact or dense.effort.exact:
@@ -246,9 +279,9 @@ _LOOKED_AT = 200
 
 
 def filter_problem(store: OpenCollection[Any], filters: Filter | None) -> str | None:
-    """What is wrong with a filter that lets no chunk of a collection pass; None where some do.
+    """A sentence about a filter that lets no chunk of the collection pass; None where some pass.
 
-    Without this, every question would find nothing, and the search would look bad.
+    Without it every question would find nothing, and the search would look bad.
 
     Raises:
         ConfigError: the filter names a field that no chunk has.
@@ -296,7 +329,10 @@ class HybridStrategy:
 
     @property
     def identity(self) -> dict[str, object]:
-        """All that its rankings depend on besides those that it fuses, as JSON."""
+        """All that the fused rankings depend on besides the two that are fused, as JSON.
+
+        Stored results are used again only while it is the same.
+        """
         dense_weight, sparse_weight = self.weights
         return {
             "dense_weight": dense_weight,
@@ -307,16 +343,20 @@ class HybridStrategy:
 
     @property
     def score_meaning(self) -> ScoreMeaning:
-        """A sum of reciprocal ranks, which compares with no other search and no threshold."""
+        """The meaning of the scores: a sum of reciprocal ranks, which only orders chunks.
+
+        It compares with no other search and no threshold.
+        """
         return ScoreMeaning(
             name="fused_rank",
             meaning=f"fused rank, the sum of weight / ({self.rrf_k} + rank); it only orders",
         )
 
     def retrieve(self, queries: Sequence[str], search: Search) -> list[list[Chunk]]:
-        """Takes more chunks of each ranking than are asked for, and fuses them.
+        """For each query the chunks of its rankings by vectors and by words, fused, best first.
 
-        A chunk in the middle of both may come before one at the top of a single one.
+        More chunks of each ranking are fused than are wanted: a chunk in the middle of both may
+        come before one at the top of a single one.
         """
         wider = replace(search, k=max(search.k, self.candidates))
         dense = self.dense.retrieve(queries, wider)
@@ -327,11 +367,18 @@ class HybridStrategy:
         return results
 
     def _fused(self, rankings: tuple[list[Chunk], list[Chunk]], k: int) -> list[Chunk]:
-        """The first ``k`` chunks of the fused ranking, each with its rank and score in both."""
+        """The first `k` chunks of the fused ranking, each with its rank and score in both rankings.
+
+        `ragbench search` shows these under `LEGS` in the metadata.
+
+        Args:
+            rankings: by vectors, and by words.
+        """
         weighted: list[list[Chunk]] = []
         for ranking, weight in zip(rankings, self.weights, strict=True):
             # A ranking without weight brings no chunk in, either.
-            weighted.append(ranking if weight else [])
+            fused_ranking = ranking if weight else []
+            weighted.append(fused_ranking)
         fused = reciprocal_rank_fusion(weighted, weights=self.weights, rrf_k=self.rrf_k, top_k=k)
         legs: dict[str, dict[str, dict[str, float]]] = {chunk.id: {} for chunk in fused}
         for name, ranking in zip(("dense", "sparse"), rankings, strict=True):
@@ -352,7 +399,15 @@ def hybrid(
     settings: RetrievalSettings,
     measured: float | None = None,
 ) -> HybridStrategy:
-    """Both, weighted as the settings say, or as was measured of the collection or the embedder."""
+    """A search that fuses vectors and words, with the first weight of vectors that is known.
+
+    The settings come first, then the collection's measured weight, then the embedder's own.
+
+    Args:
+        dense: the search by vectors.
+        words: the search by words.
+        measured: the weight of vectors that the indexing measured; None where it could not.
+    """
     dense_weight = settings.dense_weight
     if dense_weight is None:
         dense_weight = measured

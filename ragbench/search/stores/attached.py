@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ragbench.core.chunk import Chunk
@@ -48,7 +49,16 @@ class ForeignCollection(OpenCollection[Reader]):
         database: ReadableDatabase,
         native: object = None,
     ) -> None:
-        """Looks at some rows to know what their fields mean; `attach` connects.
+        """Opens another program's collection and guesses from some rows what their fields mean.
+
+        Users call `attach`, which connects.
+
+        Args:
+            name: of the collection.
+            mapping: which fields the user has named.
+            engine: reads the collection in its vendor's language.
+            database: its connection, which closes with the collection.
+            native: a filter in the engine's own syntax that every search keeps to.
 
         Raises:
             StoreError: the collection is empty.
@@ -75,21 +85,31 @@ class ForeignCollection(OpenCollection[Reader]):
 
     @property
     def dimension(self) -> int:
-        """Length of the vectors that are searched, as the engine or one of its rows shows it."""
+        """The length of the collection's vectors, as the engine or one of its rows shows it.
+
+        A query vector of another length is refused: it comes from an embedder that did not fill it.
+        """
         if self.space.dimension is None:
             raise StoreError(f"{self.address}: no row of the collection '{self.name}' has a vector")
         return self.space.dimension
 
     @property
     def metric(self) -> MetricName:
-        """As the store says, or as it is assumed where nothing says so."""
+        """How the store compares vectors.
+
+        Where nothing says so, as the mapping or ragbench assumes. Reports print it with the scores,
+        which mean nothing without it.
+        """
         return self.space.metric
 
     def unfiltered(self, *, is_reported: bool = True) -> ForeignCollection:
-        """The same collection without its native filter; closed with this one.
+        """The same collection without its native filter (one in the engine's own syntax).
+
+        Searches with and without it can so be compared. It closes with this one.
 
         Args:
-            is_reported: whether what is wrong with the rows that it finds is among `warnings`.
+            is_reported: whether what is wrong with the rows that it finds is among `warnings` of
+                this one.
         """
         view = copy(self)
         view.native_filter = None
@@ -99,23 +119,38 @@ class ForeignCollection(OpenCollection[Reader]):
         return view
 
     def sampled(self) -> list[Chunk]:
-        """The rows that were looked at to read it, as chunks without a meaning in their scores."""
+        """The rows that were read at opening to learn the fields, as chunks.
+
+        Their scores mean nothing.
+        """
         return self._reader.chunks(self._sample)
 
     def rows(self, limit: int) -> list[Chunk]:
-        """So many of its rows, in the store's order, as `sampled`."""
+        """The collection's first rows in the store's order, at most `limit`, as chunks.
+
+        `ragbench why` tries other settings on a collection's texts, which it reads so.
+        """
         with self.working() as engine:
             return self._reader.chunks(engine.sample(limit))
 
     def _queries(self, vectors: Vectors) -> tuple[Rows, Sequence[int]]:
-        """Vectors of zeros find nothing: they are not searched for."""
+        """Query vectors as float32, and the positions of those that are searched.
+
+        Vectors of zeros have no direction: they find nothing and are left out.
+        """
         queries = finite_rows(vectors, self.dimension, what="query vector").astype("float32")
         return queries, [position for position, row in enumerate(queries) if row.any()]
 
     def search_words(
         self, texts: Sequence[str], *, k: int, filters: Filter | None = None
     ) -> list[list[Chunk]]:
-        """The rows that the store itself ranks by words; a blank question finds nothing."""
+        """The rows that the store itself ranks by words for each text; a blank text finds nothing.
+
+        So the words are cut and weighed as the program that filled the collection meant them to be.
+
+        Raises:
+            ConfigError: the collection keeps nothing that the store can rank by words.
+        """
         if self.words is None:
             raise ConfigError(
                 f"the collection '{self.name}' cannot be searched by words (sparse, hybrid): it "
@@ -123,25 +158,40 @@ class ForeignCollection(OpenCollection[Reader]):
                 "with --field words=FIELD"
             )
         positions = [position for position, text in enumerate(texts) if text.strip()]
-
-        def ask(batch: Sequence[int], limit: int, condition: Any) -> Rankings:
-            """Asks the store for the rankings of some of the questions that are not blank."""
-            batch_texts = [texts[number] for number in batch]
-            return self._engine.matching(batch_texts, limit, condition)
-
+        ask = partial(self._matching_rows, texts)
         max_tied = self._engine.row_limit
         return self._ranked(ask, positions, len(texts), k=k, filters=filters, max_tied=max_tied)
 
+    def _matching_rows(
+        self, texts: Sequence[str], batch: Sequence[int], limit: int, condition: Any
+    ) -> Rankings:
+        """The rows that the store ranks by words for some of a search's texts, up to `limit` each.
+
+        `top_k` wants more rows again for texts whose last scores tie: so it names positions.
+
+        Args:
+            texts: all of the search.
+            batch: the positions of the texts that are wanted.
+            condition: the filters in the engine's language.
+        """
+        batch_texts = [texts[number] for number in batch]
+        return self._engine.matching(batch_texts, limit, condition)
+
     def _condition(self, filters: Filter | None) -> Any:
-        """The filters by the names that the rows have, as the engine takes them."""
+        """The filters and the native one as one condition, by the rows' own field names.
+
+        A filter names fields as ragbench does, such as ``document_id``; the rows call them
+        otherwise.
+        """
         if filters is not None:
-            filters = renamed(filters, self._path)
+            filters = renamed(filters, self._path_of_field)
         return super()._condition(filters)
 
     def _scored(self, row: Row) -> Row | None:
-        """To the seven digits that single precision carries; None where it is not a number.
+        """A row with its score at the seven digits that single precision carries.
 
-        Further digits are noise, by which equal scores would not tie.
+        Further digits are noise, by which equal scores would not tie. None where the score is not a
+        number: the row is skipped, and counted for `warnings`.
         """
         if not math.isfinite(row.score):
             self._reader.note("score", row.id)
@@ -150,14 +200,19 @@ class ForeignCollection(OpenCollection[Reader]):
         return row._replace(score=rounded + 0.0)  # which makes 0.0 of -0.0
 
     def _chunks(self, rows: Sequence[Row]) -> list[Chunk]:
-        """The rows as chunks by the mapping; what is wrong with one is counted for `warnings`."""
+        """The rows of a result as chunks, by the mapping of fields.
+
+        What is wrong with a row is counted for `warnings`; no row is refused. Only rows that are in
+        the result come here, so only those are counted.
+        """
         return self._reader.chunks(rows)
 
-    def _path(self, name: str) -> str:
-        """Where in a row a filter's field is; as it is spelled where no row that is known has it.
+    def _path_of_field(self, name: str) -> str:
+        """The path in the rows of a field that a filter names.
 
-        A field of the chunk (``document_id``, ``title``, ``id``) is where the mapping says; any
-        other in the row, or in the objects with metadata.
+        A field of the chunk (``document_id``, ``title``, ``id``) is where the mapping of fields
+        leads; any other in the row, or in the objects with metadata. A field that no sampled row
+        has keeps its name, and is noted for `warnings`: filters on it find nothing.
         """
         places = self.mapping.places()
         if name in places and name not in ("metadata", "text"):
@@ -181,7 +236,11 @@ class ForeignCollection(OpenCollection[Reader]):
         return name
 
     def described(self) -> str:
-        """Mapping, metric and words in one line, for reports; what is stored depends on it, too."""
+        """The mapping, metric and words of the collection in one line, for reports.
+
+        Identities of searches hold this line: with another wording, stored results no longer count
+        as of the same search.
+        """
         fields = replace(
             self.mapping, vector=self.space.vector or None, metric=None, words=None, language=None
         )
@@ -195,11 +254,17 @@ class ForeignCollection(OpenCollection[Reader]):
 
     @property
     def has_documents(self) -> bool:
-        """Whether its rows name their documents."""
+        """Whether the collection's rows name the documents that they were cut from.
+
+        Only then can gold, the right passages of a question, be looked up by document.
+        """
         return "document_id" in self.mapping.places()
 
     def notes(self, *, by_words: bool) -> list[str]:
-        """How it is read, what was guessed, and what seems not to be there, a line each.
+        """How the collection is read, what was guessed and what is missing, a line each.
+
+        A user sees by these lines, before a run, whether ragbench reads another program's rows
+        rightly.
 
         Args:
             by_words: whether it is searched by words, too.
@@ -220,7 +285,10 @@ class ForeignCollection(OpenCollection[Reader]):
         return lines
 
     def warnings(self) -> list[str]:
-        """What was wrong with how many of the rows that were found so far, a line each."""
+        """Problems of the rows and filters so far, each with its count, a line each.
+
+        Bad rows end no search, so a report prints these lines; else nothing would show them.
+        """
         lines = self._reader.warnings()
         for name in self._unknown:
             field = shortened_line(name)
@@ -272,7 +340,10 @@ def read_foreign(
     *,
     native_filter: object = None,
 ) -> ForeignCollection:
-    """`attach` for a database that is at hand; it is closed with the collection."""
+    """Opens another program's collection in a database at hand, as `attach` does by address.
+
+    The database is closed with the collection, or here where the collection cannot be opened.
+    """
     if mapping is None:
         mapping = FieldMapping()
     try:

@@ -48,7 +48,12 @@ class IndexIdentity(Record):
     nothing could be said."""
 
     def to_json(self) -> dict[str, Any]:
-        """The identity as a collection keeps it, marked as ragbench's and with its form."""
+        """The identity of an index as JSON, with ragbench's mark and the number of its form.
+
+        `CollectionInfo.made_by` reads it back and refuses another number. The fields are stored in
+        collections: with others, `_FORMAT` has to rise, and collections of older releases are
+        refused.
+        """
         return {"ragbench_index": _FORMAT, **asdict(self)}
 
 
@@ -67,7 +72,10 @@ class Effort(Record):
     """Whether every vector is compared, whatever index there is."""
 
     def __post_init__(self) -> None:
-        """Refuses an ``ef`` that nothing would heed: an exact search keeps no candidates."""
+        """Refuses an ``ef`` that the search would ignore, or that leaves the index no candidates.
+
+        ``ef`` is how many candidates an approximate index keeps; an exact search keeps none.
+        """
         if self.ef is None:
             return
         if self.exact:
@@ -100,17 +108,16 @@ class CollectionInfo(Record):
 
     @property
     def made_by(self) -> IndexIdentity:
-        """What an indexing has written of itself."""
+        """The embedder, chunker and settings that an indexing has stored with the collection.
 
-        def not_ours(_: Exception) -> StoreError:
-            """The error of an identity that this release did not write."""
-            return StoreError(
-                f"the collection '{self.name}' was not made by 'ragbench index', or by another "
-                "release of it: index it anew under another name"
-            )
+        A search opens the same embedder by it, so that questions and chunks have comparable
+        vectors.
 
+        Raises:
+            StoreError: another program, or a release with another form, has written the identity.
+        """
         # Another program's identity, an older form, or a damaged one.
-        with Reading(not_ours):
+        with Reading(lambda _: _unreadable_identity(self.name)):
             fields = dict(self.identity)
             has_our_form = fields.pop("ragbench_index") == _FORMAT
             has_our_fields = fields.keys() <= set(IndexIdentity.__struct_fields__)
@@ -119,8 +126,23 @@ class CollectionInfo(Record):
             return msgspec.convert(fields, IndexIdentity)
 
 
+def _unreadable_identity(name: str) -> StoreError:
+    """The error for a collection whose stored identity this release of ragbench cannot read.
+
+    The identity is the record of the embedder and chunker that made the collection's vectors;
+    without it questions cannot be embedded alike. So the error asks for a new indexing.
+    """
+    return StoreError(
+        f"the collection '{name}' was not made by 'ragbench index', or by another "
+        "release of it: index it anew under another name"
+    )
+
+
 def checked_native(native: object, kind: type, engine: str, expected: str) -> Any:
     """A filter in an engine's own syntax; refused where it is empty or of another type.
+
+    Such a native filter goes to the engine unread, for conditions that ragbench's own filters
+    cannot express. An empty one is a slip: it would narrow nothing.
 
     Args:
         kind: the type that it must have.
@@ -133,7 +155,10 @@ def checked_native(native: object, kind: type, engine: str, expected: str) -> An
 
 
 def other_form(address: str, name: str) -> StoreError:
-    """What to raise where another release has written a collection."""
+    """The error for a collection that another release of ragbench has stored in a form of its own.
+
+    Read on as if it were this release's form, its chunks or scores could be wrong without an error.
+    """
     return StoreError(
         f"{address}: another release of ragbench wrote the collection '{name}', in a form that "
         "this one does not read: remove it with 'ragbench index --drop', then index the corpus "
@@ -186,19 +211,40 @@ class Engine(Protocol):
 
     @property
     def is_exact(self) -> bool:
-        """Whether `nearest` compares every vector, whatever the effort."""
+        """Whether `nearest` compares every vector of the collection, whatever the effort.
+
+        Only where one may be missed has the index to be measured.
+        """
         ...
 
     def count(self) -> int:
-        """How many rows the collection has, as the engine counts them."""
+        """How many rows the collection has, as the engine counts them.
+
+        Reports show the number.
+        """
         ...
 
     def condition(self, filters: Filter | None, native: object) -> Any:
-        """A folded filter, and one in the engine's own syntax, as `nearest` takes them."""
+        """A filter of ragbench and one in the engine's own syntax as one condition, for `nearest`.
+
+        A search translates them once, for all of its queries.
+
+        Args:
+            filters: folded (`ragbench.core.filters.folded`): no part lets all rows pass or none.
+            native: the filter in the engine's own syntax.
+        """
         ...
 
     def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> Rankings:
-        """The rows nearest to each query, at most so many each."""
+        """The rows nearest to each query vector, at most `limit` a query, in any order.
+
+        Ties and their cut are no concern of an engine: `top_k` sorts.
+
+        Args:
+            rows: the query vectors.
+            condition: made by `condition`; None where all rows may be found.
+            effort: how many vectors an approximate index looks at.
+        """
         ...
 
 
@@ -207,30 +253,48 @@ class Reader(Engine, Protocol):
 
     @property
     def space(self) -> Space:
-        """The vectors that `nearest` searches, of those that the collection may have."""
+        """The vectors that `nearest` searches in the collection, and their metric.
+
+        A user chooses by name where a collection has several.
+        """
         ...
 
     @property
     def words(self) -> Words | None:
-        """What is searched by words; None where the collection keeps nothing for that."""
+        """The field that the store ranks by words; None where the collection has none.
+
+        A user can search by words only where there is one.
+        """
         ...
 
     @property
     def row_limit(self) -> int | None:
-        """The most rows that it gives for one query; None where there is no limit."""
+        """The most rows that the engine gives for one query; None where there is no limit.
+
+        A search for ties among the last scores ends there.
+        """
         ...
 
     @property
     def key(self) -> str | None:
-        """The field that is the engine's own id; None where the id is not a field."""
+        """The field that is the engine's own id of a row; None where that id is not a field.
+
+        It becomes the id of chunks where the user names no other field.
+        """
         ...
 
     def sample(self, limit: int) -> list[Row]:
-        """Any rows, at most so many: which field means what is guessed from them."""
+        """Any rows of the collection, at most `limit`.
+
+        The meaning of its fields is guessed from them.
+        """
         ...
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> Rankings:
-        """The rows that match each question by words; called only where there are `words`."""
+        """The rows that match each question by words; called only where `words` names a field.
+
+        Scores are the engine's, and higher is better.
+        """
         ...
 
 
@@ -238,39 +302,61 @@ class Writer(Engine, Protocol):
     """A collection that ragbench fills; vectors have unit length, or are zeros."""
 
     def read_info(self) -> CollectionInfo:
-        """What the collection says of itself now, whoever has written it last."""
+        """The collection's record of itself (embedder, completeness, words) as it is now.
+
+        Another process may be writing: it is read anew each time.
+        """
         ...
 
     def write_info(self, info: CollectionInfo) -> None:
-        """Replaces what it says of itself, after the chunks that were written before are safe."""
+        """Replaces the collection's record of itself, once all earlier chunks are on the disk.
+
+        The order counts: a record that calls the collection complete must never be there before the
+        chunks.
+        """
         ...
 
     def write(self, chunks: Sequence[StoredChunk], rows: Rows) -> None:
-        """Adds or replaces chunks; each id is there once."""
+        """Adds chunks with their vectors, or replaces those of the same id.
+
+        Each id is there once, and the next read sees the chunks.
+        """
         ...
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Removes chunks; ids that are not there are no error."""
+        """Removes the chunks of these ids; ids that the collection does not have are no error.
+
+        An indexing removes so the chunks that the corpus no longer has.
+        """
         ...
 
     def stored(self, ids: Sequence[str]) -> Sequence[Any]:
-        """What the store has of these chunks, in any order, as `read` takes it.
+        """The stored fields of the chunks with these ids, in any order, as `read` takes them.
 
-        Ids that it does not have are left out.
+        Ids that the store does not have are left out.
         """
         ...
 
     @property
     def read(self) -> Callable[[Any, float | None], Chunk]:
-        """Makes a chunk of what `stored` gives of one, and of its score."""
+        """The function that makes a chunk of an item of `stored`, or of a hit, and a score.
+
+        Only the hits in a result are made chunks, as reading their metadata takes time.
+        """
         ...
 
     def rows(self, ids: Sequence[str]) -> dict[str, Rows]:
-        """The vectors of those chunks that are there, by id."""
+        """The vectors of those chunks of these ids that the store has, by id.
+
+        Measurements and rerankers read them, so that no text is embedded twice.
+        """
         ...
 
     def digests(self) -> dict[str, str]:
-        """The digest of every chunk, by id."""
+        """The digest of every stored chunk, by id.
+
+        An indexing sees by it which chunks have changed.
+        """
         ...
 
 
@@ -278,11 +364,26 @@ class WordWriter(Writer, Protocol):
     """A `Writer` that ranks by words, too; see `ragbench.search.stores.record`."""
 
     def best_sums(self, queries: Sequence[WordVector], limit: int, condition: Any) -> Rankings:
-        """The chunks of the greatest sums above 0."""
+        """The chunks that share words with each query: those with the greatest sums above 0.
+
+        The sum is the BM25 of a chunk, cut in two: its own part is stored, the question's comes
+        here.
+
+        Args:
+            queries: weights of words by their numbers (`record.word_number`).
+            limit: the most chunks of one query.
+            condition: made by `condition`; None where all chunks may be found.
+        """
         ...
 
     def weights(self, numbers: Sequence[int]) -> list[float | None]:
-        """What words are worth; None where no chunk has the word."""
+        """The weight (inverse document frequency) of each word; None where no chunk has it.
+
+        Queries are scaled by these, so that scores are shares of the question.
+
+        Args:
+            numbers: of the words (`record.word_number`).
+        """
         ...
 
 
@@ -297,10 +398,14 @@ _UNREACHABLE = re.compile(
 
 @contextmanager
 def engine_failures(address: str, failures: tuple[type[Exception], ...]) -> Generator[None]:
-    """Makes what an engine raises a `StoreError` of one line.
+    """A context in which an engine's exceptions become a `StoreError` of one line.
 
-    It says what to do where that is known: engines do not always say that a disk is full, or that
-    no server answers.
+    It adds the probable cause where engines themselves are silent: a full disk, or a server that
+    does not answer. ragbench's own errors pass unchanged.
+
+    Args:
+        address: of the store, without a password; it begins the line.
+        failures: the exceptions of the engine's client.
     """
     try:
         yield
@@ -320,30 +425,34 @@ def engine_failures(address: str, failures: tuple[type[Exception], ...]) -> Gene
         raise StoreError(f"{address}: {problem}") from error
 
 
+def _best_first(row: Row) -> tuple[float, str]:
+    """A sort key of rows: the best score first, and of equal scores the lowest id.
+
+    All stores order results so: which chunks make the cut must not depend on the engine.
+    """
+    return -row.score, row.id
+
+
 def top_k(
     fetch: Callable[[Sequence[int], int], Rankings], queries: int, k: int, row_limit: int | None
 ) -> Rankings:
-    """The first `k` rows of each query by score, then by id.
+    """The first `k` rows of each query by score, then by id, in whichever order the engine answers.
 
-    Engines order ties as they like, and cut anywhere within them. So one row more than `k` is
-    asked for: when it ties with the last, more are, until the tie is whole.
+    Engines order ties (rows of equal score) as they like, and cut anywhere within them. So one row
+    more than `k` is fetched: when it ties with the last, more are, until the tie is whole.
 
     Args:
-        fetch: gives the rows of some queries, by their positions, at most so many each.
-        queries: how many there are.
-        row_limit: the most rows that can be asked for; None where there is no limit.
+        fetch: gives the rows of some queries, by their positions, at most so many a query.
+        queries: the number of queries.
+        k: rows that are wanted of each query.
+        row_limit: the most rows that one query can fetch; None where there is no limit.
     """
-
-    def order(row: Row) -> tuple[float, str]:
-        """Best first; of equal scores the lowest id."""
-        return -row.score, row.id
-
     limit = k + 1
     if row_limit is not None:
         limit = min(limit, row_limit)
     rankings = fetch(range(queries), limit)
     for query, rows in enumerate(rankings):
-        rows.sort(key=order)
+        rows.sort(key=_best_first)
         limit_of_query = limit
         while limit_of_query != row_limit:
             is_whole = len(rows) < limit_of_query  # the engine has no more
@@ -353,6 +462,6 @@ def top_k(
             if row_limit is not None:
                 limit_of_query = min(limit_of_query, row_limit)
             [more_rows] = fetch([query], limit_of_query)
-            rows = sorted(more_rows, key=order)
+            rows = sorted(more_rows, key=_best_first)
         rankings[query] = rows[:k]
     return rankings

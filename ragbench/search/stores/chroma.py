@@ -27,7 +27,9 @@ _PORT = 8000
 
 
 def open_chroma(address: str) -> ChromaDatabase:
-    """The database of an address; nothing of Chroma is imported or opened yet.
+    """The Chroma database of an address; Chroma is imported and reached at its first use only.
+
+    Wrong settings of a command can so be refused before a server is reached.
 
     Args:
         address: ``chroma:FOLDER``, or ``chroma+http://HOST:8000`` (or ``https``).
@@ -46,33 +48,50 @@ def open_chroma(address: str) -> ChromaDatabase:
         is_encrypted = url.scheme == "https"
         options = {"host": url.hostname, "port": url.port or _PORT, "ssl": is_encrypted}
 
-    def open_client() -> Any:
-        """Chroma's client, made when something is first asked of the database."""
-        config = require("chromadb.config", extra="chroma")
-        # Chroma reports its use to its makers unless this is set.
-        settings = config.Settings(anonymized_telemetry=False)
-        make_client = getattr(require("chromadb", extra="chroma"), kind)
-        return make_client(settings=settings, **options)
+    return ChromaDatabase(mask_url(address), lambda: _chroma_client(kind, options))
 
-    return ChromaDatabase(mask_url(address), open_client)
+
+def _chroma_client(kind: str, options: Mapping[str, Any]) -> Any:
+    """Chroma's client, made when the database is first used.
+
+    The import is slow, the extra optional.
+
+    Args:
+        kind: name of the client's class in the package.
+        options: of that class: a folder, or a server's address.
+    """
+    config = require("chromadb.config", extra="chroma")
+    # Chroma reports its use to its makers unless this is set.
+    settings = config.Settings(anonymized_telemetry=False)
+    make_client = getattr(require("chromadb", extra="chroma"), kind)
+    return make_client(settings=settings, **options)
 
 
 class ChromaDatabase(ReadableDatabase):
     """A folder that Chroma has written, or its server."""
 
     def load(self) -> tuple[type[Exception], ...]:
-        """Chroma's own exceptions, and the plain ones that it lets through."""
+        """The exceptions that Chroma's client raises.
+
+        Its own, and the plain ones that it lets through. `connected` turns these into errors of one
+        line.
+        """
         errors = require("chromadb.errors", extra="chroma")
         return (errors.ChromaError, ValueError, TypeError, OSError, RuntimeError)
 
     def listed(self, connection: Any) -> list[str]:
-        """The names of all collections, for the message where the one asked for is not there."""
+        """The names of all collections of the Chroma database, for choices and errors.
+
+        A user who names no collection, or a wrong one, sees them.
+        """
         return [collection.name for collection in connection.list_collections()]
 
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> Chroma | None:
-        """The collection, which has a single vector a row, without a name.
+        """A collection of Chroma's for reading, with its metric and dimension.
 
-        No embedding function: ragbench embeds the queries itself, and Chroma's would be loaded.
+        None where there is none. Chroma has a single vector a row, without a name. The collection's
+        embedding function is left out: ragbench embeds the queries itself, and Chroma would load a
+        model for it.
         """
         not_found = require("chromadb.errors", extra="chroma").NotFoundError
         try:
@@ -104,21 +123,39 @@ class Chroma:
     is_exact = False
 
     def __init__(self, collection: Any, space: Space) -> None:
-        """A collection of Chroma's client, and how its vectors are compared."""
+        """An open collection of Chroma's.
+
+        `ChromaDatabase.read` has looked up both.
+
+        Args:
+            collection: the client's object.
+            space: the length of its vectors, and the metric.
+        """
         self.space = space
         self._collection = collection
 
     def count(self) -> int:
-        """As Chroma counts its rows."""
+        """How many rows the collection has, as Chroma counts them.
+
+        Reports show it, and stored results of a search depend on it.
+        """
         return int(self._collection.count())
 
     def sample(self, limit: int) -> list[Row]:
-        """The first rows as Chroma lists them, to see their fields; their scores mean nothing."""
+        """The first rows as Chroma lists them, at most `limit`: fields are guessed from them.
+
+        Their scores mean nothing. So a user need not name the fields of another program's rows.
+        """
         answer = self._collection.get(limit=limit, include=list(_INCLUDED))
-        return _rows(answer["ids"], answer["documents"], answer["metadatas"], repeat(0.0))
+        return _rows_of_columns(
+            answer["ids"], answer["documents"], answer["metadatas"], repeat(0.0)
+        )
 
     def condition(self, filters: Filter | None, native: object) -> Any:
-        """The filters and a native one, which is Chroma's ``where``, as one ``where``."""
+        """The filters, and a native one in Chroma's own syntax, as one ``where``.
+
+        None without any. A search translates its filters once, and passes the result to `nearest`.
+        """
         parts: list[dict[str, Any]] = []
         if filters is not None:
             parts.append(_where(filters))
@@ -126,10 +163,16 @@ class Chroma:
             parts.append(checked_native(native, dict, "Chroma", _NATIVE))
         if not parts:
             return None
-        return _joined(parts, "$and")
+        return _joined_tests(parts, "$and")
 
     def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> list[list[Row]]:
-        """The rows of all queries in one request; Chroma's distances become scores."""
+        """The rows nearest to each query vector, in one request; Chroma's distances become scores.
+
+        A score is higher for a nearer row, as in every store: results are ordered and cut by it.
+
+        Raises:
+            ConfigError: an effort other than the normal one: Chroma lets none be set.
+        """
         if effort != NORMAL:
             raise ConfigError(
                 "a collection of Chroma is searched by its index alone: neither ef nor an exact "
@@ -149,20 +192,24 @@ class Chroma:
             ids = answer["ids"][number]
             documents = answer["documents"][number]
             metadatas = answer["metadatas"][number]
-            results.append(_rows(ids, documents, metadatas, scores))
+            results.append(_rows_of_columns(ids, documents, metadatas, scores))
         return results
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
-        """Never called: Chroma ranks by no words, and `words` says so."""
+        """Never called, as `words` is None: Chroma ranks by no words.
+
+        Every collection that is read has this method (`stores.base.Reader`).
+        """
         raise NotImplementedError
 
 
 def _where(filters: Filter, *, denied: bool = False) -> dict[str, Any]:
-    """A folded filter in Chroma's terms, which have no word for the denial of several parts.
+    """A folded filter as a ``where`` of Chroma's, which cannot deny several tests at once.
 
-    So a denial is carried down to the single tests, each of which has a word for its own.
+    So a denial is carried down to the single tests, each of which has an opposite of its own.
 
     Args:
+        filters: folded (`ragbench.core.filters.folded`).
         denied: whether the filter is to be false.
 
     Raises:
@@ -175,7 +222,7 @@ def _where(filters: Filter, *, denied: bool = False) -> dict[str, Any]:
         is_and = isinstance(filters, And)
         word = "$and" if is_and is not denied else "$or"
         parts = [_where(part, denied=denied) for part in filters.filters]
-        return _joined(parts, word)
+        return _joined_tests(parts, word)
     # Chroma filters by metadata alone, and names its keys without the object around them.
     key = filters.field.removeprefix("metadata.")
     if isinstance(filters, Equals | In):
@@ -183,7 +230,7 @@ def _where(filters: Filter, *, denied: bool = False) -> dict[str, Any]:
         # One of the values, or none of them: different from the first and from the second.
         comparison, word = ("$ne", "$and") if denied else ("$eq", "$or")
         tests = [{key: {comparison: value}} for value in values]
-        return _joined(tests, word)
+        return _joined_tests(tests, word)
     if isinstance(filters, Exists):
         problem = "cannot say whether a field exists"
     elif isinstance(filters, Prefix):
@@ -197,19 +244,30 @@ def _where(filters: Filter, *, denied: bool = False) -> dict[str, Any]:
         bounds: list[dict[str, Any]] = []
         for word, limit in filters.limits().items():
             bounds.append({key: {f"${word}": limit}})
-        return _joined(bounds, "$and")
+        return _joined_tests(bounds, "$and")
     raise ConfigError(f"filter on '{key}': Chroma {problem}")
 
 
-def _joined(parts: Sequence[dict[str, Any]], word: str) -> dict[str, Any]:
-    """Tests under ``$and`` or ``$or``, which Chroma refuses around a single one."""
+def _joined_tests(parts: Sequence[dict[str, Any]], word: str) -> dict[str, Any]:
+    """Chroma's tests as one, under ``$and`` or ``$or``; a single test alone, as Chroma demands.
+
+    Every condition of a search in Chroma is put together here.
+    """
     if len(parts) == 1:
         return parts[0]
     return {word: list(parts)}
 
 
-def _rows(ids: Any, documents: Any, metadatas: Any, scores: Iterable[float]) -> list[Row]:
-    """Rows of the columns in which Chroma answers; of a row without metadata they are None."""
+def _rows_of_columns(
+    ids: Any, documents: Any, metadatas: Any, scores: Iterable[float]
+) -> list[Row]:
+    """Rows of the columns in which Chroma answers; a row without metadata gets empty ones.
+
+    The keys ``document`` and ``metadata`` are the fields that a user's mapping and filters name.
+
+    Args:
+        scores: one a row, or more: the rest is ignored.
+    """
     rows: list[Row] = []
     # Not strict: the scores of a sample repeat without end.
     for id_, document, metadata, score in zip(ids, documents, metadatas, scores, strict=False):

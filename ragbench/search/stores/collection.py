@@ -6,6 +6,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar, cast
 
 from ragbench.core.chunk import Chunk
@@ -45,12 +46,18 @@ class Database(Protocol):
 
     @property
     def address(self) -> str:
-        """Its address for messages, without a password."""
+        """The database's address for messages, without a password.
+
+        Every error of a collection begins with it.
+        """
         ...
 
     @property
     def failures(self) -> tuple[type[Exception], ...]:
-        """What its engine raises: each becomes a `StoreError` of one line."""
+        """The exceptions of the database's engine: each becomes a `StoreError` of one line.
+
+        A collection looks out for them in every call of its engine.
+        """
         ...
 
 
@@ -63,7 +70,16 @@ class OpenCollection(ABC, Generic[_EngineT]):
     def __init__(
         self, engine: _EngineT, name: str, database: Database, on_close: Callable[[], None]
     ) -> None:
-        """An open collection; ``on_close`` is called once, when its use ends."""
+        """An open collection of an engine: a searchable set of chunks with their vectors.
+
+        A filter nested too deeply for Python counts as a failure of the engine, too.
+
+        Args:
+            engine: searches the collection in its vendor's language, and checks nothing.
+            name: of the collection, for messages.
+            database: its address, and its engine's exceptions.
+            on_close: called once, when the use of the collection ends.
+        """
         self.name = name
         self.address = database.address
         self._engine = engine
@@ -74,55 +90,101 @@ class OpenCollection(ABC, Generic[_EngineT]):
     @property
     @abstractmethod
     def dimension(self) -> int:
-        """Length of the vectors that are searched."""
+        """Length of the vectors that the collection is searched by.
+
+        Queries of another one are refused. Only an embedder of this dimension can have filled the
+        collection.
+        """
 
     @property
     @abstractmethod
     def metric(self) -> MetricName:
-        """How vectors are compared; a score is higher for what is nearer, whatever the metric."""
+        """How vectors are compared; a score is higher for a nearer chunk, whatever the metric.
+
+        Reports name the scores by it.
+        """
 
     @abstractmethod
     def _queries(self, vectors: Vectors) -> tuple[Rows, Sequence[int]]:
-        """Query vectors as the engine takes them, and the positions of those that ask it."""
+        """Query vectors as the engine takes them, and the positions of those to be searched.
+
+        A collection checks them first, so that a wrong length or NaN is an error and not a poor
+        result.
+        """
 
     def _condition(self, filters: Filter | None) -> Any:
-        """A search's filters and the collection's native one, as the engine takes them."""
+        """A search's filters and the collection's native filter as one condition.
+
+        Made once a search, for all of its queries.
+        """
         return self._engine.condition(filters, self.native_filter)
 
     @abstractmethod
     def _scored(self, row: Row) -> Row | None:
-        """A row with its score as it is given out; None for one that is skipped."""
+        """A row with its score in the form in which results show it.
+
+        None for a row that is skipped.
+        """
 
     @abstractmethod
     def _chunks(self, rows: Sequence[Row]) -> list[Chunk]:
-        """The chunks of a result's rows, in their order, made once the cut is certain."""
+        """The chunks of a result's rows, in their order.
+
+        Made only of rows that are in the result.
+        """
 
     def count(self) -> int:
-        """How many chunks the collection has."""
+        """How many chunks the collection has.
+
+        Reports show the number.
+        """
         with self.working() as engine:
             return engine.count()
 
     @property
     def is_exact(self) -> bool:
-        """Whether a search compares every vector: there is no index that could miss one."""
+        """Whether a search of the collection compares every vector.
+
+        No index could then miss a chunk. Where one could, reports measure how many it misses.
+        """
         with self.working() as engine:
             return engine.is_exact
 
     def search(
         self, vectors: Vectors, *, k: int, filters: Filter | None = None, effort: Effort = NORMAL
     ) -> list[list[Chunk]]:
-        """The chunks nearest to each query, best first; those of ragbench's own by cosine."""
+        """The `k` chunks nearest to each query vector, best first, by the collection's metric.
+
+        Of equal scores the lower id comes first, whichever engine searches.
+
+        Args:
+            vectors: one row a query.
+            k: chunks of each query, at least 1.
+            filters: only chunks that pass are found.
+            effort: how many vectors an approximate index looks at.
+        """
         queries, positions = self._queries(vectors)
-
-        def ask(batch: Sequence[int], limit: int, condition: Any) -> Rankings:
-            """Asks the engine for the rows nearest to some of the queries."""
-            rows = queries
-            if len(batch) < len(queries):  # else the rows would be copied for nothing
-                rows = queries[list(batch)]
-            return self._engine.nearest(rows, limit, condition, effort)
-
+        ask = partial(self._nearest_rows, queries, effort)
         max_tied = getattr(self._engine, "row_limit", None)
         return self._ranked(ask, positions, len(queries), k=k, filters=filters, max_tied=max_tied)
+
+    def _nearest_rows(
+        self, queries: Rows, effort: Effort, batch: Sequence[int], limit: int, condition: Any
+    ) -> Rankings:
+        """The engine's rows nearest to some of a search's query vectors, at most `limit` a query.
+
+        `top_k` wants more rows again for queries whose last scores tie: so it names positions.
+
+        Args:
+            queries: all vectors of the search.
+            effort: how many vectors an approximate index looks at.
+            batch: the positions of the queries that are wanted.
+            condition: the filters in the engine's language.
+        """
+        rows = queries
+        if len(batch) < len(queries):  # else the rows would be copied for nothing
+            rows = queries[list(batch)]
+        return self._engine.nearest(rows, limit, condition, effort)
 
     def _ranked(
         self,
@@ -134,11 +196,17 @@ class OpenCollection(ABC, Generic[_EngineT]):
         filters: Filter | None,
         max_tied: int | None,
     ) -> list[list[Chunk]]:
-        """The first `k` chunks of each query; only those at the `positions` ask the engine.
+        """The first `k` chunks of each query, by score, then id; by vectors or by words.
+
+        Filters are folded, ties are cut by id, and engines' failures become errors of ragbench's
+        here, so that all stores behave alike.
 
         Args:
-            ask: asks the engine for the rows of some of the queries.
-            queries: how many there are; those that do not ask the engine find nothing.
+            ask: asks the engine for the rows of some queries.
+            positions: of the queries that ask the engine; the others find nothing.
+            queries: the number of all queries.
+            k: chunks of each query.
+            filters: only chunks that pass are found.
             max_tied: rows that are fetched at most to see which are as good as the last.
         """
         check_k(k)
@@ -150,20 +218,35 @@ class OpenCollection(ABC, Generic[_EngineT]):
         engine_filter = None if folded_filter is True else folded_filter
         with self.working():
             condition = self._condition(engine_filter)
-
-            def fetch(batch: Sequence[int], limit: int) -> Rankings:
-                """The rows of some of the queries, with the scores that are given out."""
-                query_positions = [positions[number] for number in batch]
-                rankings = ask(query_positions, limit, condition)
-                return [self._scored_rows(rows) for rows in rankings]
-
+            fetch = partial(self._scored_rankings, ask, positions, condition)
             rankings = top_k(fetch, len(positions), k, max_tied)
         for position, rows in zip(positions, rankings, strict=True):
             results[position] = self._chunks(rows)
         return results
 
+    def _scored_rankings(
+        self, ask: Ask, positions: Sequence[int], condition: Any, batch: Sequence[int], limit: int
+    ) -> Rankings:
+        """The engine's rows for some of a search's queries, with the scores that results show.
+
+        Ties are seen and cut by these scores, so they are made before the cut.
+
+        Args:
+            ask: asks the engine for the rows of queries, by vectors or by words.
+            positions: of the queries that are searched, among all of the search.
+            condition: the filters in the engine's language.
+            batch: numbers among the `positions`.
+            limit: the most rows of one query.
+        """
+        query_positions = [positions[number] for number in batch]
+        rankings = ask(query_positions, limit, condition)
+        return [self._scored_rows(rows) for rows in rankings]
+
     def _scored_rows(self, rows: Sequence[Row]) -> list[Row]:
-        """The rows with the scores that are given out: by those, ties are seen and cut."""
+        """The rows with the scores that results show, without those that are skipped.
+
+        Ties are seen and cut by these scores, so they are made before the cut.
+        """
         scored: list[Row] = []
         for row in rows:
             scored_row = self._scored(row)
@@ -172,22 +255,38 @@ class OpenCollection(ABC, Generic[_EngineT]):
         return scored
 
     def close(self) -> None:
-        """Ends the use of the collection. Calling it again does nothing."""
+        """Ends the use of the collection, and so perhaps of its connection.
+
+        A second call does nothing.
+        """
         on_close = self._on_close
         if on_close is not None:
             self._on_close = None  # before the call, which may fail
             on_close()
 
     def __enter__(self) -> Self:
-        """Nothing is opened here: it is for ``with``, which closes the collection."""
+        """The collection itself, for ``with``, which closes it at the end.
+
+        Nothing is opened here.
+        """
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Closes the collection at the end of a ``with``, also after an error in it.
+
+        A connection that is left open would keep embedded stores locked.
+        """
         self.close()
 
     @contextmanager
     def working(self) -> Generator[_EngineT]:
-        """The engine, while what it raises becomes a `StoreError`."""
+        """A context that gives the engine; what it raises there becomes a `StoreError`.
+
+        Every call of an engine is made in it: errors then name the store, without its password.
+
+        Raises:
+            StoreError: the engine failed, or the collection is closed.
+        """
         if self._on_close is None:
             raise StoreError(f"{self.address}: the collection '{self.name}' is closed")
         with engine_failures(self.address, self._failures):
@@ -203,7 +302,11 @@ class OwnCollection(OpenCollection[Writer]):
     def __init__(
         self, engine: Writer, name: str, database: Database, on_close: Callable[[], None]
     ) -> None:
-        """Reads what does not change while it is open: the vectors' length, how words are kept."""
+        """Opens a collection of ragbench's own; the arguments are those of `OpenCollection`.
+
+        Two things that no later write changes are read here, once: the length of its vectors and
+        how the words of its chunks are kept.
+        """
         super().__init__(engine, name, database, on_close)
         info = engine.read_info()
         self._dimension = info.dimension
@@ -212,31 +315,51 @@ class OwnCollection(OpenCollection[Writer]):
 
     @property
     def dimension(self) -> int:
-        """As it was made: no later write changes it."""
+        """Length of the collection's vectors, as it was made: no later write changes it.
+
+        Vectors and queries of another length are refused by it.
+        """
         return self._dimension
 
     @property
     def metric(self) -> MetricName:
-        """The cosine: all vectors are stored at length 1."""
+        """The cosine, in every collection that ragbench fills.
+
+        Its vectors are stored at length 1. Scores of all own collections compare for that reason.
+        """
         return "cosine"
 
     def unfiltered(self) -> OwnCollection:
-        """Itself: searches of ragbench's own collections keep to no native filter."""
+        """The collection itself: only another program's has a native filter that could be left out.
+
+        A caller that compares searches with and without that filter can so treat both kinds alike.
+        """
         return self
 
     def warnings(self) -> list[str]:
-        """None: each chunk was checked when it was written."""
+        """No lines: each chunk of ragbench's own was checked when it was written.
+
+        Other programs' collections have warnings about unreadable rows; reports ask both kinds.
+        """
         return []
 
     def info(self) -> CollectionInfo:
-        """What it says of itself now: another process may be indexing into it."""
+        """The collection's record of itself now, such as whether it is complete.
+
+        It is read anew each time: another process may be indexing into the collection.
+        """
         with self.working() as engine:
             return engine.read_info()
 
     def mark(self, *, complete: bool, identity: Mapping[str, Any] | None = None) -> None:
-        """Sets whether it is complete, and where given its identity; kept at once.
+        """Marks the collection as complete or not, at once, and may replace its identity.
 
-        What was written before is on the disk before the mark is.
+        An indexing marks it incomplete first and complete at its end, so that a search can refuse a
+        half-written corpus. What was written before is on the disk before the mark is.
+
+        Args:
+            complete: whether an indexing has come to its end.
+            identity: what the vectors are made by and of, as JSON; None leaves the stored one.
         """
         with self.working() as engine:
             info = replace(engine.read_info(), complete=complete)
@@ -245,7 +368,17 @@ class OwnCollection(OpenCollection[Writer]):
             engine.write_info(info)
 
     def upsert(self, chunks: Sequence[Chunk], vectors: Vectors) -> None:
-        """Adds chunks; one whose id is stored replaces it. Of an id given twice the last counts."""
+        """Adds chunks with their vectors; a chunk whose id is stored replaces the old one.
+
+        Of an id that comes twice the last counts. Every chunk is checked before any is written.
+
+        Args:
+            vectors: one row a chunk, in any length: they are stored at length 1.
+
+        Raises:
+            StoreError: a chunk or a vector cannot be stored, or there are more of one than of the
+                other.
+        """
         rows = unit_rows(vectors, self._dimension)
         if len(rows) != len(chunks):
             chunk_count = counted(len(chunks), "chunk")
@@ -265,14 +398,20 @@ class OwnCollection(OpenCollection[Writer]):
                 engine.write(records, rows[positions])
 
     def delete(self, ids: Sequence[str]) -> None:
-        """Removes chunks, as an indexing does with those that the corpus no longer has."""
+        """Removes the chunks of these ids, such as those that the corpus no longer has.
+
+        A search would still find the old passages.
+        """
         checked = check_ids(ids)
         if checked:
             with self.working() as engine:
                 engine.remove(checked)
 
     def get(self, ids: Sequence[str]) -> dict[str, Chunk]:
-        """The chunks of these ids; those that are not there are left out."""
+        """The stored chunks of these ids, by id and in the ids' order; unknown ids are left out.
+
+        A search by words reads its results so, after ranking ids alone.
+        """
         checked = check_ids(ids)
         if not checked:
             return {}
@@ -283,12 +422,18 @@ class OwnCollection(OpenCollection[Writer]):
         return {id_: by_id[id_] for id_ in checked if id_ in by_id}
 
     def rows(self, limit: int) -> list[Chunk]:
-        """The first chunks by id, so that two looks at a collection show the same."""
+        """The first chunks by id, at most `limit`: two looks at a collection show the same.
+
+        `ragbench why` tries other settings on a collection's texts, which it reads so.
+        """
         first_ids = sorted(self.digests())[:limit]
         return list(self.get(first_ids).values())
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Rows]:
-        """The vectors of these chunks, as they were stored: at unit length."""
+        """The stored vectors of these ids, by id, at length 1; unknown ids are left out.
+
+        Measurements of an index and rerankers by embeddings read them: no text is embedded twice.
+        """
         checked = check_ids(ids)
         if not checked:
             return {}
@@ -297,44 +442,75 @@ class OwnCollection(OpenCollection[Writer]):
         return {id_: by_id[id_] for id_ in checked if id_ in by_id}
 
     def digests(self) -> dict[str, str]:
-        """Every id with a digest of its chunk (`ragbench.search.stores.record.encode`)."""
+        """The digest of every stored chunk, by id (see `ragbench.search.stores.record.encode`).
+
+        An indexing embeds only the chunks whose digest is another one.
+        """
         with self.working() as engine:
             return engine.digests()
 
     def _queries(self, vectors: Vectors) -> tuple[Rows, Sequence[int]]:
-        """All queries, at unit length, so that the engine's inner product is the cosine."""
+        """All query vectors at length 1, and the positions of all of them.
+
+        At length 1 the engine's inner product is the cosine, as all own collections score.
+        """
         rows = unit_rows(vectors, self._dimension, what="query vector")
         return rows, range(len(rows))
 
     def _scored(self, row: Row) -> Row:
-        """Rounded alike for every engine, so that the same chunks tie in each."""
+        """A row with its score rounded alike for every engine: the same chunks tie in each.
+
+        Which of several equally good chunks make the cut follows from it.
+        """
         return row._replace(score=similarity(row.score))
 
     def _chunks(self, rows: Sequence[Row]) -> list[Chunk]:
-        """Read as the engine stores them."""
+        """The chunks of a result's rows, read from the fields that the engine keeps.
+
+        Only the chunks in the result are made, since reading their metadata takes time.
+        """
         return [self._engine.read(row.fields, row.score) for row in rows]
 
     def search_words(
         self, queries: Sequence[WordVector], *, k: int, filters: Filter | None = None
     ) -> list[list[Chunk]]:
-        """The chunks that share words with each query, by the sum of the products.
+        """The chunks that share words with each query, by the sum of products, best first.
 
-        Scores are given within [-1, 1]: queries are to be scaled for that.
+        Only stores that rank by words themselves can do this (`base.WordWriter`).
+
+        Args:
+            queries: weights of words by their numbers, scaled so that no score leaves [-1, 1],
+                where it
+                would be cut off.
+            k: chunks of each query, at least 1.
+            filters: only chunks that pass are found.
         """
-        engine = cast("WordWriter", self._engine)
-
-        def ask(batch: Sequence[int], limit: int, condition: Any) -> Rankings:
-            """Asks the store for the rankings of some of the queries."""
-            batch_queries = [queries[position] for position in batch]
-            return engine.best_sums(batch_queries, limit, condition)
-
+        ask = partial(self._best_sums, queries)
         count = len(queries)
         # Many chunks may tie by words: of a question of one word, all of equal length.
         max_tied = max(_MAX_TIED, k + 1)
         return self._ranked(ask, range(count), count, k=k, filters=filters, max_tied=max_tied)
 
+    def _best_sums(
+        self, queries: Sequence[WordVector], batch: Sequence[int], limit: int, condition: Any
+    ) -> Rankings:
+        """The chunks of the greatest sums for some of a search's queries, up to `limit` each.
+
+        `top_k` wants more chunks again for queries whose last scores tie: so it names positions.
+
+        Args:
+            queries: all of the search, as weights of words by their numbers.
+            batch: the positions of the queries that are wanted.
+            condition: the filters in the engine's language.
+        """
+        batch_queries = [queries[position] for position in batch]
+        return cast("WordWriter", self._engine).best_sums(batch_queries, limit, condition)
+
     def word_weights(self, numbers: Sequence[int]) -> list[float | None]:
-        """Inverse document frequencies as the store counts them; None where no chunk has a word."""
+        """The weights of words (inverse document frequencies), as the store counts them.
+
+        None where no chunk has the word. A search scales its queries by them.
+        """
         if not numbers:
             return []
         with self.working() as engine:
@@ -345,9 +521,10 @@ class OwnCollection(OpenCollection[Writer]):
 
 
 def check_identity(identity: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A copy of a collection's identity, as JSON gives it back.
+    """A copy of a collection's identity (what made its vectors), as JSON gives it back.
 
-    So the identity of a new collection equals that of one that was read from a store.
+    So the identity of a new collection equals one that was read from a store: tuples are lists in
+    both.
     """
     try:
         text = json.dumps(dict(identity or {}), allow_nan=False)
@@ -357,13 +534,19 @@ def check_identity(identity: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def check_k(k: object) -> None:
-    """Refuses a number of results that is none; a flag is an ``int`` to Python."""
+    """Refuses a number of results that is not a whole number from 1.
+
+    True, a 1 to Python, is none. Each engine would raise an error of its own.
+    """
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise ConfigError(f"k, the number of results, is a whole number from 1, found {k!r}")
 
 
 def check_ids(ids: Sequence[str]) -> list[str]:
-    """The ids, each once; a single text is refused, whose letters would be taken for ids."""
+    """The ids of chunks, each once and checked.
+
+    A single text is refused: its letters would be taken for ids.
+    """
     if isinstance(ids, str):
         raise StoreError(f"expected a list of ids, found the text {ids!r}")
     for value in ids:
@@ -372,10 +555,14 @@ def check_ids(ids: Sequence[str]) -> list[str]:
 
 
 def finite_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> Rows:
-    """The vectors as an array, checked: one row each, of the collection's length, all finite.
+    """Vectors as an array of one row each, checked: of the collection's length, and all finite.
+
+    Engines would store or compare others without an error, or with one of their own.
 
     Args:
-        what: how the message calls them.
+        vectors: rows of numbers.
+        dimension: the length of the collection's vectors.
+        what: the word for a vector in errors.
     """
     try:
         rows = np.asarray(vectors)
@@ -400,7 +587,7 @@ def finite_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> Ro
 
 
 def unit_rows(vectors: Vectors, dimension: int, *, what: str = "vector") -> Rows:
-    """The vectors as float32 at unit length; rows of zeros stay zeros.
+    """Vectors as float32 at length 1, so that inner products are cosines; rows of zeros stay zeros.
 
     Lengths are computed in float64: in float32 the sum of many squares would be rounded too far.
     """

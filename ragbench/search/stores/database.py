@@ -66,6 +66,8 @@ class ReadableDatabase(ABC):
     ) -> None:
         """A database of an address; nothing is reached yet.
 
+        A wrong setting is so refused before a server is reached.
+
         Args:
             address: for messages, without a password.
             open_client: makes the package's client; None where the engine connects otherwise.
@@ -80,31 +82,57 @@ class ReadableDatabase(ABC):
 
     @abstractmethod
     def load(self) -> tuple[type[Exception], ...]:
-        """Imports the package and says what it raises."""
+        """Imports the engine's package and returns the exceptions that it raises.
+
+        They are known only then; `connected` turns them into errors of one line.
+        """
 
     def connect(self) -> Any:
-        """The package's client, by the function that the database was made with."""
+        """A new connection.
+
+        The engine's client, made by the function that the database came with. It is called at the
+        first use, so that wrong settings are refused before a server is reached.
+        """
         assert self._open_client is not None
         return self._open_client()
 
     def disconnect(self, connection: Any) -> None:
-        """Closes the client; engines whose clients end otherwise replace it."""
+        """Closes the client of the engine.
+
+        A database whose client ends otherwise overrides this. Called once, when the database is
+        closed.
+        """
         connection.close()
 
     def listed(self, connection: Any) -> list[str]:
-        """The names of all collections, whoever made them; none where only ragbench makes any."""
+        """The names of all collections that can be read, for choices and errors.
+
+        None where other programs make no collections.
+        """
         return []
 
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> Reader | None:
-        """A collection to be read, whoever made it; None when there is none of the name."""
+        """A collection for reading, whoever made it; None where there is none of the name.
+
+        A database that only ragbench fills has no such collections.
+
+        Args:
+            mapping: which field, vector and metric the user has named.
+        """
         return None
 
     def is_own(self, connection: Any, name: str) -> bool:
-        """Whether ragbench made the collection: then it is searched without a mapping."""
+        """Whether ragbench made the collection: then no mapping of fields is needed.
+
+        No is right for an engine that ragbench never fills.
+        """
         return False
 
     def close(self) -> None:
-        """Ends the connection, whichever collections are open; the next use connects again."""
+        """Ends the connection, whichever collections are open.
+
+        The next use of the database connects again.
+        """
         with self._lock, engine_failures(self.address, self.failures):
             connection = self._connection
             self._connection = None  # before the call, which may fail
@@ -114,7 +142,10 @@ class ReadableDatabase(ABC):
 
     @contextmanager
     def connected(self) -> Generator[Any]:
-        """The connection, while what the engine raises becomes a `StoreError`."""
+        """A context that gives the connection, which is made at its first use.
+
+        The engine's exceptions in it become a `StoreError`; only one thread at a time is in it.
+        """
         with self._lock:
             if not self.failures:
                 self.failures = self.load()
@@ -132,26 +163,45 @@ class WritableDatabase(ReadableDatabase):
 
     @abstractmethod
     def names(self, connection: Any) -> list[str]:
-        """The names of ragbench's collections, in any order."""
+        """The names of ragbench's own collections in the database, in any order.
+
+        Lists and errors show them; `create` refuses a name among them.
+        """
 
     @abstractmethod
     def make(self, connection: Any, info: CollectionInfo) -> None:
-        """Makes an empty collection."""
+        """Makes an empty collection with this record of itself.
+
+        `create` has checked name and length. What a store writes here is its stored form: older
+        collections have to stay readable.
+        """
 
     @abstractmethod
     def attach(self, connection: Any, name: str) -> Writer | None:
-        """The collection; None when there is none of the name that ragbench made."""
+        """A collection of ragbench's own, for writing; None where it has made none of the name.
+
+        `open` calls it, and wraps the result with the checks that all stores share.
+        """
 
     def detach(self, connection: Any, name: str) -> None:
-        """The last use of a collection has ended: an engine that keeps files open closes them."""
+        """Lets go of a collection whose last use has ended.
+
+        Engines that keep its files open close them. Other processes can then open them.
+        """
         return
 
     @abstractmethod
     def remove(self, connection: Any, name: str) -> None:
-        """Removes the collection, if it is there."""
+        """Removes a collection of ragbench's own, if it is there.
+
+        Another program's collection of the name must stay.
+        """
 
     def is_own(self, connection: Any, name: str) -> bool:
-        """Whether ragbench made the collection, found out by attaching it."""
+        """Whether ragbench made the collection: whether it can be attached for writing.
+
+        Attaching another program's collection raises an error, which counts as no here.
+        """
         # A foreign one raises, and what may not be looked at is not ragbench's.
         refusals: tuple[type[Exception], ...] = (StoreError, *self.failures)
         try:
@@ -160,7 +210,10 @@ class WritableDatabase(ReadableDatabase):
             return False
 
     def collections(self) -> list[str]:
-        """The names of ragbench's collections, sorted."""
+        """The names of ragbench's own collections in the database, sorted.
+
+        Commands choose among them, and an indexing looks whether its collection is there.
+        """
         with self.connected() as connection:
             return sorted(self.names(connection))
 
@@ -174,10 +227,17 @@ class WritableDatabase(ReadableDatabase):
     ) -> OwnCollection:
         """Makes an empty collection and opens it; a name that is taken is refused.
 
+        Everything is checked first, so that each store refuses the same.
+
         Args:
+            name: of the new collection.
             dimension: length of its vectors.
-            identity: what its vectors are made by and of; `mark` sets it, too.
+            identity: what its vectors are made by and of; `OwnCollection.mark` sets it, too.
             words: how it keeps the words of its chunks; None where the store ranks by none.
+
+        Raises:
+            ConfigError: words are to be kept, and the store cannot rank by them.
+            StoreError: the name or the length cannot be, the name is taken, or the store failed.
         """
         check_words(self, words)
         check_name(name)
@@ -192,7 +252,11 @@ class WritableDatabase(ReadableDatabase):
         return self.open(name)
 
     def open(self, name: str) -> OwnCollection:
-        """Opens a collection of ragbench's; the error of a name that is none lists those there."""
+        """Opens a collection of ragbench's own.
+
+        An unknown name is an error that lists the known ones. The database counts its open
+        collections: closing the last one ends the connection.
+        """
         check_name(name)
         with self.connected() as connection:
             engine = self.attach(connection, name)
@@ -207,13 +271,19 @@ class WritableDatabase(ReadableDatabase):
             return store
 
     def drop(self, name: str) -> None:
-        """Removes a collection of ragbench's and its chunks; one that is not there is no error."""
+        """Removes a collection of ragbench's own, with its chunks and vectors, from the database.
+
+        A name that is not there is no error: the same command can run twice.
+        """
         check_name(name)
         with self.connected() as connection:
             self.remove(connection, name)
 
     def _release(self, name: str) -> None:
-        """Counts a closed collection: the last of a name is detached, the last of all ends it."""
+        """Ends one use of a collection; the connection ends with the last open collection.
+
+        A collection that is open several times is let go of (`detach`) with its last use only.
+        """
         with self._lock:
             if self._connection is None:
                 return
@@ -229,9 +299,10 @@ Database: TypeAlias = WritableDatabase
 
 
 def fitted_name(name: str) -> str:
-    """A collection's name as every engine takes it: the name itself where that fits.
+    """A collection's name as every engine takes it: a short one of letters and digits as it is.
 
     Any other becomes 20 of its letters, by which people recognise it, and a digest of all of it.
+    Collections are found by it: another form would hide those that are there.
     """
     if _FIT.fullmatch(name):
         return name
@@ -241,14 +312,27 @@ def fitted_name(name: str) -> str:
 
 
 def info_to_json(info: CollectionInfo) -> str:
-    """What is kept with a collection, as one text."""
+    """A collection's record of itself as JSON with the number of its form, as stores keep it.
+
+    `info_from_json` reads it back; with other fields `_VERSION` has to rise.
+    """
     return json.dumps({"version": _VERSION, **msgspec.to_builtins(info)})
 
 
 def info_from_json(text: str, address: str) -> CollectionInfo:
-    """What `info_to_json` has written, by this release or another."""
+    """A collection's record of itself from the JSON that `info_to_json` has written.
+
+    A newer form may keep words in a way that this release would misread: it is refused.
+
+    Args:
+        text: the JSON, which another release of ragbench may have written.
+        address: of the store, for errors.
+
+    Raises:
+        StoreError: the JSON is damaged, or of a form that this release does not read.
+    """
     name = name_from_json(text, address)
-    with Reading(lambda _: _damaged(address)):
+    with Reading(lambda _: _damaged_record(address)):
         values: dict[str, Any] = json.loads(text)
         # A release to come may keep words in a way that this one would misread.
         word_settings = {setting.name for setting in fields(WordsForm)}
@@ -259,13 +343,19 @@ def info_from_json(text: str, address: str) -> CollectionInfo:
 
 
 def name_from_json(text: str, address: str) -> str:
-    """The collection's name, whichever release has written it."""
-    with Reading(lambda _: _damaged(address)):
+    """A collection's name from the JSON of its record, whichever release has written that.
+
+    So lists and errors can name a collection that only another release can read.
+    """
+    with Reading(lambda _: _damaged_record(address)):
         return msgspec.convert(json.loads(text)["name"], str)
 
 
-def _damaged(address: str) -> StoreError:
-    """The error for what a collection says of itself and no release of ragbench has written."""
+def _damaged_record(address: str) -> StoreError:
+    """The error for a collection's record of itself that is not JSON of any release of ragbench.
+
+    A new indexing alone can mend that.
+    """
     return StoreError(f"{address}: what is kept with the collection is damaged: index anew")
 
 
@@ -274,7 +364,10 @@ _MAX_NAME = 200
 
 
 def check_name(name: object) -> None:
-    """Refuses a name that a message could not show: empty, long, with control characters."""
+    """Refuses a collection's name that messages and lists could not show in one line.
+
+    Names are texts of at most `_MAX_NAME` printable characters, and not blank.
+    """
     if not isinstance(name, str) or not name or name.isspace():
         raise StoreError(f"a collection needs a name, found {name!r}")
     if len(name) > _MAX_NAME or not name.isprintable():
@@ -285,9 +378,17 @@ def check_name(name: object) -> None:
 
 
 def server_url(address: str, engine: str, forms: str) -> tuple[str, str, str]:
-    """Of an address ``NAME+URL`` the URL without user and password, and these two.
+    """The URL of a server without user and password, the user, and the password.
 
-    Clients take the three apart, and their messages show the URL.
+    Clients take the three apart, and their error messages show the URL: no password may be in it.
+
+    Args:
+        address: ``NAME+URL``, such as ``qdrant+http://USER:PASSWORD@HOST:6333``.
+        engine: its vendor's name, for the error.
+        forms: the forms of an address, for the error.
+
+    Raises:
+        ConfigError: the address has no URL of http or https.
     """
     _, _, text = address.partition("+")
     url = urlsplit(text)
@@ -310,7 +411,10 @@ _LOCK = ".ragbench.lock"
 
 
 def being_written(address: str) -> StoreError:
-    """The error where two indexings write to one collection; each would undo the other's work."""
+    """The error where two indexings write to one collection; each would undo the other's work.
+
+    The message asks the user to wait: only a second run of the command can go on.
+    """
     return StoreError(
         f"{address}: another 'ragbench index' is writing there: wait until it is done, and run the "
         "same command again"
@@ -319,10 +423,18 @@ def being_written(address: str) -> StoreError:
 
 @contextmanager
 def sole_writer(folder: Path | None, address: str, *, patience: float = 0.0) -> Generator[None]:
-    """Keeps other indexings out of a store's folder, which is made where there is none.
+    """A context in which no other indexing writes to a store's folder.
+
+    The folder is made if need be. The lock is a file in the folder, which the system unlocks when
+    the process ends. A store without a folder, such as a server, is not locked.
 
     Args:
-        patience: seconds to wait for another one to be through.
+        folder: of the store; None where it is not on this machine.
+        address: of the store, for errors.
+        patience: seconds to wait for another indexing to end.
+
+    Raises:
+        StoreError: another indexing is writing there, or the folder cannot be written.
     """
     if folder is None:
         yield
@@ -351,7 +463,11 @@ _ON_DISK = ("chroma", "memory", "milvus", "qdrant")
 
 
 def placed_address(address: str, folder: Path) -> str:
-    """An address as a file in a folder has it: a path in it is relative to that file."""
+    """A store's address with its path, if it has one, taken as relative to a folder.
+
+    Pipelines name stores relative to their own file; so the address holds wherever ragbench is
+    started. Addresses of servers stay as they are.
+    """
     engine, _, path = address.partition(":")
     if not path or engine not in _ON_DISK:
         return address
@@ -359,29 +475,36 @@ def placed_address(address: str, folder: Path) -> str:
 
 
 def is_read_only(address: str) -> bool:
-    """Whether an address is of an engine whose collections ragbench reads and never fills."""
-    name = _engine(address)
+    """Whether an address is of an engine whose collections ragbench reads and never fills.
+
+    A command chooses by it between searching such a collection and filling its own.
+    """
+    name = _engine_name(address)
     return not STORES.has(name) and FOREIGN_STORES.has(name)
 
 
 def check_store_address(address: str) -> str:
-    """The name of the engine, which ragbench must be able to fill.
+    """The name of the engine of a store's address, which ragbench must be able to fill.
+
+    A command checks it before it reads a corpus that no store could take.
 
     Raises:
-        ConfigError: it only reads collections of that engine, or there is none of the name.
+        ConfigError: it only reads collections of that engine, or there is no engine of that name.
     """
     if is_read_only(address):
         raise ConfigError(
-            f"'{mask_url(address)}': ragbench searches collections of {_engine(address)} and fills "
-            "none. Fill yours with your own tools and name the model of its vectors with --embedder"
-            " (in a pipeline: 'map' and 'embedder' under 'indexing'), or index into memory:FOLDER, "
-            "qdrant:FOLDER or postgresql://HOST/DATABASE"
+            f"'{mask_url(address)}': ragbench searches collections of {_engine_name(address)} and "
+            "fills none. Fill yours with your own tools and name the model of its vectors with "
+            "--embedder (in a pipeline: 'map' and 'embedder' under 'indexing'), or index into "
+            "memory:FOLDER, qdrant:FOLDER or postgresql://HOST/DATABASE"
         )
     return _registered_engine(address, STORES, " is not a store address; it must start with one of")
 
 
 def check_foreign_address(address: str) -> str:
-    """The name of the engine of an address, checked before anything is opened.
+    """The name of the engine of an address with other programs' collections.
+
+    A pipeline's file is checked so before anything is reached.
 
     Raises:
         ConfigError: ragbench reads no collections of such an engine.
@@ -394,8 +517,18 @@ def check_foreign_address(address: str) -> str:
 
 
 def _registered_engine(address: str, registry: Registry, problem: str) -> str:
-    """The engine of an address; the error says the `problem`, and which engines there are."""
-    engine = _engine(address)
+    """The engine's name in an address; an error where the registry has no such engine.
+
+    The address in the error is masked: it may hold a password.
+
+    Args:
+        registry: the engines that ragbench fills, or those that it reads.
+        problem: the middle of the error, between the address and the known engines.
+
+    Raises:
+        ConfigError: there is no such engine in the registry.
+    """
+    engine = _engine_name(address)
     if ":" not in address or not registry.has(engine):
         beginnings = ", ".join(f"{name}:" for name in sorted(registry.targets()))
         raise ConfigError(f"'{mask_url(address)}'{problem} {beginnings}")
@@ -403,24 +536,32 @@ def _registered_engine(address: str, registry: Registry, problem: str) -> str:
 
 
 def open_database(address: str) -> Database:
-    """The database of an address. It is reached when something is asked of it."""
+    """The database of a store's address.
+
+    The server or folder is reached at its first use, not here.
+    """
     engine = check_store_address(address)
     open_address = STORES.load(engine)
     return cast("Database", open_address(address))
 
 
-def _engine(address: str) -> str:
-    """The engine's name: of ``qdrant+http://HOST`` that is ``qdrant``."""
+def _engine_name(address: str) -> str:
+    """The engine's name in an address: of ``qdrant+http://HOST`` it is ``qdrant``.
+
+    The engine's class is looked up by it.
+    """
     scheme, _, _ = address.partition(":")
     name, _, _ = scheme.partition("+")
     return name
 
 
 def open_store(address: str, collection: str) -> OwnCollection:
-    """Opens a collection; closing it ends the connection, too.
+    """Opens a collection of ragbench's own by its store's address.
+
+    Closing it ends the connection, too.
 
     Raises:
-        ConfigError: the address is none.
+        ConfigError: the address is none of a store.
         MissingExtraError: the engine's package is not installed.
         StoreError: the store cannot be reached, or there is no such collection.
     """

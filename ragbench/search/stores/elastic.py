@@ -40,10 +40,13 @@ class ElasticDatabase(ReadableDatabase):
     """A server of either kind; its collections are its indices."""
 
     def __init__(self, address: str, kind: type[Elasticsearch]) -> None:
-        """A server of an address; nothing is reached yet.
+        """A database of an Elasticsearch or OpenSearch server.
+
+        It is reached at its first use, not here.
 
         Args:
-            kind: the class of its indices, which knows the client of the server.
+            address: such as ``elasticsearch+https://USER:PASSWORD@HOST:9200``.
+            kind: the class of its indices, which knows the server's client.
         """
         forms = f"{kind.extra}+https://USER:PASSWORD@HOST:9200"
         login = server_url(address, kind.extra.capitalize(), forms)
@@ -51,24 +54,37 @@ class ElasticDatabase(ReadableDatabase):
         self._kind = kind
 
     def load(self) -> tuple[type[Exception], ...]:
-        """The client's exceptions, by the names that its package has for them."""
+        """The exceptions of the server's client, by the names that its package has for them.
+
+        `connected` turns these into errors of one line.
+        """
         package = self._kind.client_package()
         errors: list[type[Exception]] = [getattr(package, name) for name in self._kind.errors]
         return (*errors, OSError, ValueError)
 
     def listed(self, connection: Any) -> list[str]:
-        """The names of all indices that are not hidden, for messages."""
+        """The names of all indices of the server that are not hidden, for choices and errors.
+
+        A user who names no index, or a wrong one, sees them. Hidden ones begin with a dot.
+        """
         names = cast("Mapping[str, Any]", connection.indices.get_mapping(index="*"))
         return [name for name in names if not name.startswith(".")]  # those are hidden
 
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> Elasticsearch | None:
-        """The index, of an alias the first one: which vectors are searched, and what by words."""
+        """An index for reading, with its vector, metric and text field; None where there is none.
+
+        Of an alias of several indices the fields of the first one count.
+
+        Raises:
+            ConfigError: the user has to choose a vector, or the index compares them in an unknown
+                way.
+        """
         kind = self._kind
         if not connection.indices.exists(index=name):
             return None
         mappings = cast("Mapping[str, Any]", connection.indices.get_mapping(index=name))
         index = next(iter(mappings.values()))
-        fields = dict(_flat(index["mappings"].get("properties", {}), ""))
+        fields = dict(_fields_by_path(index["mappings"].get("properties", {}), ""))
         vector_fields: list[str] = []
         text_fields: list[str] = []
         for path, settings in fields.items():
@@ -97,10 +113,13 @@ class ElasticDatabase(ReadableDatabase):
 
 
 def _usual_text(mapping: FieldMapping, texts: Sequence[str]) -> str | None:
-    """The text that is searched by words where none is named: that of the chunks.
+    """The text field that is searched by words where the user names none: the one of the chunks.
 
-    It is the one that the mapping names, or the only one with a usual name. None where several have
-    such names: the user is asked which.
+    It is the one that the mapping names as the text, or the only one with a usual name. None where
+    several have such names: the user has to choose.
+
+    Args:
+        texts: paths of the index' text fields.
     """
     if mapping.text in texts:
         return mapping.text
@@ -146,12 +165,22 @@ class Elasticsearch:
 
     @staticmethod
     def client_package() -> Any:
-        """Elasticsearch's own client; OpenSearch has another one."""
+        """The Python package of Elasticsearch's client, imported at first use.
+
+        OpenSearch has its own. The client is optional: without it an error names the extra to
+        install.
+        """
         return require("elasticsearch", extra="elasticsearch")
 
     @classmethod
     def connected(cls, host: str, user: str, password: str) -> Any:
-        """The package's client of a server; it connects with the first request."""
+        """Elasticsearch's client of a server; it connects with its first request.
+
+        Requests may take a minute, as large indices need more than the client's own limit.
+
+        Args:
+            password: an API key where there is no user.
+        """
         package = cls.client_package()
         login: dict[str, Any] = {}
         if user:
@@ -162,28 +191,47 @@ class Elasticsearch:
 
     @staticmethod
     def space_type(settings: Mapping[str, Any]) -> str:
-        """How the vectors of a field are compared, as the index calls it."""
+        """The metric of a vector field by Elasticsearch's name for it, such as ``cosine``.
+
+        `_measure_of_score` turns scores back into measures by it.
+
+        Args:
+            settings: of the field, in the index' mapping.
+        """
         return str(settings.get("similarity", "cosine"))
 
     def count(self) -> int:
-        """As the index counts: documents that were just written may not be among them yet."""
+        """How many documents the index counts.
+
+        Those that were just written may not be among them yet. Reports show the number, and stored
+        results of a search depend on it.
+        """
         return int(self.client.count(index=self.name)["count"])
 
     def sample(self, limit: int) -> list[Row]:
-        """Any documents, to see their fields; scores are 0, since a search for all gives each 1."""
-        rows = self._hits({"query": {"match_all": {}}}, limit)
+        """Any documents of the index, at most `limit`, with score 0: fields are guessed from them.
+
+        Scores of a search for all documents would be 1, and mean nothing.
+        """
+        rows = self._found_rows({"query": {"match_all": {}}}, limit)
         return [row._replace(score=0.0) for row in rows]
 
     def condition(self, filters: Filter | None, native: object) -> Any:
-        """The filters and a native object of the query language, as a list of clauses."""
+        """The filters, and a native object of the query language, as a list of clauses.
+
+        None without any. A search translates its filters once, and passes the result to `nearest`
+        or `matching`.
+        """
         dialect: Dialect[dict[str, Any]] = Dialect(
             both=lambda parts: {"bool": {"filter": parts}},
             either=lambda parts: {"bool": {"should": parts, "minimum_should_match": 1}},
             denied=lambda part: {"bool": {"must_not": [part]}},
-            equal=lambda field, values: {"terms": {self._exact(field): list(values)}},
-            within=_within,
+            equal=lambda field, values: {"terms": {self._whole_value_field(field): list(values)}},
+            within=_range_query,
             exists=lambda field: {"exists": {"field": field}},
-            prefix=lambda field, text: {"prefix": {self._exact(field): {"value": text}}},
+            prefix=lambda field, text: {
+                "prefix": {self._whole_value_field(field): {"value": text}}
+            },
         )
         parts: list[dict[str, Any]] = []
         if filters is not None:
@@ -194,12 +242,23 @@ class Elasticsearch:
 
     @property
     def is_exact(self) -> bool:
-        """Whether every vector is compared: only a field of the type ``flat`` has no graph."""
+        """Whether a search of the index compares every vector.
+
+        Only a field of type ``flat`` has no graph. Reports measure by exact searches how many
+        chunks a graph misses.
+        """
         options: Any = self.fields[self.space.vector].get("index_options")
         return bool(options) and options.get("type") == "flat"
 
     def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> list[list[Row]]:
-        """One request a query: a search by vectors takes a single one."""
+        """The documents nearest to each query vector.
+
+        One request a query, as a search of the server takes a single vector. Scores are the measure
+        itself.
+
+        Raises:
+            ConfigError: an exact search is wanted, and the index searches through its graph alone.
+        """
         if effort.exact and not self.is_exact:
             raise ConfigError(
                 f"the index '{self.name}' is searched through its graph alone: leave exact out, "
@@ -211,7 +270,13 @@ class Elasticsearch:
         return rankings
 
     def _nearest(self, query: list[float], limit: int, condition: Any, ef: int | None) -> list[Row]:
-        """The rows nearest to one vector; ``ef`` is how many candidates are looked at."""
+        """The documents nearest to one query vector, by the ``knn`` search.
+
+        Their scores are the measure itself: cosine, inner product or negative distance.
+
+        Args:
+            ef: how many candidates each shard looks at; None for `_CANDIDATES`.
+        """
         candidates = max(ef or _CANDIDATES, limit)
         knn: dict[str, Any] = {
             "field": self.space.vector,
@@ -222,10 +287,13 @@ class Elasticsearch:
         if condition:
             knn["filter"] = condition
         space_type = self.space_type(self.fields[self.space.vector])
-        return _measured(self._hits({"knn": knn}, limit), space_type)
+        return _rows_by_measure(self._found_rows({"knn": knn}, limit), space_type)
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
-        """The rows that match each question in the text field, by the index' own BM25."""
+        """The documents that match each question in the text field, by the index' BM25.
+
+        `words` names that field.
+        """
         assert self.words is not None
         results: list[list[Row]] = []
         for text in texts:
@@ -233,14 +301,20 @@ class Elasticsearch:
             clauses: dict[str, Any] = {"must": [match]}
             if condition:
                 clauses["filter"] = condition
-            results.append(self._hits({"query": {"bool": clauses}}, limit))
+            results.append(self._found_rows({"query": {"bool": clauses}}, limit))
         return results
 
-    def _hits(self, request: Mapping[str, Any], limit: int) -> list[Row]:
-        """The rows that a request finds, without their vectors; scores are the index' own.
+    def _found_rows(self, request: Mapping[str, Any], limit: int) -> list[Row]:
+        """The documents that a request finds, with the index' scores and without their vectors.
+
+        Every search of the index ends here. Vectors are large, and chunks do not show them.
 
         Args:
-            request: what is looked for, as ``query`` or ``knn``.
+            request: the search, as ``query`` or ``knn``.
+            limit: the most documents.
+
+        Raises:
+            StoreError: shards failed or took too long: figures of the rest would be too low.
         """
         vectors: list[str] = []
         for path, field in self.fields.items():
@@ -261,11 +335,14 @@ class Elasticsearch:
             rows.append(Row(str(hit["_id"]), source, score))
         return rows
 
-    def _exact(self, name: str) -> str:
-        """The field that keeps whole values: of an analysed text its subfield that does.
+    def _whole_value_field(self, name: str) -> str:
+        """The path of a field that keeps whole values.
 
-        A filter for "Legal" over the analysed field itself would find nothing: its words are
-        usually kept in small letters.
+        For an analysed text its ``keyword`` subfield. A filter for "Legal" over the analysed field
+        itself would find nothing: its words are usually kept in small letters.
+
+        Raises:
+            ConfigError: the index keeps the text as words only.
         """
         field = self.fields.get(name)
         if field is None or field["type"] not in _TEXT_TYPES:
@@ -294,12 +371,18 @@ class OpenSearch(Elasticsearch):
 
     @staticmethod
     def client_package() -> Any:
-        """OpenSearch's own client, whose requests and answers have the same form."""
+        """The Python package of OpenSearch's client; its requests are Elasticsearch's.
+
+        The client is optional: without it an error names the extra to install.
+        """
         return require("opensearchpy", extra="opensearch")
 
     @classmethod
     def connected(cls, host: str, user: str, password: str) -> Any:
-        """The package's client of a server; it knows no keys, only users with a password."""
+        """OpenSearch's client of a server; it takes no API keys, only users with a password.
+
+        Requests may take a minute, as large indices need more than the client's own limit.
+        """
         package = cls.client_package()
         login: dict[str, Any] = {}
         if user:
@@ -308,7 +391,13 @@ class OpenSearch(Elasticsearch):
 
     @staticmethod
     def space_type(settings: Mapping[str, Any]) -> str:
-        """How vectors are compared: newer versions say it of the field, older ones of a method."""
+        """The metric of a vector field by the name that OpenSearch has for it, such as ``l2``.
+
+        Newer versions keep it with the field, older ones with its method.
+
+        Args:
+            settings: of the field, in the index' mapping.
+        """
         method = cast("Mapping[str, Any]", settings.get("method") or {})
         space_type = settings.get("space_type") or method.get("space_type")
         if not space_type:
@@ -316,10 +405,12 @@ class OpenSearch(Elasticsearch):
         return str(space_type)
 
     def _nearest(self, query: list[float], limit: int, condition: Any, ef: int | None) -> list[Row]:
-        """The rows nearest to one vector, in the k-NN plugin's own query.
+        """The documents nearest to one query vector, by the k-NN plugin's query.
+
+        Their scores are the measure itself: cosine, inner product or negative distance.
 
         Args:
-            ef: how many candidates are looked at; None leaves it to the index.
+            ef: how many candidates the index looks at; None leaves it to the index.
         """
         knn: dict[str, Any] = {"vector": query, "k": limit}
         if ef is not None:
@@ -327,14 +418,14 @@ class OpenSearch(Elasticsearch):
         if condition:
             knn["filter"] = {"bool": {"filter": condition}}
         query_body = {"knn": {self.space.vector: knn}}
-        rows = self._hits({"query": query_body}, limit)
+        rows = self._found_rows({"query": query_body}, limit)
         settings = self.fields[self.space.vector]
         space_type = self.space_type(settings)
         method = cast("Mapping[str, Any]", settings.get("method") or {})
         if space_type == "cosinesimil" and method.get("engine") == "nmslib":
             # This engine alone scores 1 / (1 + (1 - cosine)).
             return [row._replace(score=2 - 1 / row.score) for row in rows]
-        return _measured(rows, space_type)
+        return _rows_by_measure(rows, space_type)
 
 
 # ``parts.toml`` names these two for addresses that begin so.
@@ -342,8 +433,12 @@ open_elasticsearch = partial(ElasticDatabase, kind=Elasticsearch)
 open_opensearch = partial(ElasticDatabase, kind=OpenSearch)
 
 
-def _within(range_: Range) -> dict[str, Any]:
-    """A range in the query language; dates are compared in milliseconds since 1970."""
+def _range_query(range_: Range) -> dict[str, Any]:
+    """A range filter in the query language of Elasticsearch and OpenSearch.
+
+    Dates are compared in milliseconds since 1970, as ragbench's filters hold them. The keys are
+    those of the servers' range query.
+    """
     limits: dict[str, Any] = dict(range_.limits())
     if range_.of_dates:
         # Whole milliseconds: the format knows no fractions.
@@ -352,37 +447,44 @@ def _within(range_: Range) -> dict[str, Any]:
     return {"range": {range_.field: limits}}
 
 
-def _flat(properties: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The fields of a mapping with their settings; of objects their fields, by their paths.
+def _fields_by_path(
+    properties: Mapping[str, Any], prefix: str
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The fields of an index' mapping with their settings, those within objects by their paths.
 
     Queries name a field by its path, such as ``metadata.team``.
+
+    Args:
+        properties: the mapping's fields, or those of an object.
+        prefix: the object's path with a dot at its end; empty for the mapping itself.
     """
     for name, settings in properties.items():
         path = f"{prefix}{name}"
         if "properties" in settings:
-            yield from _flat(settings["properties"], f"{path}.")
+            yield from _fields_by_path(settings["properties"], f"{path}.")
         else:
             # Readers ask each field for its type: one that is left out is empty.
             yield path, {"type": "", **settings}
 
 
-def _measured(rows: Sequence[Row], space_type: str) -> list[Row]:
-    """Rows with the measure itself in the place of the score that was made of it.
+def _rows_by_measure(rows: Sequence[Row], space_type: str) -> list[Row]:
+    """Rows with cosine, inner product or negative distance in the place of the index' own score.
 
-    So a threshold means the same for every store.
+    So a threshold on scores means the same for every store.
     """
     measured_rows: list[Row] = []
     for row in rows:
-        measure = _measure(row.score, space_type)
+        measure = _measure_of_score(row.score, space_type)
         measured_rows.append(row._replace(score=measure))
     return measured_rows
 
 
-def _measure(score: float, space_type: str) -> float:
-    """What a score was made of: cosine, inner product, or the negative of a distance.
+def _measure_of_score(score: float, space_type: str) -> float:
+    """The cosine, inner product, or negative distance that an index' score was made of.
 
-    Elasticsearch: (1 + cosine) / 2, also for products of vectors of length 1; 1 / (1 + distance
-    squared); of any product p 1 + p, or 1 / (1 - p) below 0. OpenSearch has the same formulas.
+    Elasticsearch scores (1 + cosine) / 2, also for products of vectors of length 1; 1 / (1 +
+    distance squared); of any product p 1 + p, or 1 / (1 - p) below 0. OpenSearch has the same
+    formulas. They are the vendors': this turns them round.
     """
     if space_type in ("cosine", "dot_product", "cosinesimil"):
         return 2 * score - 1

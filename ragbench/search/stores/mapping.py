@@ -52,20 +52,31 @@ class FieldMapping:
     configuration, in Qdrant a Snowball stemmer; such as ``english``."""
 
     def __post_init__(self) -> None:
-        """Refuses a name of nothing but blanks, commas and dots, which no row could have."""
+        """Refuses a field name of nothing but blanks, commas and dots, which no row could have.
+
+        A search would go on without the field.
+        """
         for name, value in asdict(self).items():
             if value is not None and not value.strip(" ,."):
                 raise ConfigError(f"map: {name} names no field")
 
     @classmethod
     def of(cls, fields: Mapping[str, str], *, where: str = "--field") -> FieldMapping:
-        """A mapping as a user names it; an error calls its place by ``where``."""
+        """The mapping that a user writes as field names by role, such as ``{"text": "body"}``.
+
+        Commands and pipeline files write it so.
+
+        Args:
+            fields: field names or paths, by the names of `FieldMapping`.
+            where: where the user wrote them, for errors.
+        """
         return cast("FieldMapping", from_settings(cls, fields, where=where))
 
     def described(self) -> str:
-        """The mapping in one line, such as ``text=page_content  vector=dense``.
+        """The mapping of fields in one line, such as ``text=page_content vector=dense``.
 
-        A user checks by it what was guessed of a collection.
+        A user checks by it what was guessed of a collection. Results store the line with what was
+        searched.
         """
         parts: list[str] = []
         for name, value in asdict(self).items():
@@ -74,7 +85,10 @@ class FieldMapping:
         return "  ".join(parts)
 
     def places(self) -> dict[str, tuple[str, ...]]:
-        """The paths of what is read out of a row, by name; only those that are known."""
+        """The paths in a row of its text, id, document, title and metadata, by role.
+
+        Only known ones. Several paths are possible for the metadata alone.
+        """
         places: dict[str, tuple[str, ...]] = {}
         for name in ("text", "id", "document_id", "title"):
             path = getattr(self, name)
@@ -86,14 +100,18 @@ class FieldMapping:
         return places
 
     def chosen_vector(self, name: str, vectors: Sequence[str]) -> str:
-        """The vector of a collection that is searched: the one that is named, or the only one.
+        """The vector field of a collection that is searched.
+
+        The one the user names, or the only one. With several, a guess could search the wrong one
+        without an error.
 
         Args:
-            name: of the collection, for messages.
-            vectors: the names of those that it has; one without a name is empty.
+            name: of the collection, for errors.
+            vectors: the names of its vectors; a vector without a name is empty.
 
         Raises:
-            ConfigError: it has none, not this one, or several of which none is named.
+            ConfigError: the collection has no vector, not this one, or several of which none is
+                named.
         """
         vector = self.vector
         if vector is None and len(vectors) == 1:
@@ -116,17 +134,18 @@ class FieldMapping:
     def chosen_words(
         self, name: str, fields: Sequence[str], usual: str | None = None
     ) -> str | None:
-        """What is searched by words; None where there is nothing, or several and none is named.
+        """The field of a collection that the store ranks by words.
 
-        Unlike a vector, nothing need be there: a search by vectors alone is possible.
+        None where it is not clear or not there. Unlike a vector, such a field need not be there: a
+        search by vectors alone is possible.
 
         Args:
-            name: of the collection, for messages.
-            fields: what it has for such a search.
+            name: of the collection, for errors.
+            fields: those that the store can rank by words.
             usual: the field that is taken where the user names none.
 
         Raises:
-            ConfigError: the collection has not what the user names.
+            ConfigError: the collection has no such field as the user names.
         """
         words = self.words or usual
         if words is None and len(fields) == 1:
@@ -139,10 +158,16 @@ class FieldMapping:
         return words
 
     def checked_metric(self, name: str, metric: MetricName) -> MetricName:
-        """The metric that the store says.
+        """The metric by which the store compares vectors, if the user names no other one.
+
+        With another one, scores would be read by the wrong measure.
+
+        Args:
+            name: of the collection, for errors.
+            metric: the one that the store knows.
 
         Raises:
-            ConfigError: the user names another one, by which the store cannot search.
+            ConfigError: the user names another metric, by which the store cannot search.
         """
         if self.metric is not None and self.metric != metric:
             raise ConfigError(
@@ -161,14 +186,18 @@ _DOCUMENT_IDS = ("document_id", "ref_doc_id", "doc_id", "source_id")
 def complete_mapping(
     name: str, mapping: FieldMapping, rows: Sequence[Row]
 ) -> tuple[FieldMapping, tuple[str, ...], list[str]]:
-    """A mapping that names the text, the names that were guessed for it, and what is absent.
+    """The mapping with text and document fields guessed, the guessed roles, the absent fields.
 
-    Absent is what the user names, such as ``title=heading``, and no row has that was looked at.
+    Other programs' rows have names of their own: ragbench looks for usual ones in some rows. Absent
+    is a field that the user names, such as ``title=heading``, and that none of these rows has.
 
     Args:
-        name: of the collection.
-        mapping: what the user names.
+        name: of the collection, for errors.
+        mapping: which fields the user names.
         rows: some rows of the collection.
+
+    Raises:
+        ConfigError: no field can be the text, or the named text or id is in no row.
     """
     sample = _Sample(rows)
     absent = _absent_fields(name, mapping, sample)
@@ -199,7 +228,9 @@ def complete_mapping(
 
 
 def _absent_fields(name: str, mapping: FieldMapping, sample: _Sample) -> list[str]:
-    """What the user names, such as ``title=heading``, and is in no row: probably a slip.
+    """The fields that the user names, such as ``title=heading``, and that no row of the sample has.
+
+    They are probably slips: a report names them, as chunks would come without a title.
 
     Raises:
         ConfigError: the text or the id is in no row; nothing could be read without them.
@@ -223,16 +254,25 @@ class _Sample:
     """Some rows of a collection, looked through for fields by their usual names."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
-        """Looks through these rows; they are read already."""
+        """A sample of a collection's rows, in which the meaning of its fields is looked for.
+
+        A user need not name a field that can be guessed from them.
+        """
         self._rows = rows
 
     def values(self, path: str) -> list[object]:
-        """What each row has at a path; None where it has nothing."""
+        """The value at a path in each row of the sample; None where a row has none.
+
+        A role is guessed by how many rows fill the path.
+        """
         read = getter(path)
         return [read(row.fields) for row in self._rows]
 
     def paths(self) -> list[str]:
-        """The fields of the rows, and then the paths of texts in them."""
+        """The field names of the sampled rows, then the paths of all texts in them.
+
+        A user who has to name a field chooses among them.
+        """
         paths: dict[str, None] = {}
         for row in self._rows:
             paths.update(dict.fromkeys(row.fields))
@@ -242,17 +282,23 @@ class _Sample:
         return list(paths)
 
     def field_list(self) -> str:
-        """The fields that there are, as the last sentence of an error."""
+        """The sampled rows' fields as the last sentence of an error.
+
+        The user chooses one of them.
+        """
         paths = listed(self.paths())
         if not paths:
             paths = "no fields at all"
         return f"There are: {paths}"
 
     def likeliest_text(self, prefixes: Sequence[str]) -> str | None:
-        """The usual path of a text that holds one in most rows; None where none does.
+        """The path of the text in most rows, among the names that programs usually give it.
 
-        Of paths that do so equally the first counts: a field of the row itself comes before one of
-        its metadata.
+        Else None. Of paths that are equally frequent the first counts: a field of the row itself
+        comes before one of its metadata.
+
+        Args:
+            prefixes: where names are looked for: ``""`` for the row, ``"metadata."`` for an object.
         """
         likeliest = None
         most_texts = 0
@@ -270,7 +316,14 @@ class _Sample:
     def first_document_id(
         self, prefixes: Sequence[str], mapped_paths: Sequence[str | None]
     ) -> str | None:
-        """The usual path of a document's id that holds one in a row, and means nothing else."""
+        """The first usual path of a document's id that some row fills, and that has no other role.
+
+        Without one, chunks of a document cannot be recognised as such.
+
+        Args:
+            prefixes: where names are looked for: ``""`` for the row, ``"metadata."`` for an object.
+            mapped_paths: paths with a role already.
+        """
         for prefix in prefixes:
             for field in _DOCUMENT_IDS:
                 path = f"{prefix}{field}"
@@ -282,12 +335,18 @@ class _Sample:
 
 
 def _is_text(value: object) -> bool:
-    """Whether a value is a text that says something."""
+    """Whether a value is a text with more than blanks in it, as the text of a chunk is.
+
+    The text of a collection is guessed by how many values of a field are one.
+    """
     return isinstance(value, str) and bool(value.strip())
 
 
 def _is_document_id(value: object) -> bool:
-    """Whether a value can be the id of a document."""
+    """Whether a value can be the id of a document: a whole number, or a text that is not empty.
+
+    LlamaIndex writes the text "None" for a missing id, which is none here.
+    """
     if isinstance(value, str):
         # LlamaIndex writes "None" for what is not there.
         return value not in ("", "None")
@@ -295,17 +354,18 @@ def _is_document_id(value: object) -> bool:
 
 
 def json_value(value: object) -> Any:
-    """A value that any writer of JSON takes.
+    """A value that any writer of JSON takes, of a value that a database's client gives.
 
     Dates become ISO 8601 texts, decimals floats, NaN and infinity null, bytes hexadecimal digits,
-    and what JSON has no word for texts.
+    and objects that JSON does not know texts. So chunks of other programs can be written into
+    results.
 
     Raises:
         ValueProblem: it holds what no JSON can: numbers of more than 64 bits, halves of surrogate
             pairs, or values that are nested too deep.
     """
     try:
-        text = orjson.dumps(value, _replacement, orjson.OPT_NON_STR_KEYS)
+        text = orjson.dumps(value, _json_replacement, orjson.OPT_NON_STR_KEYS)
         plain = orjson.loads(text)
     except (TypeError, RecursionError) as error:
         raise ValueProblem(str(error)) from error
@@ -313,10 +373,10 @@ def json_value(value: object) -> Any:
     return plain
 
 
-def _replacement(value: object) -> object:
-    """What orjson writes in the place of a value that it does not know.
+def _json_replacement(value: object) -> object:
+    """A value of JSON for one that orjson does not know; orjson calls this while it writes.
 
-    Clients of databases give types of Python that JSON has no word for.
+    Clients of databases give types of Python that JSON has no word for, such as Decimal and sets.
     """
     if isinstance(value, Decimal):
         return float(value)
@@ -347,7 +407,10 @@ class AttachedRows:
     """
 
     def __init__(self, mapping: FieldMapping) -> None:
-        """The mapping is complete: it names the text."""
+        """A reader of another program's rows, by a mapping that names their text field.
+
+        The paths of all roles are looked up once, as there may be many rows.
+        """
         self.mapping = mapping
         places = mapping.places()
         self._metadata_paths = places.pop("metadata", None)
@@ -359,12 +422,18 @@ class AttachedRows:
         """The ids of the rows that had a trouble, each once, in order."""
 
     def chunks(self, rows: Sequence[Row]) -> list[Chunk]:
-        """The rows of one result, best first, each as a chunk with an id of its own."""
+        """The rows of one result, best first, as chunks; no two of them share an id.
+
+        Ids are unique within a result, not among results.
+        """
         used_ids: set[str] = set()
         return [self._chunk(row, rank, used_ids) for rank, row in enumerate(rows, start=1)]
 
     def warnings(self) -> list[str]:
-        """What was wrong with how many rows so far, a line each."""
+        """The problems of the rows so far, each with its count and an example, a line each.
+
+        Rows are never refused, so these lines are the only sign that fields are mapped wrongly.
+        """
         paths: dict[str, str] = {}
         for name, path in asdict(self.mapping).items():
             paths[name] = shortened_line(path or "")
@@ -377,39 +446,46 @@ class AttachedRows:
         return lines
 
     def _chunk(self, row: Row, rank: int, used_ids: set[str]) -> Chunk:
-        """A row as a chunk.
+        """Another program's row as a chunk; what it lacks is noted for `warnings`, never refused.
+
+        One bad row must not end a search.
 
         Args:
-            rank: its place in the result, from 1; names a row without an id.
-            used_ids: of the chunks before it; its own is added.
+            row: as the engine gives it.
+            rank: the row's place in the result, from 1; names a row without an id.
+            used_ids: of the chunks before it; the row's own id is added.
         """
         own_id = row.id or f"#{rank}"
-        text = self._value(row, "text")
+        text = self._value_of_role(row, "text")
         if not isinstance(text, str):
             self.note("text", own_id)
             text = ""
-        document = self._value(row, "document_id")
-        document_id = _identifier(document)
+        document = self._value_of_role(row, "document_id")
+        document_id = _value_as_id(document)
         if document_id is None and not is_missing(document):
             self.note("document_id", own_id)
         # No file can hold half of a surrogate pair: question marks take their place.
         writable_text = text.encode("utf-8", "replace").decode()
         return Chunk(
-            id=self._id(row, own_id, used_ids),
+            id=self._unique_id(row, own_id, used_ids),
             text=writable_text,
             score=row.score,
             document_id=document_id,
             metadata=self._metadata(row, own_id),
         )
 
-    def _id(self, row: Row, own_id: str, used_ids: set[str]) -> str:
-        """A row's id, with a number where a row before it has the same.
+    def _unique_id(self, row: Row, own_id: str, used_ids: set[str]) -> str:
+        """The id of a row, with a number where an earlier row of the result has the same one.
 
-        Ranks are counted by ids: two chunks of one result must not share one.
+        Results are scored by ids: two chunks of one result must not share one.
+
+        Args:
+            own_id: the store's id of the row, which names it where the mapped field holds none.
+            used_ids: of the chunks before it; the row's id is added.
         """
         id_ = own_id
         if self.mapping.id is not None:
-            mapped = _identifier(self._value(row, "id"))
+            mapped = _value_as_id(self._value_of_role(row, "id"))
             if mapped is None:
                 self.note("id", own_id)
             else:
@@ -424,12 +500,16 @@ class AttachedRows:
         return id_
 
     def _metadata(self, row: Row, own_id: str) -> dict[str, Any]:
-        """The other fields; of two with one name the later gets the name of its place before it."""
+        """The metadata of a row's chunk: its title, and the fields that have no other role.
+
+        Of two fields with one name the later gets the name of its place before it, such as
+        ``meta.year``. Metadata that JSON cannot hold become empty, and are noted for `warnings`.
+        """
         metadata: dict[str, object] = {}
-        title = self._value(row, "title")
+        title = self._value_of_role(row, "title")
         if not is_missing(title):
             metadata["title"] = title
-        fields = self._unmapped(row.fields)
+        fields = self._unmapped_fields(row.fields)
         if self._metadata_paths is None:
             groups = _all_groups(fields)
         else:
@@ -445,8 +525,11 @@ class AttachedRows:
             self.note("metadata", own_id)
             return {}
 
-    def _unmapped(self, fields: Mapping[str, object]) -> Mapping[str, object]:
-        """The fields of a row without its text, id, document and title."""
+    def _unmapped_fields(self, fields: Mapping[str, object]) -> Mapping[str, object]:
+        """The fields of a row without its text, id, document and title: its possible metadata.
+
+        A field with another role would be in the chunk twice.
+        """
         for path in self._paths.values():
             if path in fields:  # a field of the row itself, though its name may have dots
                 fields = {key: value for key, value in fields.items() if key != path}
@@ -454,20 +537,30 @@ class AttachedRows:
                 fields = without_path(fields, path)
         return fields
 
-    def _value(self, row: Row, name: str) -> object:
-        """What a row has as its text, id, document or title; None where its path is not known."""
+    def _value_of_role(self, row: Row, name: str) -> object:
+        """A row's value for a role (text, id, document_id, title).
+
+        None where the mapping names no field. The path of a role is read from the mapping once, at
+        the start.
+        """
         read = self._getters.get(name)
         if read is None:
             return None
         return read(row.fields)
 
     def note(self, trouble: str, id: str) -> None:
-        """Remembers that something was wrong with a row; ``_TROUBLES`` says what can be."""
+        """Remembers a problem of a row, by its key in ``_TROUBLES``, for `warnings`.
+
+        A row counts once for each problem, in however many results it is.
+        """
         self._troubled.setdefault(trouble, {})[id] = None
 
 
-def _identifier(value: object) -> str | None:
-    """A value as an id, which is a text; None where it is none."""
+def _value_as_id(value: object) -> str | None:
+    """A value of a row as an id, which is a text; None where it cannot be one.
+
+    Numbers are written out; lists, objects and blank texts are no ids.
+    """
     if isinstance(value, Decimal):  # as it is written: 12345678901234567890 is no float
         return str(value)
     try:
@@ -484,9 +577,9 @@ FieldGroups = Iterator[tuple[str, Mapping[str, object]]]
 
 
 def _all_groups(fields: Mapping[str, object]) -> FieldGroups:
-    """All fields of the row itself, then those of the usual objects with metadata.
+    """A row's own fields, then those of each object with metadata, after the name of their place.
 
-    Such an object is dissolved: filters and reports name its fields, not the object.
+    Such an object (``metadata``, ``payload``) is dissolved: filters and reports name its fields.
     """
     row_fields: dict[str, object] = {}
     for name, value in fields.items():
@@ -500,7 +593,10 @@ def _all_groups(fields: Mapping[str, object]) -> FieldGroups:
 
 
 def _picked_groups(fields: Mapping[str, object], paths: Iterable[str]) -> FieldGroups:
-    """The fields at the paths that a user names for the metadata: of an object its fields."""
+    """The fields at the paths that a user names for the metadata, after the name of their place.
+
+    An object there gives its fields, another value itself.
+    """
     for path in paths:
         value = getter(path)(fields)
         parent, _, name = path.rpartition(".")

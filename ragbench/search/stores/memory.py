@@ -44,7 +44,10 @@ class MemoryDatabase(WritableDatabase):
     """Collections of an address ``memory:FOLDER``, or, of ``memory:``, until the process ends."""
 
     def __init__(self, address: str = "memory:") -> None:
-        """Collections in the folder of the address, or in memory alone where it names none."""
+        """A database of NumPy collections, in the address' folder or, without one, in memory.
+
+        Without a folder the collections are gone when the process ends.
+        """
         folder = None
         path = address.removeprefix("memory:")
         if path:
@@ -54,19 +57,31 @@ class MemoryDatabase(WritableDatabase):
         """Those that this process has opened, by name."""
 
     def load(self) -> tuple[type[Exception], ...]:
-        """No package to import: only reading and writing the folder can fail."""
+        """The exceptions of this store: only reading and writing its folder can fail.
+
+        There is no package to import: the store is NumPy, in the process.
+        """
         return (OSError,)
 
     def connect(self) -> None:
-        """No connection: collections are objects of this process, and `connection` is None."""
+        """Connects to nothing.
+
+        Collections are objects of this process, and `connection` is None.
+        """
 
     def disconnect(self, connection: None) -> None:
-        """Writes what has changed; nothing has to be closed."""
+        """Writes the changed collections into their folders; there is no connection to close.
+
+        Chunks written since the last `write_info` are in memory alone until then.
+        """
         for collection in self._collections.values():
             collection.save()
 
     def names(self, connection: None) -> list[str]:
-        """The collections of this process, and those that earlier ones left in the folder."""
+        """The names of the collections in this process and of those in the folder.
+
+        A folder's name holds the collection's in escaped form, as `_collection_folder` writes it.
+        """
         names = set(self._collections)
         if self.folder is not None:
             for path in self.folder.glob(f"*/{_INDEX}"):
@@ -74,14 +89,20 @@ class MemoryDatabase(WritableDatabase):
         return list(names)
 
     def make(self, connection: None, info: CollectionInfo) -> None:
-        """Makes an empty collection, in the folder too, so that other processes see its name."""
+        """Makes an empty collection, in the folder too, so that other processes see its name.
+
+        `create` has checked that the name is free.
+        """
         folder = self._collection_folder(info.name)
         collection = Memory(info, self.address, folder)
         self._collections[info.name] = collection
         collection.save()
 
     def attach(self, connection: None, name: str) -> Memory | None:
-        """The collection, read from its folder once: all that open it share one object."""
+        """The collection of a name, read from its folder once; None where there is none.
+
+        All that open it share one object, so that each sees the others' writes.
+        """
         if name not in self._collections:
             folder = self._collection_folder(name)
             if folder is None or not (folder / _INDEX).is_file():
@@ -90,12 +111,19 @@ class MemoryDatabase(WritableDatabase):
         return self._collections[name]
 
     def detach(self, connection: None, name: str) -> None:
-        """Writes what has changed. The collection stays: without a folder it is nowhere else."""
+        """Writes the collection's changes into its folder when its last use has ended.
+
+        It stays in memory: a database without a folder has it nowhere else.
+        """
         if name in self._collections:
             self._collections[name].save()
 
     def remove(self, connection: None, name: str) -> None:
-        """Removes a collection from memory and from its folder."""
+        """Removes a collection from memory and from its folder.
+
+        The index file goes first: without it the folder is no collection, even if this is
+        interrupted.
+        """
         self._collections.pop(name, None)
         folder = self._collection_folder(name)
         if folder is not None and folder.is_dir():
@@ -104,7 +132,11 @@ class MemoryDatabase(WritableDatabase):
             shutil.rmtree(folder)
 
     def _collection_folder(self, name: str) -> Path | None:
-        """The folder of a collection, which `names` reads its name from; None in memory alone."""
+        """The folder of a collection, which has its name in escaped form.
+
+        None where all is in memory. `names` reads the name back from it: another way to escape
+        would lose collections that are there.
+        """
         if self.folder is None:
             return None
         # A name may hold characters that a file's name may not. Dots are escaped too, as "." and
@@ -121,7 +153,16 @@ class Memory:
     read = staticmethod(scored_chunk)
 
     def __init__(self, info: CollectionInfo, address: str, folder: Path | None = None) -> None:
-        """An empty collection; `load` fills one from its folder."""
+        """An empty collection of chunks and vectors in memory; `load` fills one from its folder.
+
+        Chunks, vectors and digests lie at the same positions or under the same ids: all change
+        together.
+
+        Args:
+            info: its name, the length of its vectors, and what made them.
+            address: of the database, for errors.
+            folder: where it is saved; None keeps it in memory alone.
+        """
         self._info = info
         self._address = address
         self._folder = folder
@@ -142,16 +183,12 @@ class Memory:
     def load(cls, name: str, address: str, folder: Path) -> Memory:
         """The collection that `_write_folder` wrote into a folder.
 
+        The files and fields are those of that method: another form raises `_VERSION`.
+
         Raises:
             StoreError: another release wrote it, or a file is damaged or does not fit the others.
         """
-
-        def damaged(error: Exception) -> StoreError:
-            """The error of a file that cannot be read, with what to do."""
-            problem = f"the collection '{name}' is damaged ({words_of(error)}): index anew"
-            return StoreError(f"{address}: {problem}")
-
-        with Reading(damaged):
+        with Reading(lambda error: _damaged_collection(address, name, error)):
             index: dict[str, Any] = json.loads((folder / _INDEX).read_bytes())
             if index["version"] != _VERSION:
                 raise other_form(address, name)
@@ -178,11 +215,17 @@ class Memory:
         return collection
 
     def _number_chunks(self) -> None:
-        """Finds the positions anew, after the list of chunks was read or has lost some."""
+        """Notes anew at which position each chunk is, after chunks were read or removed.
+
+        Vectors lie at the same positions in their array, so ids lead to both.
+        """
         self._positions = {chunk.id: number for number, chunk in enumerate(self._chunks)}
 
     def save(self) -> None:
-        """Writes the folder where there is one, and where something has changed since."""
+        """Writes the collection into its folder, if it has one and something has changed.
+
+        Deferred writes make an indexing of many batches fast; `write_info` calls this.
+        """
         with self._lock:
             if self._folder is not None and self._unsaved:
                 try:
@@ -194,8 +237,12 @@ class Memory:
             self._unsaved = False
 
     def _write_folder(self, folder: Path) -> None:
-        """Writes the collection; an earlier state stays whole until this one is."""
-        lines = b"".join(_line(encode(chunk)) for chunk in self._chunks)
+        """Writes the collection's chunks and vectors into its folder.
+
+        The index file, written last, names the two others: a reader sees the old state or the new
+        one. What `load` reads, and in which order files appear, cannot change here alone.
+        """
+        lines = b"".join(_line_of_chunk(encode(chunk)) for chunk in self._chunks)
         vectors = self._vectors[: len(self._chunks)]
         content = blake2b(lines, digest_size=10)
         content.update(np.ascontiguousarray(vectors).tobytes())
@@ -227,18 +274,27 @@ class Memory:
                 file_of_state.unlink(missing_ok=True)
 
     def read_info(self) -> CollectionInfo:
-        """What was written last: no other process changes it while this one has it open."""
+        """The collection's record of itself as it was written last.
+
+        No other process changes it meanwhile. A search reads the embedder from it.
+        """
         return self._info
 
     def write_info(self, info: CollectionInfo) -> None:
-        """Keeps it, and writes the folder: chunks that were written since reach the disk now."""
+        """Keeps the collection's record of itself, and saves all chunks written before.
+
+        A record that calls the collection complete is so never on the disk before its chunks.
+        """
         with self._lock:
             self._info = info
             self._unsaved = True
             self.save()
 
     def write(self, chunks: Sequence[StoredChunk], rows: Rows) -> None:
-        """Adds chunks at the end, or in the place of those with their ids."""
+        """Adds chunks with their vectors at the end.
+
+        Those with a known id replace the old chunk.
+        """
         with self._lock:
             positions: list[int] = []
             for record in chunks:
@@ -251,10 +307,13 @@ class Memory:
                 positions.append(position)
             self._make_room(len(self._chunks))
             self._vectors[positions] = rows
-            self._changed()
+            self._note_change()
 
     def _make_room(self, size: int) -> None:
-        """Grows the array of vectors by doubling, so that filling it takes linear time."""
+        """Grows the array of vectors to at least `size` rows, by doubling.
+
+        Filling it takes linear time.
+        """
         if size <= len(self._vectors):
             return
         capacity = max(size, 2 * len(self._vectors), _FIRST_ROWS)
@@ -262,13 +321,19 @@ class Memory:
         larger[: len(self._vectors)] = self._vectors
         self._vectors = larger
 
-    def _changed(self) -> None:
-        """After every write: the chunks that passed the last filter may be others now."""
+    def _note_change(self) -> None:
+        """Forgets which chunks passed the last filter, and notes that the folder is behind.
+
+        Every write calls this: an old selection would hide new chunks or point at removed ones.
+        """
         self._passing_filter = None
         self._unsaved = True
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Removes chunks; the vectors of the others move up, and room behind them is given up."""
+        """Removes chunks.
+
+        The vectors of the others move up, and spare room behind them is given up.
+        """
         with self._lock:
             # Of an id that is not there the position is None, which is no row.
             removed = {self._positions.get(id_) for id_ in ids}
@@ -277,10 +342,13 @@ class Memory:
             self._chunks = [self._chunks[row] for row in remaining]
             self._number_chunks()
             self._digests = {id_: self._digests[id_] for id_ in self._positions}
-            self._changed()
+            self._note_change()
 
     def stored(self, ids: Sequence[str]) -> list[Chunk]:
-        """The chunks themselves, which the searches share; see `read`."""
+        """The chunks of those ids that are there.
+
+        Shared objects, of which results get copies by `read`. Ids without a chunk are left out.
+        """
         with self._lock:
             chunks: list[Chunk] = []
             for id_ in ids:
@@ -290,7 +358,10 @@ class Memory:
             return chunks
 
     def rows(self, ids: Sequence[str]) -> dict[str, Rows]:
-        """The vectors of those chunks that are there."""
+        """The vectors of those chunks of these ids that the collection has, by id.
+
+        Each is a copy: a view would keep the whole array in memory, and change with it.
+        """
         with self._lock:
             rows: dict[str, Rows] = {}
             for id_ in ids:
@@ -301,26 +372,40 @@ class Memory:
             return rows
 
     def digests(self) -> dict[str, str]:
-        """A copy: an indexing compares it with the corpus while it writes."""
+        """A copy of the chunks' digests, by id.
+
+        An indexing compares them with the corpus while it writes.
+        """
         with self._lock:
             return dict(self._digests)
 
     def count(self) -> int:
-        """How many chunks there are; the array of vectors may have room for more."""
+        """How many chunks the collection has; reports show it.
+
+        The array of vectors may have room for more.
+        """
         return len(self._chunks)
 
     def condition(self, filters: Filter | None, native: object) -> Filter | None:
-        """The filter itself, which Python executes; there is no syntax for a native one."""
+        """The filter as `nearest` takes it: unchanged, since Python executes it chunk by chunk.
+
+        Other stores translate it here into their engine's language. There is none here, so that a
+        filter in an engine's own syntax, `native`, is ignored.
+        """
         return filters
 
     def nearest(self, rows: Rows, limit: int, condition: Filter | None, effort: Effort) -> Rankings:
-        """Compares every vector, whatever the effort: first roughly, all queries at once."""
+        """The chunks nearest to each query, by comparing every vector, whatever the effort.
+
+        Rough scores of all queries come from one product of matrices; `_nearest_to_query` scores
+        the best again.
+        """
         with self._lock:
             # The array may be longer: see `_make_room`.
             searched = self._vectors[: len(self._chunks)]
             passing = None
             if condition is not None:
-                passing = self._passing(condition)
+                passing = self._positions_passing(condition)
                 searched = searched[passing]
             if not len(searched):
                 return [[] for _ in rows]
@@ -331,13 +416,14 @@ class Memory:
                 rough_scores = rows @ searched.T
             rankings: list[list[Row]] = []
             for query, scores in zip(rows, rough_scores, strict=True):
-                rankings.append(self._best(query, scores, passing, limit))
+                rankings.append(self._nearest_to_query(query, scores, passing, limit))
             return rankings
 
-    def _passing(self, filters: Filter) -> NDArray[np.intp]:
+    def _positions_passing(self, filters: Filter) -> NDArray[np.intp]:
         """The positions of the chunks that pass a filter, in order.
 
-        Those of the last filter are kept: a run searches with one filter, question after question.
+        Those of the last filter are kept: a run searches with one filter, question after question,
+        and testing every chunk is slow.
         """
         # Not the filter itself: to Python 1 and True are equal.
         key = repr(filters)
@@ -348,7 +434,7 @@ class Memory:
             self._passing_positions = np.flatnonzero(np.array(passing, dtype=np.bool_))
         return self._passing_positions
 
-    def _best(
+    def _nearest_to_query(
         self, query: Rows, rough_scores: Rows, passing: NDArray[np.intp] | None, k: int
     ) -> list[Row]:
         """The `k` rows nearest to one query, scored as if it were the only one.
@@ -381,6 +467,19 @@ class Memory:
         return rows
 
 
-def _line(record: StoredChunk) -> bytes:
-    """A chunk's line of the file: its body with its digest as one more field."""
+def _damaged_collection(address: str, name: str, error: Exception) -> StoreError:
+    """The error for a collection in a folder whose files cannot be read or do not fit together.
+
+    It asks for a new indexing, which alone can mend the folder.
+    """
+    problem = f"the collection '{name}' is damaged ({words_of(error)}): index anew"
+    return StoreError(f"{address}: {problem}")
+
+
+def _line_of_chunk(record: StoredChunk) -> bytes:
+    """A chunk's line in the collection's file: its JSON with its digest as one more field.
+
+    With the digest on the line a later indexing sees which chunks have changed without encoding all
+    of them again. `Memory.load` reads the same form.
+    """
     return b'%b,"digest":"%b"}\n' % (record.body[:-1], record.digest.encode())

@@ -42,11 +42,17 @@ quiet = partial(silenced, "pymilvus", "milvus_lite")
 
 
 def open_milvus(address: str) -> MilvusDatabase:
-    """The database of an address.
+    """The Milvus database of an address; a server or file is opened at its first use only.
+
+    Wrong addresses are so refused before a server is reached.
 
     Args:
         address: ``milvus:PATH.db``, or ``milvus+http://HOST:19530`` (or ``https``), with user
-            and password where the server asks for them.
+            and password where the server needs them.
+
+    Raises:
+        ConfigError: the address is none of Milvus.
+        StoreError: there is no such file.
     """
     path = address.removeprefix("milvus:")
     if address.startswith("milvus:") and path:
@@ -54,39 +60,57 @@ def open_milvus(address: str) -> MilvusDatabase:
             raise ConfigError(f"'{address}': the path of Milvus Lite ends with .db")
         if not Path(path).exists():
             raise StoreError(f"{address}: there is no such file")
-        return MilvusDatabase(address, lambda: _lite(path, address))
+        return MilvusDatabase(address, lambda: _lite_client(path, address))
     forms = "milvus:PATH.db or milvus+http://HOST:19530"
     uri, user, password = server_url(address, "Milvus", forms)
+    return MilvusDatabase(mask_url(address), lambda: _server_client(uri, user, password))
 
-    def open_client() -> Any:
-        """The client of a server, made when something is first asked of the database."""
-        pymilvus = require("pymilvus", extra="milvus")
-        return pymilvus.MilvusClient(uri, user=user, password=password, timeout=_TIMEOUT)
 
-    return MilvusDatabase(mask_url(address), open_client)
+def _server_client(uri: str, user: str, password: str) -> Any:
+    """Milvus' client of a server, made when the database is first used.
+
+    The import is slow, and the package is optional.
+    """
+    pymilvus = require("pymilvus", extra="milvus")
+    return pymilvus.MilvusClient(uri, user=user, password=password, timeout=_TIMEOUT)
 
 
 class MilvusDatabase(ReadableDatabase):
     """A server, or a database of Milvus Lite in this process; its logs are silenced."""
 
     def load(self) -> tuple[type[Exception], ...]:
-        """The client's exceptions, and the plain ones that it and Milvus Lite raise."""
+        """The exceptions of Milvus' client, and the plain ones that it and Milvus Lite raise.
+
+        `connected` turns these into errors of one line.
+        """
         exceptions = require("pymilvus.exceptions", extra="milvus")
         return (exceptions.MilvusException, OSError, RuntimeError, ValueError)
 
     @quiet()
     def connect(self) -> Any:
-        """The client, without the log of its attempts."""
+        """The client of Milvus, without the log lines of its attempts.
+
+        The error itself is raised all the same, and the log would repeat it at length.
+        """
         return super().connect()
 
     @quiet()
     def listed(self, connection: Any) -> list[str]:
-        """The names of all collections, for messages."""
+        """The names of all collections of the Milvus database, for choices and errors.
+
+        A user who names no collection, or a wrong one, sees them.
+        """
         return list(connection.list_collections())
 
     @quiet()
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> Milvus | None:
-        """The collection, loaded; which of its vectors, and what is searched by words."""
+        """A collection of Milvus for reading, loaded, with its vector and its words.
+
+        None where there is none. Rows that another process wrote are found only once it is loaded.
+
+        Raises:
+            ConfigError: the user has to choose a vector, or no index says how it is compared.
+        """
         if not connection.has_collection(name):
             return None
         # What another process has filled is on the disk only, until it is loaded.
@@ -104,7 +128,7 @@ class MilvusDatabase(ReadableDatabase):
                 key = field_name
 
         vector = mapping.chosen_vector(name, list(dimensions))
-        metric = mapping.checked_metric(name, _metric(connection, name, vector))
+        metric = mapping.checked_metric(name, _metric_of_index(connection, name, vector))
 
         # A search by words asks for what a BM25 function has made of a text, not for the text.
         bm25_fields: list[str] = []
@@ -139,18 +163,27 @@ class Milvus:
 
     @quiet()
     def count(self) -> int:
-        """How many entities the collection has: Milvus counts by a query."""
+        """How many entities (rows) the collection has; Milvus counts them by a query.
+
+        Reports show the number, and stored results of a search depend on it.
+        """
         answer = self.client.query(self.name, filter="", output_fields=["count(*)"])
         return int(answer[0]["count(*)"])
 
     @quiet()
     def sample(self, limit: int) -> list[Row]:
-        """Any entities with all their fields, to see what there is; their scores mean nothing."""
+        """Any entities of the collection, at most `limit`.
+
+        The meaning of fields is guessed from them. Their scores mean nothing.
+        """
         rows = self.client.query(self.name, filter="", limit=limit, output_fields=["*"])
-        return [self._row(row, 0.0) for row in rows]
+        return [self._row_of_entity(row, 0.0) for row in rows]
 
     def condition(self, filters: Filter | None, native: object) -> str:
-        """The filters and a native expression, as one expression of Milvus."""
+        """The filters, and a native expression, as one expression of Milvus; empty without any.
+
+        A search translates its filters once, and passes the result to `nearest` or `matching`.
+        """
         parts: list[str] = []
         if filters is not None:
             parts.append(_expression(filters, self.types))
@@ -162,7 +195,11 @@ class Milvus:
     @property
     @quiet()
     def is_exact(self) -> bool:
-        """Whether every vector is compared: an index of the type FLAT has no graph and no lists."""
+        """Whether a search of the collection compares every vector.
+
+        Its index is of the type FLAT, or none. Reports measure by exact searches how many chunks an
+        approximate index misses.
+        """
         for index_name in self.client.list_indexes(self.name):
             index = self.client.describe_index(self.name, index_name)
             is_of_vector = index["field_name"] == self.space.vector
@@ -171,10 +208,16 @@ class Milvus:
         return True
 
     def nearest(self, rows: Rows, limit: int, condition: str, effort: Effort) -> list[list[Row]]:
-        """The rows of all queries in one request; distances become scores."""
+        """The entities nearest to each query vector, in one request; distances become scores.
+
+        A score is higher for a nearer row, as in every store.
+
+        Raises:
+            ConfigError: an exact search is wanted, and the collection has an approximate index.
+        """
         if effort.exact and not self.is_exact:
             raise ConfigError("Milvus searches by its index alone: it has no exact search")
-        results = self._ask(list(rows), self.space.vector, limit, condition, effort)
+        results = self._found_rows(list(rows), self.space.vector, limit, condition, effort)
         if self.space.metric != "euclid":  # what pymilvus calls the distance is a similarity
             return results
         negated: list[list[Row]] = []
@@ -183,22 +226,30 @@ class Milvus:
         return negated
 
     def matching(self, texts: Sequence[str], limit: int, condition: str) -> list[list[Row]]:
-        """The rows that share words with each question; those that Milvus scores 0 share none."""
+        """The entities that share words with each question, by Milvus' own BM25.
+
+        Entities with score 0 share none and are left out.
+        """
         assert self.words is not None
         results: list[list[Row]] = []
-        for hits in self._ask(list(texts), self.words.field, limit, condition, NORMAL):
+        for hits in self._found_rows(list(texts), self.words.field, limit, condition, NORMAL):
             # Milvus Lite gives BM25 as a distance, below 0; a server as it is.
             results.append([row._replace(score=abs(row.score)) for row in hits if row.score])
         return results
 
     @quiet()
-    def _ask(
+    def _found_rows(
         self, queries: list[Any], field: str, limit: int, condition: str, effort: Effort
     ) -> list[list[Row]]:
-        """The rows that each query finds, best first; scores are what Milvus calls distances.
+        """The entities that each query finds, best first.
+
+        Their scores are what Milvus calls distances.
 
         Args:
             queries: vectors, or texts for a field that a BM25 function fills.
+            field: the field that is searched.
+            limit: the most entities of one query.
+            condition: an expression of Milvus; empty for none.
         """
         search_params: dict[str, Any] = {}
         if effort.ef is not None:
@@ -214,11 +265,14 @@ class Milvus:
         )
         results: list[list[Row]] = []
         for hits in answers:
-            results.append([self._row(hit["entity"], hit["distance"]) for hit in hits])
+            results.append([self._row_of_entity(hit["entity"], hit["distance"]) for hit in hits])
         return results
 
-    def _row(self, entity: Mapping[str, Any], score: float) -> Row:
-        """An entity without its vectors, which chunks do not show."""
+    def _row_of_entity(self, entity: Mapping[str, Any], score: float) -> Row:
+        """An entity of Milvus as a row, without its vectors, which chunks do not show.
+
+        The primary field becomes the row's id.
+        """
         fields: dict[str, Any] = {}
         for name, value in entity.items():
             if not self.types.get(name, "").endswith("VECTOR"):
@@ -233,47 +287,66 @@ _SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 
 
 def _expression(filters: Filter, fields: Mapping[str, str]) -> str:
-    """A filter as an expression of Milvus.
+    """A folded filter as an expression of Milvus.
+
+    The `Dialect` walks the filter's parts, and gets a text for each kind of test.
 
     Args:
-        fields: of the schema; all others are dynamic.
+        fields: those of the collection's schema with their types; all others are dynamic.
     """
-
-    def name_of(path: str) -> str:
-        """A field of the schema or a dynamic one; dots lead into objects."""
-        if path in fields or "." not in path:
-            return path
-        name, *keys = path.split(".")
-        for key in keys:
-            name += f"[{json.dumps(key)}]"
-        return name
-
-    def exists(field: str) -> str:
-        """Tests a field of the schema for null, and a dynamic one for being there."""
-        name = name_of(field)
-        if name in fields:
-            return f"({name} is not null)"
-        return f"(exists {name})"
-
-    def equal(field: str, values: Sequence[Scalar]) -> str:
-        """Tests a field for any of the values."""
-        tests = [f"{name_of(field)} == {_quoted(value)}" for value in values]
-        return f"({' or '.join(tests)})"
-
     dialect = Dialect(
         both=lambda parts: f"({' and '.join(parts)})",
         either=lambda parts: f"({' or '.join(parts)})",
         denied=lambda part: f"(not {part})",
-        equal=equal,
-        within=lambda range_: _within(name_of(range_.field), range_),
-        exists=exists,
-        prefix=lambda field, prefix: _prefix(name_of(field), field, prefix),
+        equal=lambda field, values: _equality_test(_written_field(field, fields), values),
+        within=lambda range_: _range_test(_written_field(range_.field, fields), range_),
+        exists=lambda field: _existence_test(field, fields),
+        prefix=lambda field, prefix: _prefix_test(_written_field(field, fields), field, prefix),
     )
     return dialect(filters)
 
 
-def _within(name: str, range_: Range) -> str:
-    """A range of numbers as an expression; one of dates is refused, as Milvus has none."""
+def _written_field(path: str, fields: Mapping[str, str]) -> str:
+    """A field's name in an expression of Milvus: dots lead into objects, as in ``meta["year"]``.
+
+    A field of the schema keeps its name, even with a dot in it.
+    """
+    if path in fields or "." not in path:
+        return path
+    name, *keys = path.split(".")
+    for key in keys:
+        name += f"[{json.dumps(key)}]"
+    return name
+
+
+def _existence_test(field: str, fields: Mapping[str, str]) -> str:
+    """A test of Milvus that a field has a value.
+
+    A field of the schema is always there and may be null; a dynamic one may be missing.
+    """
+    name = _written_field(field, fields)
+    if name in fields:
+        return f"({name} is not null)"
+    return f"(exists {name})"
+
+
+def _equality_test(name: str, values: Sequence[Scalar]) -> str:
+    """A test of Milvus that the field with this written name equals one of the values.
+
+    Values are written as JSON, which Milvus reads.
+    """
+    tests = [f"{name} == {_quoted(value)}" for value in values]
+    return f"({' or '.join(tests)})"
+
+
+def _range_test(name: str, range_: Range) -> str:
+    """A test of Milvus that a field's number is in a range.
+
+    Both bounds are in one test, in parentheses, as others are joined to it.
+
+    Raises:
+        ConfigError: the range is one of dates, which Milvus does not compare.
+    """
     if range_.of_dates:
         raise ConfigError(
             f"filter on '{range_.field}': Milvus compares no dates; give its own expression as "
@@ -285,8 +358,18 @@ def _within(name: str, range_: Range) -> str:
     return f"({' and '.join(tests)})"
 
 
-def _prefix(name: str, field: str, prefix: str) -> str:
-    """A test of a text's beginning, by LIKE, in which some characters are signs."""
+def _prefix_test(name: str, field: str, prefix: str) -> str:
+    """A test of Milvus that a text begins with a prefix, by LIKE.
+
+    A prefix with one of LIKE's signs is refused: it would match other texts without an error.
+
+    Args:
+        name: the field as expressions write it.
+        field: the field as the filter names it, for the error.
+
+    Raises:
+        ConfigError: the prefix holds a character that LIKE takes for a sign.
+    """
     if re.search(r"[%_\\]", prefix):
         raise ConfigError(
             f"filter on '{field}': Milvus takes %, _ and \\ in a prefix for signs; give its own "
@@ -295,8 +378,11 @@ def _prefix(name: str, field: str, prefix: str) -> str:
     return f"({name} like {_quoted(prefix + '%')})"
 
 
-def _metric(client: Any, name: str, vector: str) -> MetricName:
-    """How a collection's vectors are compared, as the index over them says."""
+def _metric_of_index(client: Any, name: str, vector: str) -> MetricName:
+    """The metric of a collection's vectors, which in Milvus only the index over them knows.
+
+    An index by another metric is an error: its scores could not be read.
+    """
     for index_name in client.list_indexes(name):
         index = client.describe_index(name, index_name)
         metric = index["metric_type"]
@@ -308,8 +394,14 @@ def _metric(client: Any, name: str, vector: str) -> MetricName:
     )
 
 
-def _lite(path: str, address: str) -> Any:
-    """Opens a database of Milvus Lite in this process.
+def _lite_client(path: str, address: str) -> Any:
+    """Milvus' client of a Milvus Lite database in this process, made at its first use.
+
+    Its own error does not say the cause: this one names the likely ones.
+
+    Args:
+        path: of the database.
+        address: for errors.
 
     Raises:
         StoreError: it is of an earlier version, or cannot be opened.

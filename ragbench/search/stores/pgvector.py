@@ -98,17 +98,26 @@ class PgvectorDatabase(WritableDatabase):
     """A database of PostgreSQL. The connection is one of psycopg."""
 
     def __init__(self, address: str) -> None:
-        """A database of an address; nothing is reached yet."""
+        """The PostgreSQL database of an address; it is reached at its first use, not here.
+
+        psycopg needs slashes in an address, which ragbench's may leave out.
+        """
         super().__init__(mask_url(address))
         # psycopg takes an address with slashes only; ours may leave them out.
         self._dsn = address if "://" in address else address.replace(":", "://", 1)
 
     def load(self) -> tuple[type[Exception], ...]:
-        """Every exception of psycopg, and those of the network below it."""
+        """The exceptions of psycopg, PostgreSQL's client, and those of the network below it.
+
+        `connected` turns these into errors of one line.
+        """
         return (require("psycopg", extra="pgvector").Error, OSError)
 
     def connect(self) -> Any:
-        """The connection; nothing is made there by looking."""
+        """A new connection of psycopg, with fast JSON.
+
+        A mere look leaves no table or extension behind.
+        """
         psycopg = require("psycopg", extra="pgvector")
         # Needed later; a package that is missing is named before anything is reached.
         require("pgvector.psycopg", extra="pgvector")
@@ -128,11 +137,20 @@ class PgvectorDatabase(WritableDatabase):
         return connection
 
     def listed(self, connection: Any) -> list[str]:
-        """The tables of other programs only, so that one of them need not be named beside ours."""
+        """The names of other programs' tables with vectors.
+
+        ragbench's own are left out: beside them a single other table need not be named by the user.
+        """
         return tables_with_vectors(connection)
 
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> PgvectorTable | None:
-        """The table, or None; from here on the server refuses every write of the connection."""
+        """Another program's table for reading, with its vector, metric and id.
+
+        None without such a table. From here on the server refuses every write of this connection.
+
+        Raises:
+            ConfigError: the user has to choose a vector, or to name the column with the id.
+        """
         connection.execute("SET default_transaction_read_only = on")
         connection.execute("SET TIME ZONE 'UTC'")  # of dates without a zone
         let_indexes_look_on(connection)
@@ -163,13 +181,21 @@ class PgvectorDatabase(WritableDatabase):
         return PgvectorTable(connection, table, space, key=key, lexemes=lexemes)
 
     def names(self, connection: Any) -> list[str]:
-        """The collections with an entry; none where the table of entries was never made."""
+        """The names of ragbench's own collections: those with an entry in its table of collections.
+
+        None where that table was never made. Other tables of the database are not touched.
+        """
         if not _has_infos(connection):
             return []
         return [row[0] for row in fetch_rows(connection, f"SELECT name FROM {_INFOS}")]
 
     def make(self, connection: Any, info: CollectionInfo) -> None:
-        """An empty table and its entry in one transaction; of two at once the second is refused."""
+        """Makes an empty table for a collection and its entry, in one transaction.
+
+        A lock lets one process at a time do so: of two that make the same name the second is
+        refused. The columns of the table are its stored form: `_COLUMNS` and ``pgvector.toml`` name
+        them alike.
+        """
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MAKING,))
             self._prepare(connection)
@@ -183,7 +209,13 @@ class PgvectorDatabase(WritableDatabase):
             connection.execute(f"INSERT INTO {_INFOS} VALUES (%s, %s)", entry)
 
     def _prepare(self, connection: Any) -> None:
-        """Has the extension, and the table of the collections, made where they are not there."""
+        """Makes pgvector's extension and ragbench's table of collections, if need be.
+
+        Called before the first collection is made; a database that is only read is left as it is.
+
+        Raises:
+            StoreError: the extension cannot be made: it is not installed, or takes a superuser.
+        """
         try:
             connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
         except require("psycopg", extra="pgvector").Error as error:
@@ -198,11 +230,13 @@ class PgvectorDatabase(WritableDatabase):
         require("pgvector.psycopg", extra="pgvector").register_vector(connection)
 
     def attach(self, connection: Any, name: str) -> OwnTable | None:
-        """The collection with an entry.
+        """The table of one of ragbench's collections, for writing.
+
+        None where there is no such table.
 
         Raises:
-            ForeignCollectionError: there is a table of this name that another program made.
-                Whoever opens it may then read it as such.
+            ForeignCollectionError: there is a table of this name that another program made. Opened
+                without a mapping it cannot be; with one it is read.
         """
         if name in self.names(connection):
             return OwnTable(self.address, connection, name)
@@ -211,7 +245,10 @@ class PgvectorDatabase(WritableDatabase):
         return None
 
     def remove(self, connection: Any, name: str) -> None:
-        """Drops the table of a collection that has an entry, and no other table."""
+        """Drops the table of one of ragbench's collections, never a table of another program.
+
+        The entry decides what is ragbench's.
+        """
         if not _has_infos(connection):
             return
         delete = f"DELETE FROM {_INFOS} WHERE name = %s RETURNING name"
@@ -234,10 +271,13 @@ class PgvectorTable:
         key: str | None,
         lexemes: Lexemes | None = None,
     ) -> None:
-        """A table that is searched.
+        """An open table that is searched by its vectors.
+
+        Vectors and full-text columns are for searching: rows come without them.
 
         Args:
             table: its columns, and the part of it that is the collection.
+            space: the column of vectors that is searched, and its metric.
             key: the column that is a row's id.
             lexemes: how it is searched by words; None where it is not.
         """
@@ -258,19 +298,29 @@ class PgvectorTable:
         self._vector_kind = kinds[space.vector]
 
     def count(self) -> int:
-        """The rows with a vector: those that a search can find."""
-        where, values = self._where(EVERYTHING)
+        """How many rows of the table have a vector: those that a search can find.
+
+        Reports show the number, and stored results of a search depend on it.
+        """
+        where, values = self._where_part(EVERYTHING)
         [(count,)] = self._fetch(f"SELECT count(*) FROM {self._table} WHERE {where}", *values)
         return int(count)
 
     def sample(self, limit: int) -> list[Row]:
-        """Some rows with a vector, in any order; the 0 takes the place of the score."""
-        where, values = self._where(EVERYTHING)
-        select = f"SELECT {self._outputs('0::float8')} FROM {self._table} WHERE {where} LIMIT %s"
-        return [self._row(row) for row in self._fetch(select, *values, limit)]
+        """Any rows of the table with a vector, at most `limit`: fields are guessed from them.
+
+        Their score is 0.
+        """
+        where, values = self._where_part(EVERYTHING)
+        columns = self._selected_columns("0::float8")
+        select = f"SELECT {columns} FROM {self._table} WHERE {where} LIMIT %s"
+        return [self._row_of_hit(row) for row in self._fetch(select, *values, limit)]
 
     def condition(self, filters: Filter | None, native: object) -> Sql:
-        """The filters and a native one in SQL, which the connection lets only read."""
+        """The filters, and a native one, the user's own SQL, as one condition of SQL.
+
+        A search translates its filters once, and passes the result to `nearest` or `matching`.
+        """
         parts = [EVERYTHING]
         if filters is not None:
             parts.append(column_condition(filters, self._readable))
@@ -280,17 +330,23 @@ class PgvectorTable:
 
     @property
     def is_exact(self) -> bool:
-        """Whether a search compares every vector: no index is there that may miss one."""
+        """Whether a search of the table compares every vector: it has no HNSW or IVFFlat index.
+
+        Reports measure by exact searches how many chunks such an index misses.
+        """
         return not catalogue_rows(self._connection, "approximate", self._table)
 
     def nearest(self, rows: Rows, limit: int, condition: Sql, effort: Effort) -> Rankings:
-        """The rows nearest to each query, one statement each; ordered so that an index is used."""
-        where, values = self._where(condition)
+        """The rows nearest to each query vector, one statement each.
+
+        The order is by the distance alone, as the index of a column is used only then. A score is
+        higher for a nearer row, as in every store.
+        """
+        where, values = self._where_part(condition)
         operator = _OPERATORS[self.space.metric]
         distance = f"{self._vector} {operator} %s::{self._vector_kind}"
-        select = (
-            f"SELECT {self._outputs(distance)} FROM {self._table} WHERE {where} ORDER BY 1 LIMIT %s"
-        )
+        columns = self._selected_columns(distance)
+        select = f"SELECT {columns} FROM {self._table} WHERE {where} ORDER BY 1 LIMIT %s"
         rankings: Rankings = []
         # SET LOCAL lasts until the transaction ends: other searches keep the server's settings.
         settings_scope = nullcontext() if effort == NORMAL else self._connection.transaction()
@@ -304,19 +360,22 @@ class PgvectorTable:
                 # A vector as pgvector writes it: [0.25,-0.5]. `repr` keeps all digits.
                 numbers = ",".join(map(repr, row.tolist()))
                 hits = self._fetch(select, f"[{numbers}]", *values, limit)
-                rankings.append([self._row(hit) for hit in hits])
+                rankings.append([self._row_of_hit(hit) for hit in hits])
         return rankings
 
     def matching(self, texts: Sequence[str], limit: int, condition: Sql) -> Rankings:
-        """The rows that hold any word of each question, ranked by ``ts_rank_cd``."""
+        """The rows that hold any word of each question, ranked by PostgreSQL's ``ts_rank_cd``.
+
+        The question is cut into words as the column was.
+        """
         assert self._lexemes is not None
-        where, values = self._where(condition)
+        where, values = self._where_part(condition)
         vector = self._lexemes.vector
         # Of the words any, not all, as BM25 has it: few passages hold all words of a question.
         words = "replace(plainto_tsquery(%s::regconfig, %s)::text, '&', '|')::tsquery"
         rank = f"ts_rank_cd({vector}, asked, 1)"  # 1: divided by the logarithm of the length
         select = (
-            f"SELECT {self._outputs(rank)} FROM {self._table}, "
+            f"SELECT {self._selected_columns(rank)} FROM {self._table}, "
             f"(SELECT {words} AS asked) AS question WHERE {vector} @@ asked AND {where} "
             "ORDER BY 1 DESC LIMIT %s"
         )
@@ -326,28 +385,44 @@ class PgvectorTable:
             hits = self._fetch(select, self._lexemes.configuration, question, *values, limit)
             ranking: list[Row] = []
             for hit in hits:
-                rank_of_hit = float(hit[0])  # no distance: `_row` would negate it
-                ranking.append(self._row(hit)._replace(score=rank_of_hit))
+                rank_of_hit = float(hit[0])  # no distance: `_row_of_hit` would negate it
+                ranking.append(self._row_of_hit(hit)._replace(score=rank_of_hit))
             rankings.append(ranking)
         return rankings
 
     def _fetch(self, sql: str, *values: object) -> list[Any]:
-        """All rows of a query over this collection's connection."""
+        """All rows of a statement, over this table's connection, as PostgreSQL's client gives them.
+
+        `_row_of_hit` reads those of a search.
+        """
         return fetch_rows(self._connection, sql, *values)
 
-    def _outputs(self, score: str) -> str:
-        """What is selected of a row, as `_row` reads it: a score, then the columns."""
+    def _selected_columns(self, score: str) -> str:
+        """The columns that a statement selects, after a score; `_row_of_hit` reads this order.
+
+        Vectors are left out, as chunks do not show them.
+
+        Args:
+            score: the SQL of the score.
+        """
         return ", ".join([score, *map(quoted, self._column_names)])
 
-    def _where(self, condition: Sql) -> tuple[str, tuple[object, ...]]:
-        """The part after WHERE, and its values: rows of the collection that have a vector."""
+    def _where_part(self, condition: Sql) -> tuple[str, tuple[object, ...]]:
+        """The part of a statement after WHERE, with its values.
+
+        The collection's rows with a vector. In LangChain's shared table, only the rows of one
+        collection.
+        """
         where = f"{self._vector} IS NOT NULL AND {condition.sql}"
         if self._part is None:
             return where, condition.values
         return f"{where} AND collection_id = %s", (*condition.values, self._part)
 
-    def _row(self, row: Sequence[Any]) -> Row:
-        """A row as `_outputs` selects it; its distance becomes a score, higher for nearer rows."""
+    def _row_of_hit(self, row: Sequence[Any]) -> Row:
+        """A row in the form of `_selected_columns` as a `Row`.
+
+        Its distance becomes a score, higher for nearer rows.
+        """
         distance, *values = row
         fields = dict(zip(self._column_names, values, strict=True))
         identifier = ""
@@ -366,7 +441,10 @@ class OwnTable(PgvectorTable):
     read = staticmethod(stored_chunk)
 
     def __init__(self, address: str, connection: Any, name: str) -> None:
-        """Describes the table without asking the catalogue: `_COLUMNS` says how it was made."""
+        """Opens the table of one of ragbench's collections.
+
+        Its columns are those that ragbench made it with: the catalogue need not be read.
+        """
         columns: list[SqlColumn] = []
         for column in _READ:
             columns.append(SqlColumn(name=column, kind=_COLUMNS[column], dimension=None))
@@ -383,7 +461,13 @@ class OwnTable(PgvectorTable):
         let_indexes_look_on(connection)
 
     def read_info(self) -> CollectionInfo:
-        """What the server has now; another process may have changed or removed it."""
+        """The collection's record of itself on the server now; another process may have changed it.
+
+        A record kept here from the opening could be out of date.
+
+        Raises:
+            StoreError: the collection was removed meanwhile.
+        """
         rows = self._fetch(f"SELECT info FROM {_INFOS} WHERE name = %s", self._name)
         if not rows:
             raise StoreError(f"{self._address}: the collection '{self._name}' was removed")
@@ -391,20 +475,31 @@ class OwnTable(PgvectorTable):
         return info_from_json(info, self._address)
 
     def write_info(self, info: CollectionInfo) -> None:
-        """Replaces the entry; a complete collection is analysed first, once for all its writes."""
+        """Replaces the collection's record of itself.
+
+        A complete collection is analysed first, once for all its writes: PostgreSQL then plans
+        searches by the number and the values of its rows.
+        """
         if info.complete:  # the planner learns how many rows there are, and of which values
             self._connection.execute(f"ANALYZE {self._table}")
         update = f"UPDATE {_INFOS} SET info = %s WHERE name = %s"
         self._connection.execute(update, (info_to_json(info), self._name))
 
     def condition(self, filters: Filter | None, native: object) -> Sql:
-        """The filter over the plain columns; own collections are given no native one."""
+        """The filter as SQL over the columns that ragbench writes.
+
+        A native one does not come here. A search translates its filter once, and passes the result
+        to `nearest`.
+        """
         if filters is None:
             return EVERYTHING
         return own_condition(filters)
 
     def write(self, chunks: Sequence[StoredChunk], rows: Rows) -> None:
-        """Adds or replaces chunks in one transaction: all of them, or none."""
+        """Adds or replaces chunks with their vectors in one transaction: all of them, or none.
+
+        A search never sees half of a batch.
+        """
         columns = [quoted(name) for name in _COLUMNS]
         names = ", ".join(columns)
         assignments = ", ".join(f"{name} = EXCLUDED.{name}" for name in columns[1:])
@@ -427,32 +522,51 @@ class OwnTable(PgvectorTable):
             )
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Removes chunks in one statement; ids that are not there change nothing."""
+        """Removes the chunks of these ids in one statement; unknown ids change nothing.
+
+        An indexing removes so what the corpus no longer has.
+        """
         delete = f"DELETE FROM {self._table} WHERE chunk_id = ANY(%s)"
         self._connection.execute(delete, (list(ids),))
 
     def stored(self, ids: Sequence[str]) -> list[Mapping[str, Any]]:
-        """The columns of these chunks, without their vectors; the 0 takes the score's place."""
-        select = f"SELECT {self._outputs('0')} FROM {self._table} WHERE chunk_id = ANY(%s)"
+        """The stored columns of the chunks with these ids, without vectors.
+
+        Unknown ids are left out. `read` makes chunks of them.
+        """
+        select = f"SELECT {self._selected_columns('0')} FROM {self._table} WHERE chunk_id = ANY(%s)"
         rows = self._connection.execute(select, (list(ids),), binary=True).fetchall()
-        return [self._row(row).fields for row in rows]
+        return [self._row_of_hit(row).fields for row in rows]
 
     def rows(self, ids: Sequence[str]) -> dict[str, Rows]:
-        """The vectors as arrays of numbers: of pgvector's own type the client would give texts."""
+        """The vectors of these ids that the table has, by id.
+
+        They are read as arrays of numbers: pgvector's own type would come as texts.
+        """
         select = f"SELECT chunk_id, embedding::real[] FROM {self._table} WHERE chunk_id = ANY(%s)"
         rows = self._connection.execute(select, (list(ids),), binary=True)
         return {chunk_id: np.asarray(vector, dtype=np.float32) for chunk_id, vector in rows}
 
     def digests(self) -> dict[str, str]:
-        """The digest of every chunk: an indexing embeds only what has another one."""
+        """The digest of every chunk in the table, by id.
+
+        An indexing embeds only those that have changed.
+        """
         return dict(self._fetch(f"SELECT chunk_id, digest FROM {self._table}"))
 
 
 def _has_infos(connection: Any) -> bool:
-    """Whether ragbench has ever made a collection there."""
+    """Whether the database has ragbench's table of collections.
+
+    Whether ragbench ever made one there. A database that was only looked at has none, and gets none
+    by looking.
+    """
     return fetch_rows(connection, "SELECT to_regclass(%s)", _INFOS) != [(None,)]
 
 
 def _own_table(name: str) -> str:
-    """The quoted name of the table of a collection."""
+    """The quoted name of the table in which ragbench keeps a collection.
+
+    Another form of the name would hide the tables that are there.
+    """
     return f'"ragbench_{fitted_name(name)}"'

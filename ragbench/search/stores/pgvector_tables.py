@@ -47,30 +47,44 @@ class Lexemes(NamedTuple):
 
 
 def fetch_rows(connection: Any, sql: str, *values: object) -> list[Any]:
-    """All rows of a statement. A percent sign in it that is no placeholder is written twice."""
+    """All rows of a statement of SQL; a percent sign that is no placeholder is doubled in it.
+
+    Values go through placeholders, never into the text.
+
+    Args:
+        values: of the placeholders.
+    """
     rows: list[Any] = connection.execute(sql, values).fetchall()
     return rows
 
 
 def catalogue_rows(connection: Any, query: str, *values: object) -> list[Any]:
-    """The rows of a query of ``pgvector.toml``, which holds those that are long.
+    """The rows of one of the queries in ``pgvector.toml``, which ask PostgreSQL's catalogue.
+
+    The catalogue describes tables, columns and indexes. Such queries are long, and read better in a
+    file of their own.
 
     Args:
-        query: its name there.
+        query: the query's name in that file.
+        values: of its placeholders.
     """
     queries = tables.table("ragbench.search.stores", "pgvector")
     return fetch_rows(connection, queries[query], *values)
 
 
 def escaped(sql: str) -> str:
-    """A name in a statement with placeholders: a percent sign is none."""
+    """A name for a statement with placeholders: a single percent sign would be taken for one.
+
+    psycopg refuses such a statement.
+    """
     return sql.replace("%", "%%")
 
 
 def tables_with_vectors(connection: Any) -> list[str]:
-    """The tables with vectors that are on the search path, but for ragbench's own.
+    """The tables with vectors on the search path, without those that ragbench fills.
 
-    In the place of LangChain's shared table stand its collections.
+    LangChain keeps all its collections in one table: their names take its place. A user chooses
+    among these names where the address alone does not say which one is meant.
     """
     names = [row[0] for row in catalogue_rows(connection, "tables", VECTORS)]
     # The names of its collections are in a table without vectors.
@@ -83,7 +97,10 @@ def tables_with_vectors(connection: Any) -> list[str]:
 
 
 def find_table(connection: Any, name: str) -> SqlTable | None:
-    """The table of a name that has a column of vectors, or the collection of LangChain's."""
+    """The table of a name, if it has a column of vectors, or LangChain's collection of that name.
+
+    None where there is neither. A name with a dot may be that of a schema and a table.
+    """
     sql = _visible_table(connection, name)
     if sql is None and "." in name:  # a table's own name may have dots, so this comes second
         sql = _visible_table(connection, *name.split(".", 1))
@@ -106,7 +123,13 @@ def find_table(connection: Any, name: str) -> SqlTable | None:
 
 
 def _visible_table(connection: Any, *parts: str) -> str | None:
-    """The quoted name of a table on the search path, or in a schema; None where it is not."""
+    """The quoted name of a table on the search path, or in a schema; None where it is not there.
+
+    A name from a user goes to the catalogue as a value first, and comes back as SQL can hold it.
+
+    Args:
+        parts: the table's name, or the schema's and the table's.
+    """
     quoted_parts: list[str] = []
     for part in parts:
         doubled_quotes = part.replace('"', '""')
@@ -117,7 +140,10 @@ def _visible_table(connection: Any, *parts: str) -> str | None:
 
 
 def _columns(connection: Any, sql: str) -> tuple[SqlColumn, ...]:
-    """The columns of a table; the catalogue keeps a vector's length as its type's modifier."""
+    """The columns of a table with their types, and of columns of vectors their length.
+
+    The catalogue keeps a vector's length as its type's modifier.
+    """
     columns: list[SqlColumn] = []
     for name, kind, modifier in catalogue_rows(connection, "columns", sql):
         # Of other types it means something else; below 0 there is none.
@@ -127,9 +153,10 @@ def _columns(connection: Any, sql: str) -> tuple[SqlColumn, ...]:
 
 
 def primary_key(connection: Any, table: SqlTable) -> str | None:
-    """The column that is the table's primary key; None where it has none, or one of several.
+    """The single column of a table's primary key.
 
-    It is the id of chunks where the user names no other column.
+    None where it has none, or one of several columns. It is the id of chunks where the user names
+    no other column.
     """
     keys = catalogue_rows(connection, "keys", table.sql)
     if len(keys) != 1:
@@ -139,7 +166,7 @@ def primary_key(connection: Any, table: SqlTable) -> str | None:
 
 
 def index_metrics(connection: Any, table: SqlTable, vector: SqlColumn) -> list[MetricName]:
-    """How the indexes on a column compare its vectors.
+    """The metrics by which the indexes on a column of vectors compare them; none without an index.
 
     Neither the column nor its type says so: the application chose it when it made the index.
     """
@@ -152,7 +179,10 @@ def index_metrics(connection: Any, table: SqlTable, vector: SqlColumn) -> list[M
 
 
 def stored_dimension(connection: Any, table: SqlTable, vector: SqlColumn) -> int | None:
-    """The length of one row's vector, for a column that is declared without a length."""
+    """The length of one row's vector, for a column that is declared without a length.
+
+    None where no row has a vector.
+    """
     name = quoted(vector.name)
     query = f"SELECT vector_dims({name}) FROM {escaped(table.sql)} WHERE {name} IS NOT NULL LIMIT 1"
     rows = fetch_rows(connection, query)
@@ -165,7 +195,14 @@ def stored_dimension(connection: Any, table: SqlTable, vector: SqlColumn) -> int
 def find_lexemes(
     connection: Any, name: str, table: SqlTable, mapping: FieldMapping
 ) -> Lexemes | None:
-    """The column of a full-text search and its configuration; None where there is none."""
+    """The column that a full-text search looks at, with its language; None where there is none.
+
+    A search by words has to cut questions as the column's texts were cut.
+
+    Args:
+        name: of the collection, for errors.
+        mapping: which column and language the user names.
+    """
     vectors = _names_of_kinds(table, ["tsvector"])
     candidates = vectors
     if mapping.words:  # a column of texts is searched only where the user names it
@@ -198,14 +235,17 @@ def find_lexemes(
 
 
 def _names_of_kinds(table: SqlTable, kinds: Sequence[str]) -> list[str]:
-    """The columns whose type is one of these."""
+    """The names of a table's columns whose type is one of `kinds`.
+
+    A full-text search can look at some types only: a user chooses among their columns.
+    """
     return [column.name for column in table.columns if column.kind in kinds]
 
 
 def let_indexes_look_on(connection: Any) -> None:
-    """Lets an HNSW index look on until enough rows are found, where the server's pgvector can.
+    """Lets an HNSW index search on until enough rows are found, where the server's pgvector can.
 
-    Without, it gives 40 rows at most, however many are asked for.
+    Without that setting it gives 40 rows at most, however many are wanted.
     """
     # A database without pgvector has no vectors to search, and no such setting.
     if fetch_rows(connection, "SELECT to_regtype('vector')") == [(None,)]:

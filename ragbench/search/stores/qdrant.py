@@ -67,7 +67,10 @@ Point = tuple[str, dict[str, Any], dict[str, Any]]
 
 
 def point_id(identifier: str) -> str:
-    """The id of the point that holds the chunk with this id."""
+    """The id of the Qdrant point that holds a chunk: a UUID made of the chunk's id.
+
+    Qdrant takes no other texts as ids. Points are found by it again, so it cannot change.
+    """
     return str(uuid.uuid5(_NAMESPACE, identifier))
 
 
@@ -77,21 +80,41 @@ class QdrantServerDatabase(WritableDatabase):
     ranks_words: ClassVar[bool] = True
 
     def __init__(self, address: str, opening: Callable[[], Any], *, local: bool = False) -> None:
-        """The client is made by `opening`; `local` says that it is one without a server."""
+        """A Qdrant database, reached through a client that is made at its first use.
+
+        Its local mode searches exactly, and makes no indexes of fields.
+
+        Args:
+            address: without a password, for messages.
+            opening: makes the client.
+            local: whether the client works on a folder of its own, without a server.
+        """
         super().__init__(address, opening)
         self._local = local
 
     def load(self) -> tuple[type[Exception], ...]:
-        """The client's exceptions; its local mode raises plain ``ValueError``."""
+        """The exceptions of Qdrant's client; its local mode raises plain ``ValueError``.
+
+        `connected` turns these into errors of one line.
+        """
         exceptions = require("qdrant_client.http.exceptions", extra="qdrant")
         return (exceptions.ApiException, ValueError, OSError)
 
     def listed(self, connection: Any) -> list[str]:
-        """The names of all collections of the server, whoever made them."""
+        """The names of all collections of the Qdrant database, whoever made them.
+
+        Errors show them where a collection is not there.
+        """
         return [collection.name for collection in connection.get_collections().collections]
 
     def read(self, connection: Any, name: str, mapping: FieldMapping) -> QdrantPayloads | None:
-        """The collection to be read: which of its vectors, and how both kinds are compared."""
+        """A collection for reading, with its vector, metric and words; None where there is none.
+
+        Vectors with many parts a point are left out: a query has a single one.
+
+        Raises:
+            ConfigError: the user has to choose a vector, or names a metric that is not its own.
+        """
         if not connection.collection_exists(name):
             return None
         params = connection.get_collection(name).config.params
@@ -121,7 +144,11 @@ class QdrantServerDatabase(WritableDatabase):
         return QdrantPayloads(connection, name, space, words, language)
 
     def names(self, connection: Any) -> list[str]:
-        """Of all collections those with ragbench's mark, which holds the user's name for it."""
+        """The names of ragbench's own collections.
+
+        Those with its mark, which holds the user's name. The mark is what ragbench writes into a
+        collection's metadata.
+        """
         names: list[str] = []
         for server_name in self.listed(connection):
             mark = read_mark(connection, server_name)
@@ -130,7 +157,15 @@ class QdrantServerDatabase(WritableDatabase):
         return names
 
     def make(self, connection: Any, info: CollectionInfo) -> None:
-        """An empty collection; what is kept with it are its metadata."""
+        """Makes an empty collection, with its record of itself as metadata.
+
+        Names of vectors, the indexed fields and the mark are the stored form: older collections
+        have them.
+
+        Raises:
+            StoreError: another program has a collection of the name, or the server keeps no
+                metadata.
+        """
         models = qdrant_models()
         name = fitted_name(info.name)
         if connection.collection_exists(name):
@@ -162,7 +197,9 @@ class QdrantServerDatabase(WritableDatabase):
                 connection.create_payload_index(name, field, models.PayloadSchemaType.KEYWORD)
 
     def attach(self, connection: Any, name: str) -> OwnPoints | None:
-        """The collection with ragbench's mark.
+        """A collection of ragbench's own, one with its mark, for writing; None where there is none.
+
+        The mark is what ragbench writes into a collection's metadata.
 
         Raises:
             ForeignCollectionError: there is one of this name without the mark. Whoever opens it
@@ -176,7 +213,10 @@ class QdrantServerDatabase(WritableDatabase):
         return OwnPoints(self.address, connection, fitted, qdrant_models(), is_exact=self._local)
 
     def remove(self, connection: Any, name: str) -> None:
-        """Removes a collection of ragbench's, and never one that another program made."""
+        """Removes a collection of ragbench's own, and never one that another program made.
+
+        Only the mark in its metadata shows whose a collection is.
+        """
         # Attached for its check: a collection without the mark is refused, and stays.
         if self.attach(connection, name) is not None:
             connection.delete_collection(fitted_name(name))
@@ -190,16 +230,29 @@ class ClientCollection:
     _name: str
 
     def count(self) -> int:
-        """The exact number: reports give it, and a run is identified by it."""
+        """The exact number of the collection's points.
+
+        Reports show it, and a run is identified by it.
+        """
         return int(self._client.count(self._name, exact=True).count)
 
     _payload: ClassVar[object] = True
     """What of each hit's payload is given."""
 
-    def _answers(
+    def _found_points(
         self, queries: Sequence[Any], using: str, limit: int, condition: Any, effort: Effort
     ) -> list[list[Any]]:
-        """For each query its points, best first, by the vectors with the name `using`."""
+        """The points that each query finds, best first, as Qdrant's client gives them.
+
+        One request takes all queries. The embedded engine overrides this.
+
+        Args:
+            queries: vectors, dense or sparse.
+            using: the name of the vectors that are searched; empty for a collection's only one.
+            limit: the most points of one query.
+            condition: a filter of Qdrant; None for none.
+            effort: how many vectors Qdrant's index looks at.
+        """
         if not queries:
             return []
         models = qdrant_models()
@@ -236,12 +289,19 @@ class QdrantPayloads(ClientCollection):
     """Whose stemmer cuts the words of questions."""
 
     def sample(self, limit: int) -> list[Row]:
-        """The first points in the order of their ids, without vectors."""
+        """The first points in the order of their ids, at most `limit`.
+
+        The meaning of the payload's fields is guessed from them, so that a user need not name all.
+        """
         points, _ = self._client.scroll(self._name, limit=limit, with_payload=True)
         return [Row(str(point.id), point.payload or {}) for point in points]
 
     def condition(self, filters: Filter | None, native: object) -> Any:
-        """The filters and a native one, Qdrant's own JSON object, as one filter."""
+        """The filters, and a native one (Qdrant's own JSON object), as one filter.
+
+        None without any. A search translates its filters once, and passes the result to `nearest`
+        or `matching`.
+        """
         models = qdrant_models()
         payload_filters = PayloadFilters(models)
         parts: list[Any] = []
@@ -253,13 +313,19 @@ class QdrantPayloads(ClientCollection):
 
     @property
     def is_exact(self) -> bool:
-        """Whether a search compares every vector: the client's local mode has no index."""
+        """Whether a search compares every vector: only the client's local mode has no index.
+
+        Reports measure by exact searches how many chunks an index misses.
+        """
         local = require("qdrant_client.local.qdrant_local", extra="qdrant").QdrantLocal
         return isinstance(self._client._client, local)
 
     def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> list[list[Row]]:
-        """The points nearest to each query; a distance is scored by its negative."""
-        answers = self._answers(rows.tolist(), self.space.vector, limit, condition, effort)
+        """The points nearest to each query vector.
+
+        A distance becomes its negative, so that higher is nearer.
+        """
+        answers = self._found_points(rows.tolist(), self.space.vector, limit, condition, effort)
         # Of distances the smallest is the best.
         sign = -1.0 if self.space.metric in ("euclid", "manhattan") else 1.0
         rankings: list[list[Row]] = []
@@ -268,9 +334,10 @@ class QdrantPayloads(ClientCollection):
         return rankings
 
     def matching(self, texts: Sequence[str], limit: int, condition: Any) -> list[list[Row]]:
-        """The points that match each question, written as fastembed's ``Qdrant/bm25`` writes it.
+        """The points that match each question by words, which are numbered as ``Qdrant/bm25`` does.
 
-        A question has to be cut into words as the passages of the collection were.
+        A question has to be cut into words as the passages of the collection were. One without
+        words finds nothing.
         """
         assert self.words is not None
         make_vector = qdrant_models().SparseVector
@@ -283,7 +350,7 @@ class QdrantPayloads(ClientCollection):
                 values = [1.0] * len(numbers)
                 queries.append(make_vector(indices=numbers, values=values))
                 positions.append(position)
-        answers = self._answers(queries, self.words.field, limit, condition, NORMAL)
+        answers = self._found_points(queries, self.words.field, limit, condition, NORMAL)
         for position, points in zip(positions, answers, strict=True):
             rankings[position] = [_foreign_row(point) for point in points if point.score > 0]
         return rankings
@@ -296,9 +363,15 @@ class OwnPoints(ClientCollection):
     _payload: ClassVar[object] = KEPT
 
     def __init__(self, address: str, client: Any, name: str, models: Any, is_exact: bool) -> None:
-        """An open collection; no request is sent for that.
+        """An open collection that ragbench fills; no request is sent for that.
+
+        The embedded engine's collections have it, too, with their package in the place of the
+        models.
 
         Args:
+            address: of the database, for errors.
+            client: Qdrant's client.
+            name: of the collection on the server.
             models: the client's models, or the embedded engine's package in their place.
             is_exact: whether every vector is compared.
         """
@@ -311,58 +384,98 @@ class OwnPoints(ClientCollection):
         self._filters = OwnFilters(models)
 
     def read_info(self) -> CollectionInfo:
-        """What the server has now; another program may have changed or removed it."""
+        """The collection's record of itself on the server now; another program may have changed it.
+
+        A record kept here from the opening could be out of date.
+
+        Raises:
+            StoreError: the record is gone.
+        """
         mark = read_mark(self._client, self._name)
         if mark is None:
             raise StoreError(f"{self._address}: '{self._name}' has lost its metadata")
         return info_from_json(mark, self._address)
 
     def write_info(self, info: CollectionInfo) -> None:
-        """Keeps it among the metadata of the collection itself, on the server."""
+        """Replaces the collection's record of itself, which lies in its metadata on the server.
+
+        So the record goes with the collection, wherever the server keeps that.
+        """
         self._client.update_collection(self._name, metadata={KEY: info_to_json(info)})
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Removes the points; waits, so that the next read no longer sees them."""
+        """Removes the points of these chunks, and waits: the next read no longer sees them.
+
+        An indexing removes so what the corpus no longer has.
+        """
         points = [point_id(chunk_id) for chunk_id in ids]
         self._client.delete(self._name, self._models.PointIdsList(points=points), wait=True)
 
     # What the embedded engine does by a package of its own (`stores.qdrant_embedded`).
 
-    def _index(self, path: str, kind: str) -> None:
-        """Has a field of the payload indexed; the client's local mode has no use for it."""
+    def _make_field_index(self, path: str, kind: str) -> None:
+        """Has Qdrant index a field of the payload, unless every vector is compared anyway.
+
+        Filters on the field are fast then. The embedded engine overrides this.
+
+        Args:
+            path: of the field.
+            kind: of its values, as `_index_kind` says.
+        """
         if not self.is_exact:
             self._client.create_payload_index(self._name, path, kind)
 
-    def _upsert(self, points: Sequence[Point]) -> None:
-        """Adds or replaces points; waits, so that the next read sees them."""
+    def _write_points(self, points: Sequence[Point]) -> None:
+        """Adds or replaces points through the client, and waits: the next read sees them.
+
+        The embedded engine overrides this.
+        """
         structs: list[Any] = []
         for identifier, vectors, payload in points:
             struct = self._models.PointStruct(id=identifier, vector=vectors, payload=payload)
             structs.append(struct)
         self._client.upsert(self._name, structs, wait=True)
 
-    def _records(
+    def _points_of_ids(
         self, points: Sequence[str], keys: list[str], vectors: list[str] | None = None
     ) -> Iterable[Any]:
-        """The points of these ids that are there, with some keys of their payload."""
+        """The points of these ids that the collection has, with some keys of their payload.
+
+        They are read page by page, as a request has a limit. The embedded engine overrides this.
+
+        Args:
+            points: their ids.
+            keys: of the payload.
+            vectors: names of the vectors that come along; None for none.
+        """
         for start in range(0, len(points), _PAGE):
             page = list(points[start : start + _PAGE])
             yield from self._client.retrieve(
                 self._name, page, with_payload=keys, with_vectors=vectors or False
             )
 
-    def _page(self, keys: list[str], offset: Any) -> Any:
-        """Some points, and where the next ones begin; None where there are no more."""
+    def _next_page(self, keys: list[str], offset: Any) -> Any:
+        """The next points with some keys of their payload, and the offset of those after.
+
+        None at the end. `digests` reads a whole collection so, and memory holds a page.
+        """
         return self._client.scroll(self._name, limit=_PAGE, offset=offset, with_payload=keys)
 
-    def _sparse(self, words: WordVector) -> Any:
-        """The words of a chunk or of a question, as the models hold a sparse vector."""
+    def _sparse_vector(self, words: WordVector) -> Any:
+        """The words of a chunk or of a question as a sparse vector of Qdrant's models.
+
+        The embedded engine has another form.
+        """
         return self._models.SparseVector(indices=list(words), values=list(words.values()))
 
     # What is the same for both.
 
     def write(self, chunks: Sequence[StoredChunk], rows: Rows) -> None:
-        """Writes chunks as points, in batches: if one fails, those before it stay."""
+        """Writes chunks with their vectors as points, in batches.
+
+        If one fails, those before it stay. An indexing that was cut off repeats what is missing.
+        The payload's keys are stored: filters and `stored` read them.
+        """
         plains = [plain(chunk) for chunk in chunks]
         # Before the points: Qdrant then indexes their fields as it writes them.
         self._index_fields(plains)
@@ -370,7 +483,7 @@ class OwnPoints(ClientCollection):
         for chunk, fields, row in zip(chunks, plains, rows, strict=True):
             vectors = {DENSE: row.tolist()}
             if chunk.words:
-                vectors[WORDS] = self._sparse(chunk.words)
+                vectors[WORDS] = self._sparse_vector(chunk.words)
             payload: dict[str, Any] = {}
             for name, value in fields.items():
                 if value not in (None, {}):
@@ -381,10 +494,16 @@ class OwnPoints(ClientCollection):
             points.append((point_id(chunk.id), vectors, payload))
         for start in range(0, len(points), _BATCH):
             batch = points[start : start + _BATCH]
-            self._upsert(batch)
+            self._write_points(batch)
 
     def _index_fields(self, chunks: Sequence[Mapping[str, Any]]) -> None:
-        """Has the first 16 fields that are seen indexed; each index makes writing slower."""
+        """Has Qdrant index up to `_MAX_INDEXED_FIELDS` metadata fields, for fast filters.
+
+        The first that are seen count: each index makes writing slower.
+
+        Args:
+            chunks: in the plain form (`record.plain`), before they are written.
+        """
         kinds: dict[str, str] = {}
         dated_keys: set[str] = set()
         for chunk in chunks:
@@ -398,33 +517,42 @@ class OwnPoints(ClientCollection):
         new_names = sorted(kinds.keys() - self._indexed)[:free]
         for name in new_names:
             path = written_path(["metadata", name])
-            self._index(path, kinds[name])
+            self._make_field_index(path, kinds[name])
             key = field_key(name)
             if key in dated_keys:  # ranges of dates ask for their milliseconds
                 date_path = written_path(["dates", key])
-                self._index(date_path, "float")
+                self._make_field_index(date_path, "float")
         self._indexed.update(new_names)
 
     def stored(self, ids: Sequence[str]) -> list[Mapping[str, Any]]:
-        """The payloads, without the keys that only filters need."""
+        """The payloads of the chunks with these ids, without the keys that only filters need.
+
+        `read` makes chunks of them; unknown ids are left out.
+        """
         points = [point_id(chunk_id) for chunk_id in ids]
-        return [record.payload for record in self._records(points, KEPT)]
+        return [record.payload for record in self._points_of_ids(points, KEPT)]
 
     def rows(self, ids: Sequence[str]) -> dict[str, Rows]:
-        """The dense vectors, by the ids in the payloads: a point's own id is only a digest."""
+        """The dense vectors of these chunks, by chunk id; unknown ids are left out.
+
+        The id is read from the payload, since a point's own id is only a digest of it.
+        """
         points = [point_id(chunk_id) for chunk_id in ids]
         rows: dict[str, Rows] = {}
-        for record in self._records(points, ["chunk_id"], [DENSE]):
+        for record in self._points_of_ids(points, ["chunk_id"], [DENSE]):
             chunk_id = record.payload["chunk_id"]
             rows[chunk_id] = np.asarray(record.vector[DENSE], np.float32)
         return rows
 
     def digests(self) -> dict[str, str]:
-        """The digest of every chunk, read page by page and without texts or vectors."""
+        """The digest of every chunk, by id, read page by page and without texts or vectors.
+
+        An indexing sees by the digests which chunks have changed.
+        """
         digests: dict[str, str] = {}
         offset = None
         while True:
-            records, offset = self._page(["chunk_id", "digest"], offset)
+            records, offset = self._next_page(["chunk_id", "digest"], offset)
             for record in records:
                 payload = record.payload
                 digests[payload["chunk_id"]] = payload["digest"]
@@ -432,38 +560,50 @@ class OwnPoints(ClientCollection):
                 return digests
 
     def condition(self, filters: Filter | None, native: object) -> Any:
-        """The filter over the plain fields; own collections are given no native one."""
+        """The filter over the payload that ragbench writes; a native one does not come here.
+
+        A search translates its filter once, and passes the result to `nearest` or `best_sums`.
+        """
         return None if filters is None else self._filters(filters)
 
     def nearest(self, rows: Rows, limit: int, condition: Any, effort: Effort) -> list[list[Row]]:
-        """The nearest points; inner products of unit vectors are cosines as they are."""
+        """The points nearest to each query vector.
+
+        Scores are cosines, as all vectors have length 1. All own collections have scores that
+        compare for this reason.
+        """
         rankings: list[list[Row]] = []
-        for points in self._answers(rows.tolist(), DENSE, limit, condition, effort):
-            rankings.append([_row(point) for point in points])
+        for points in self._found_points(rows.tolist(), DENSE, limit, condition, effort):
+            rankings.append([_own_row(point) for point in points])
         return rankings
 
     def best_sums(
         self, queries: Sequence[WordVector], limit: int, condition: Any
     ) -> list[list[Row]]:
-        """The points of the greatest sums; those without a word of the question are left out."""
-        vectors = [self._sparse(query) for query in queries]
+        """The points that share words with each query, by the greatest sums above 0.
+
+        Qdrant weighs each word by its rarity in the collection.
+        """
+        vectors = [self._sparse_vector(query) for query in queries]
         rankings: list[list[Row]] = []
-        for points in self._answers(vectors, WORDS, limit, condition, NORMAL):
-            rankings.append([_row(point) for point in points if point.score > 0])
+        for points in self._found_points(vectors, WORDS, limit, condition, NORMAL):
+            rankings.append([_own_row(point) for point in points if point.score > 0])
         return rankings
 
     def weights(self, numbers: Sequence[int]) -> list[float | None]:
-        """What each word is worth: a score divided by what the chunk has.
+        """The weight (inverse document frequency) of each word, by its number.
 
-        No call of Qdrant gives its inverse document frequencies. But a chunk's score for one word
-        is that frequency times the chunk's own value for the word, and the value can be read.
+        None where no chunk has it. No call of Qdrant gives that frequency. But a chunk's score for
+        one word is the frequency times the chunk's own value for the word, and the value can be
+        read.
         """
-        queries = [self._sparse({word: 1.0}) for word in numbers]
+        queries = [self._sparse_vector({word: 1.0}) for word in numbers]
         # For each word the chunk that ranks highest by it; None where no chunk has it.
         best_points: list[Any] = []
-        for points in self._answers(queries, WORDS, 1, None, NORMAL):
+        for points in self._found_points(queries, WORDS, 1, None, NORMAL):
             has_word = bool(points) and points[0].score > 0
-            best_points.append(points[0] if has_word else None)
+            best_point = points[0] if has_word else None
+            best_points.append(best_point)
 
         # Several words may have the same chunk: it is read once.
         chunk_ids: set[str] = set()
@@ -472,7 +612,7 @@ class OwnPoints(ClientCollection):
                 chunk_ids.add(point.payload["chunk_id"])
         point_ids = [point_id(chunk_id) for chunk_id in chunk_ids]
         vectors: dict[str, Any] = {}
-        for record in self._records(point_ids, ["chunk_id"], [WORDS]):
+        for record in self._points_of_ids(point_ids, ["chunk_id"], [WORDS]):
             vectors[record.payload["chunk_id"]] = record.vector[WORDS]
 
         weights: list[float | None] = []
@@ -489,17 +629,26 @@ class OwnPoints(ClientCollection):
 
 
 def _foreign_row(point: Any, sign: float = 1.0) -> Row:
-    """A hit in another program's collection, by Qdrant's id; it may have no payload."""
+    """A hit in another program's collection as a row, by Qdrant's own id; its payload may be empty.
+
+    Results order higher scores first, so a distance is turned round.
+
+    Args:
+        sign: -1 where the score is a distance.
+    """
     return Row(str(point.id), point.payload or {}, sign * float(point.score))
 
 
-def _row(point: Any) -> Row:
-    """A hit in a collection of ragbench's own, by the id of its chunk, which orders ties."""
+def _own_row(point: Any) -> Row:
+    """A hit in ragbench's own collection as a row, by the id of its chunk, which orders ties.
+
+    The point's own id is a digest, which other stores do not have.
+    """
     return Row(point.payload["chunk_id"], point.payload, point.score)
 
 
 def _index_kind(value: object) -> str | None:
-    """The kind of an index for a field with such a value; None where there is none for it.
+    """The kind of Qdrant's index for a field with such a value; None where there is none for it.
 
     Of a list the first item counts: Qdrant indexes its items one by one.
     """
@@ -516,14 +665,18 @@ def _index_kind(value: object) -> str | None:
 
 
 def qdrant_models() -> ModuleType:
-    """The client's models, imported when first needed: the import is slow, the extra optional."""
+    """The models of Qdrant's client, imported at first use.
+
+    The import is slow, the package optional.
+    """
     return require("qdrant_client.models", extra="qdrant")
 
 
 def read_mark(client: Any, name: str) -> str | None:
-    """What ragbench has written of a collection into its metadata.
+    """The mark that ragbench leaves in a collection's metadata.
 
-    None for a collection of another program: that one is read, and never written to.
+    Its record of the collection, as JSON. None for a collection of another program, which is read
+    and never written to.
     """
     metadata: dict[str, Any] | None = client.get_collection(name).config.metadata
     text = (metadata or {}).get(KEY)
@@ -531,13 +684,22 @@ def read_mark(client: Any, name: str) -> str | None:
 
 
 def open_server(address: str) -> QdrantServerDatabase:
-    """A server: ``qdrant+http://HOST:6333`` (or ``https``); a password is its API key."""
+    """The Qdrant database of a server's address; the server is reached at its first use.
+
+    Folders of the embedded engine have another database.
+
+    Args:
+        address: ``qdrant+http://HOST:6333`` (or ``https``); a password is its API key.
+    """
     url, _, key = server_url(address, "Qdrant", "qdrant:FOLDER or qdrant+http://HOST:6333")
+    return QdrantServerDatabase(mask_url(address), lambda: _server_client(url, key))
 
-    def open_client() -> Any:
-        """The client of a server, made when something is first asked of the database."""
-        client = require("qdrant_client", extra="qdrant").QdrantClient
-        # Its check of versions would warn where no server answers; that is an error of ours.
-        return client(url=url, api_key=key or None, timeout=_TIMEOUT, check_compatibility=False)
 
-    return QdrantServerDatabase(mask_url(address), open_client)
+def _server_client(url: str, key: str) -> Any:
+    """Qdrant's client of a server, made when the database is first used.
+
+    The import is slow, and the package is optional.
+    """
+    client = require("qdrant_client", extra="qdrant").QdrantClient
+    # Its check of versions would warn where no server answers; that is an error of ours.
+    return client(url=url, api_key=key or None, timeout=_TIMEOUT, check_compatibility=False)

@@ -58,27 +58,42 @@ class QdrantEmbeddedDatabase(WritableDatabase):
     ranks_words: ClassVar[bool] = True
 
     def __init__(self, path: Path) -> None:
-        """Collections in a folder, each with a shard that is loaded at its first use."""
+        """A database of embedded Qdrant collections in a folder.
+
+        Each is loaded at its first use. Only one process at a time can have one open.
+        """
         super().__init__(f"qdrant:{path}", folder=path)
         self._path = path
         self._shards: dict[str, Any] = {}
 
     def load(self) -> tuple[type[Exception], ...]:
-        """The engine raises plain ``Exception``, so everything counts as its failure."""
+        """Every exception: Qdrant's embedded engine raises plain ``Exception`` for its failures.
+
+        Each becomes an error of one line.
+        """
         require("qdrant_edge", extra="qdrant")
         return (Exception,)
 
     def connect(self) -> Any:
-        """The package, which stands for a connection: the folder needs none."""
+        """The package of the embedded engine: a folder needs no other connection.
+
+        Methods get it as their connection, and make shards with it.
+        """
         return require("qdrant_edge", extra="qdrant")
 
     def disconnect(self, connection: Any) -> None:
-        """Closes every collection that is still open: the package itself has nothing to close."""
+        """Closes every collection that is still open; the package itself has nothing to close.
+
+        A collection that stays open would be locked for other processes.
+        """
         for name in list(self._shards):  # a copy, as `detach` takes them out
             self.detach(connection, name)
 
     def names(self, connection: Any) -> list[str]:
-        """The collections whose making was finished."""
+        """The names of the folder's collections; one whose making was cut off is none.
+
+        The file with a collection's record is written last, and holds the name.
+        """
         names: list[str] = []
         for path in self._path.glob(f"*/{_INFO}"):
             text = path.read_text("utf-8", "replace")
@@ -86,7 +101,12 @@ class QdrantEmbeddedDatabase(WritableDatabase):
         return names
 
     def make(self, connection: Any, info: CollectionInfo) -> None:
-        """Makes the shard, and last the file that makes the folder a collection."""
+        """Makes an empty collection in a folder.
+
+        The engine's shard, and last the file with its record. Without that file the folder is no
+        collection: a making that was cut off leaves none. Names of vectors and the indexed fields
+        are the stored form: older collections have them.
+        """
         folder = self._folder(info.name)
         # What an interrupted making may have left there.
         shutil.rmtree(folder, ignore_errors=True)
@@ -108,7 +128,9 @@ class QdrantEmbeddedDatabase(WritableDatabase):
         _write_info(folder / _INFO, info)
 
     def attach(self, connection: Any, name: str) -> QdrantEmbedded | None:
-        """The collection. Its shard is loaded once, for it cannot be opened a second time.
+        """A collection of the folder, for writing; None where there is none.
+
+        Its shard (the engine's files) is loaded once, for it cannot be opened a second time.
 
         Raises:
             ForeignCollectionError: Qdrant's Python client has made it, with a form of its own.
@@ -133,13 +155,20 @@ class QdrantEmbeddedDatabase(WritableDatabase):
         return QdrantEmbedded(self.address, connection, self._shards[name], folder / _INFO)
 
     def detach(self, connection: Any, name: str) -> None:
-        """Closes the shard, which frees it for other processes."""
+        """Closes a collection's shard (the engine's files), which frees it for other processes.
+
+        Called when the collection's last use has ended.
+        """
         shard = self._shards.pop(name, None)
         if shard is not None:
             shard.close()
 
     def remove(self, connection: Any, name: str) -> None:
-        """Removes the folder without reading it, so also what another release has written."""
+        """Removes a collection's folder without reading it, so also one of another release.
+
+        The file with its record goes first: without it the folder is no collection, even if this
+        is interrupted.
+        """
         self.detach(connection, name)
         folder = self._folder(name)
         if folder.is_dir():
@@ -148,9 +177,10 @@ class QdrantEmbeddedDatabase(WritableDatabase):
             shutil.rmtree(folder)
 
     def _folder(self, name: str) -> Path:
-        """The folder of a collection, by its name or, where a folder cannot have it, a digest.
+        """The folder of a collection.
 
-        So `names` reads the names in the files.
+        Its name or, where a folder cannot have that, one with a digest. Another form would hide the
+        collections that are there. `names` reads the names from the files.
         """
         return self._path / fitted_name(name)
 
@@ -159,64 +189,118 @@ class QdrantEmbedded(OwnPoints):
     """An open collection of the embedded engine; its package stands in for the client's models."""
 
     def __init__(self, address: str, package: Any, shard: Any, info: Path) -> None:
-        """A loaded shard, and the file that says what its collection is."""
+        """An open collection of the embedded engine, over its loaded shard.
+
+        Every method of `OwnPoints` that would use a client is overridden in this class.
+
+        Args:
+            address: of the database, for errors.
+            package: the engine's, in the place of the client's models.
+            shard: the engine's own object.
+            info: the file with the collection's record of itself.
+        """
         # Without a client: every method that would ask one is replaced here.
         super().__init__(address, None, "", package, is_exact=True)
         self._shard = shard
         self._info = info
 
     def read_info(self) -> CollectionInfo:
-        """What the file beside the points says: the engine keeps no such thing itself."""
+        """The collection's record of itself, from the file beside the points.
+
+        The engine keeps none.
+        """
         return info_from_json(self._info.read_text("utf-8", "replace"), self._address)
 
     def write_info(self, info: CollectionInfo) -> None:
-        """Replaces the file, after the points that it is about are on the disk."""
+        """Replaces the file with the collection's record, once its points are on the disk.
+
+        A record that calls the collection complete is so never there before its chunks.
+
+        Raises:
+            StoreError: the disk is nearly full.
+        """
         _check_space(self._address, self._info.parent)
         # What is marked complete is on the disk before the mark is.
         self._shard.flush()
         _write_info(self._info, info)
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Removes the points of these chunks; nothing needs to be waited for in the process."""
+        """Removes the points of these chunks.
+
+        Within the process it is done when the call returns.
+        """
         points = [point_id(chunk_id) for chunk_id in ids]
         self._shard.update(self._models.UpdateOperation.delete_points(points))
 
     def count(self) -> int:
-        """Counted point by point: an estimate would not show that an indexing was cut off."""
+        """The exact number of the collection's points.
+
+        An estimate would hide that an indexing was cut off. A report shows it.
+        """
         return int(self._shard.count(self._models.CountRequest(exact=True)))
 
-    def _index(self, path: str, kind: str) -> None:
-        """Has a field indexed for filters, though vectors are searched exactly."""
+    def _make_field_index(self, path: str, kind: str) -> None:
+        """Has the embedded engine index a field of the payload, which makes filters on it fast.
+
+        An index of vectors is none: they are all compared.
+
+        Args:
+            path: of the field.
+            kind: by the client's name for it, such as ``keyword``.
+        """
         # The client calls a kind "keyword", the engine Keyword.
         schema_type = getattr(self._models.PayloadSchemaType, kind.capitalize())
         operation = self._models.UpdateOperation.create_field_index(path, schema_type)
         self._shard.update(operation)
 
-    def _upsert(self, points: Sequence[Point]) -> None:
-        """Adds or replaces points; the space is looked at before each batch, see `_SPARE`."""
+    def _write_points(self, points: Sequence[Point]) -> None:
+        """Adds or replaces points.
+
+        Refuses before each batch where the disk is nearly full, see `_SPARE`.
+        """
         _check_space(self._address, self._info.parent)
         engine_points = [self._models.Point(*point) for point in points]
         operation = self._models.UpdateOperation.upsert_points(engine_points)
         self._shard.update(operation)
 
-    def _records(
+    def _points_of_ids(
         self, points: Sequence[str], keys: list[str], vectors: list[str] | None = None
     ) -> Iterable[Any]:
-        """The points of these ids that are there, all in one call, for no request is sent."""
+        """The points of these ids that the collection has, all in one call, as no request is sent.
+
+        Overrides the method that uses a client.
+
+        Args:
+            points: their ids.
+            keys: of the payload, which come along.
+            vectors: names of the vectors that come along; None for none.
+        """
         selector = self._models.PayloadSelector.Include(keys)
         records: Iterable[Any] = self._shard.retrieve(list(points), selector, vectors or False)
         return records
 
-    def _page(self, keys: list[str], offset: Any) -> Any:
-        """The next points with some of their fields, and where to go on; None behind the last."""
+    def _next_page(self, keys: list[str], offset: Any) -> Any:
+        """The next points with some keys of their payload, and the offset of those after.
+
+        The offset is None at the end. `digests` reads a whole collection so.
+        """
         selector = self._models.PayloadSelector.Include(keys)
         request = self._models.ScrollRequest(offset=offset, limit=_PAGE, with_payload=selector)
         return self._shard.scroll(request)
 
-    def _answers(
+    def _found_points(
         self, queries: Sequence[Any], using: str, limit: int, condition: Any, effort: Effort
     ) -> list[list[Any]]:
-        """For each query its points, best first; the search is exact, whatever the effort."""
+        """The points that each query finds, best first; the search is exact, whatever the effort.
+
+        Overrides the method that uses a client.
+
+        Args:
+            queries: vectors, dense or sparse.
+            using: the name of the vectors that are searched.
+            limit: the most points of one query.
+            condition: a filter of the engine; None for none.
+        """
         package: Any = self._models
         requests: list[Any] = []
         for query in queries:
@@ -234,13 +318,19 @@ class QdrantEmbedded(OwnPoints):
         answers: list[list[Any]] = self._shard.query_batch(batch)
         return answers
 
-    def _sparse(self, words: WordVector) -> Any:
-        """A chunk's words in the engine's own type."""
+    def _sparse_vector(self, words: WordVector) -> Any:
+        """The words of a chunk or of a question as a sparse vector of the embedded engine.
+
+        The client's models have another form.
+        """
         return self._models.SparseVector(list(words), list(words.values()))
 
 
 def _check_space(address: str, folder: Path) -> None:
-    """Refuses to write on a nearly full disk, while there can still be an error; see `_SPARE`."""
+    """Refuses to write on a nearly full disk, while that can still be an error; see `_SPARE`.
+
+    The engine writes through mapped files: on a full disk the system would end the process.
+    """
     free = shutil.disk_usage(folder).free
     if free < _SPARE:
         raise StoreError(
@@ -251,13 +341,19 @@ def _check_space(address: str, folder: Path) -> None:
 
 
 def _write_info(path: Path, info: CollectionInfo) -> None:
-    """Writes the file whole or not at all: a reader sees the old state or the new one."""
+    """Writes a collection's record of itself, whole or not at all.
+
+    A reader sees the old or the new one.
+    """
     with written_whole(path) as file:
         file.write(info_to_json(info).encode() + b"\n")
 
 
 def open_qdrant(address: str) -> QdrantEmbeddedDatabase | QdrantServerDatabase:
-    """The database of an address, ``qdrant:FOLDER`` or that of a server."""
+    """The Qdrant database of an address, ``qdrant:FOLDER`` or that of a server.
+
+    Nothing is read or reached before the database is used.
+    """
     folder = address.removeprefix("qdrant:")
     if folder and folder != address:  # else the address has another prefix, of a server
         return QdrantEmbeddedDatabase(Path(folder))
@@ -269,7 +365,13 @@ _MARK = "meta.json"
 
 
 def open_foreign_qdrant(address: str) -> QdrantServerDatabase:
-    """A server, or a folder that Qdrant's Python client has written in its local mode."""
+    """The Qdrant database of an address for reading.
+
+    A server, or a folder of Qdrant's Python client.
+
+    Raises:
+        StoreError: the folder is none of the client's local mode.
+    """
     path = Path(address.removeprefix("qdrant:"))
     if not address.startswith("qdrant:") or path == Path():
         return open_server(address)
@@ -278,14 +380,21 @@ def open_foreign_qdrant(address: str) -> QdrantServerDatabase:
             f"{address}: this is not a folder of Qdrant's client (QdrantClient(path=...)): of "
             "embedded collections ragbench reads those and its own"
         )
+    return QdrantServerDatabase(address, lambda: _local_client(path, address), local=True)
 
-    def open_client() -> Any:
-        """The client over its folder, which raises a plain `Exception` where that is in use."""
-        client = require("qdrant_client", extra="qdrant").QdrantClient
-        try:
-            return client(path=str(path))
-        except Exception as error:
-            problem = shown_line(mask_text(str(error)), longest=300)
-            raise StoreError(f"{address}: {problem}") from error
 
-    return QdrantServerDatabase(address, open_client, local=True)
+def _local_client(path: Path, address: str) -> Any:
+    """Qdrant's client over its own folder, made when the database is first used.
+
+    The client raises a plain `Exception` where the folder is in use: it becomes an error of one
+    line.
+
+    Raises:
+        StoreError: the folder is in use, or the client cannot read it.
+    """
+    client = require("qdrant_client", extra="qdrant").QdrantClient
+    try:
+        return client(path=str(path))
+    except Exception as error:
+        problem = shown_line(mask_text(str(error)), longest=300)
+        raise StoreError(f"{address}: {problem}") from error

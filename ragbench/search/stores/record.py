@@ -62,9 +62,10 @@ MAX_ID = 2048
 
 
 def similarity(score: float) -> float:
-    """A score as stores give it out: within [-1, 1], to six decimals, never -0.0.
+    """A cosine similarity as all stores give it out: within [-1, 1], to six decimals, never -0.0.
 
-    Engines round differently: with so many decimals all of them give the same scores.
+    Engines round differently: with so many decimals all of them give the same scores, and the same
+    chunks tie. The decimals are part of every stored result: others would change rankings.
     """
     rounded = round(score, 6)
     within_limits = min(1.0, max(-1.0, rounded))
@@ -94,15 +95,17 @@ class StoredChunk(Record):
 
 
 def encode(chunk: Chunk) -> StoredChunk:
-    """Prepares a chunk for a store; its score is left out, which belongs to a search.
+    """A chunk with its JSON and a digest of that, as stores keep it; without its score.
 
-    What only some engines keep is refused for all of them, so that a corpus can move to another.
+    The digest shows a later indexing which chunks need no new embedding: another form of the JSON
+    here would embed every stored corpus again. What only some engines can keep (NUL characters,
+    NaN) is refused for all of them, so that a corpus can move to another store.
 
     Raises:
         StoreError: the id, the text or the metadata hold what not every engine keeps.
     """
     check_id(chunk.id)
-    where = f"chunk '{_short(chunk.id)}'"
+    where = f"chunk '{_shortened_id(chunk.id)}'"
     values: dict[str, Any] = {"chunk_id": chunk.id, "text": chunk.text, **origin_of(chunk)}
     if chunk.metadata:
         values["metadata"] = dict(chunk.metadata)
@@ -118,39 +121,50 @@ def encode(chunk: Chunk) -> StoredChunk:
 
 
 def searched_fields(chunk: Chunk) -> Mapping[str, Any]:
-    """What filters ask of a chunk: its metadata, and the document that it was cut from."""
+    """The fields that filters of a search can name: a chunk's metadata and its document's id.
+
+    A ``document_id`` in the metadata themselves comes first, as it does in every store.
+    """
     if chunk.document_id is None or "document_id" in chunk.metadata:
         return chunk.metadata
     return {**chunk.metadata, "document_id": chunk.document_id}
 
 
 def check_id(value: object) -> None:
-    """Refuses an id that some engine could not keep, whichever engine is in use."""
+    """Refuses a chunk's id that some engine could not keep, whichever engine is in use.
+
+    So a corpus can move to another store: ids are texts, not empty, of at most `MAX_ID` bytes,
+    without NUL characters and halves of surrogate pairs.
+    """
     if not isinstance(value, str):
         raise StoreError(f"a chunk's id is a text, found {type(value).__name__} {value!r}")
     if not value:
         raise StoreError("a chunk's id is empty")
     if _ODD.search(value):
         raise StoreError(
-            f"the chunk's id {_short(value)!r} holds a NUL character or half of a surrogate pair, "
-            "which no store keeps"
+            f"the chunk's id {_shortened_id(value)!r} holds a NUL character or half of a surrogate "
+            "pair, which no store keeps"
         )
     if len(value.encode()) > MAX_ID:
-        raise StoreError(f"the chunk's id '{_short(value)}' is longer than {MAX_ID} bytes")
+        raise StoreError(f"the chunk's id '{_shortened_id(value)}' is longer than {MAX_ID} bytes")
 
 
-def _short(text: str) -> str:
-    """The beginning of a text, at most 60 characters, that messages show in one line."""
+def _shortened_id(text: str) -> str:
+    """The beginning of an id, at most 60 characters, so that errors about it stay on one line.
+
+    An id may have 2,048 bytes.
+    """
     if len(text) <= 60:
         return text
     return f"{text[:57]}..."
 
 
 def plain(stored: StoredChunk) -> dict[str, Any]:
-    """The plain fields of a chunk, by their names, which engines keep; None for what it has not.
+    """The plain fields under which every store keeps a chunk, by name; None for an empty field.
 
-    ``dates``, ``lists`` and ``fields`` hold what an engine's filters could not learn of the
-    metadata as they are.
+    Any program can read them. ``dates``, ``lists`` and ``fields`` hold what an engine's filters
+    could not read off the metadata: dates in milliseconds, the names of lists, and fields to which
+    no path of keys leads. Other names or forms would make stored collections unreadable.
     """
     chunk = stored.chunk
     dates: dict[str, int] = {}
@@ -185,9 +199,10 @@ def plain(stored: StoredChunk) -> dict[str, Any]:
 
 
 def straight_path(name: str) -> tuple[str, ...] | None:
-    """The keys that lead to a field, its name being split at its dots; None where none can.
+    """The keys that lead to a field of the metadata: its name in a filter, split at its dots.
 
-    Not every engine can be given a key with a quotation mark or a backslash.
+    None for a name with a quotation mark, a backslash or a percent sign: not every engine can be
+    given such a key, and `plain` keeps the field under its whole name instead.
     """
     if _UNQUOTED.search(name):
         return None
@@ -195,22 +210,28 @@ def straight_path(name: str) -> tuple[str, ...] | None:
 
 
 def field_key(name: str) -> str:
-    """How the name of a field is spelled in ``fields`` and ``dates``.
+    """The name of a metadata field as stores spell it among their ``fields`` and ``dates``.
 
-    Characters that an engine cannot be given in a path are written as hexadecimal digits.
+    Characters that an engine cannot be given in a path become a percent sign and two hexadecimal
+    digits. The spelling is stored with chunks, and filters look for the same.
     """
+    return _UNQUOTED.sub(_hexadecimal, name)
 
-    def escaped(match: re.Match[str]) -> str:
-        """A character as a percent sign and its two digits."""
-        return f"%{ord(match.group()):02X}"
 
-    return _UNQUOTED.sub(escaped, name)
+def _hexadecimal(match: re.Match[str]) -> str:
+    """A matched character as a percent sign and two hexadecimal digits, such as ``%22`` for ``"``.
+
+    Stores keep field names in this spelling, and filters look for it: it cannot change for
+    collections that are written.
+    """
+    return f"%{ord(match.group()):02X}"
 
 
 def _leads_to(metadata: Mapping[str, Any], name: str, value: object) -> bool:
-    """Whether a path of keys leads to the field with this value.
+    """Whether the name of a metadata field, split at its dots, leads to this very value.
 
-    The name ``a.b`` may also mean a key with a dot, beside an object ``a`` with another ``b``.
+    A name like ``a.b`` may also be one key with a dot, beside an object ``a`` with another ``b``:
+    then an engine's path would find the wrong value, and the field is stored under its whole name.
     """
     path = straight_path(name)
     if path is None:
@@ -259,7 +280,11 @@ class WordsForm(Record):
     """How tokens are numbered."""
 
     def vector(self, chunk: Chunk) -> dict[int, float]:
-        """The words of a chunk: for each the second factor of BM25; empty for one without words."""
+        """A chunk's words as a sparse vector: of each word the chunk's own part of BM25.
+
+        The store multiplies it by the word's rarity and adds up. The formula is that of BM25's term
+        frequency, damped by length; stored vectors depend on it. A chunk without words has none.
+        """
         tokens = self.tokens(chunk)
         counts = Counter(map(word_number, tokens))
         average = self.average or 1.0  # 0 of a collection that was made of chunks without words
@@ -269,11 +294,17 @@ class WordsForm(Record):
         return {number: count / (count + damping) for number, count in counts.items()}
 
     def tokens(self, chunk: Chunk) -> list[str]:
-        """The tokens of a chunk with those of its title, as often as a title counts."""
+        """The tokens of a chunk and of its title, which is repeated as often as a title counts.
+
+        Stored vectors are made of these, and questions have to be cut alike.
+        """
         return chunk_tokens(chunk.text, chunk.metadata.get("title"), self.title_weight)
 
     def check(self, collection: str) -> None:
-        """Refuses words that this release would number otherwise."""
+        """Refuses the words of a collection that another release cut or numbered otherwise.
+
+        Questions would be cut by this release's rules, and find the wrong words or none.
+        """
         if (self.tokeniser, self.hashing) != (TOKENISER_VERSION, HASHING):
             raise StoreError(
                 f"the words of the collection '{collection}' were cut by another release of "
@@ -284,18 +315,25 @@ class WordsForm(Record):
 
 @lru_cache(maxsize=1 << 17)
 def word_number(token: str) -> int:
-    """The number of a token: 32 bits of its BLAKE2b digest.
+    """The number by which stores keep a word: the first 32 bits of the BLAKE2b digest of its token.
 
-    A word of a question has the number of one of ``v`` other words with a probability of ``v`` in
-    2**32: one in 4,300 where a collection has a million different words. Such a word then counts
-    where the other one stands, too.
+    Sparse vectors have numbers in the place of words. A question's word has the number of one of
+    ``v`` other words with a probability of ``v`` in 2**32 (one in 4,300 for a million words), and
+    then finds that word, too. Stored vectors hold the numbers: they cannot change without a new
+    `HASHING`.
     """
     data = token.encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(data, digest_size=4).digest(), "little")
 
 
 def check_words(database: object, words: WordsForm | None) -> None:
-    """Refuses to keep words where nothing would rank them: only some databases do.
+    """Refuses an indexing with words where the database cannot rank by words itself.
+
+    Only some databases can (``--words store``); in another one the words would be kept for nothing.
+
+    Args:
+        database: where the collection is to be made.
+        words: how its chunks' words are to be kept; None where none are.
 
     Raises:
         ConfigError: words are to be kept, and the database has no ranking of its own.
@@ -312,10 +350,14 @@ def check_words(database: object, words: WordsForm | None) -> None:
 def fastembed_words(text: str, language: str) -> list[int]:
     """The sparse dimensions of a question's words, as fastembed's ``Qdrant/bm25`` numbers them.
 
-    Each word in small letters is stemmed (Snowball) and hashed (the amount of its 32-bit
-    MurmurHash3, seed 0). Stop words need not be left out: no passage has them. What a word is
-    worth the collection knows (``modifier: idf``), so each counts 1. fastembed itself need not be
-    installed for it.
+    Other programs fill Qdrant with that model; a question finds their passages only by the same
+    numbers. Each word in small letters is stemmed (Snowball) and hashed (the amount of its 32-bit
+    MurmurHash3, seed 0). Stop words need not be left out: no passage has them. The collection
+    itself knows the words' rarity (``modifier: idf``), so each counts 1. fastembed need not be
+    installed.
+
+    Raises:
+        ConfigError: there is no stemmer for the language.
     """
     stemmer: Any = importlib.import_module("Stemmer")
     hashed: Any = require("mmh3", extra="qdrant").hash
