@@ -33,12 +33,20 @@ class Answer:
 
     @cached_property
     def error(self) -> dict[str, Any]:
-        """What it says of an error; empty where it is none."""
+        """The error object in an endpoint's answer, as JSON; empty where the answer is no error.
+
+        Endpoints put their error's text, code and reason to wait into it: whether a request is
+        worth repeating is read from there.
+        """
         return _error_in(self.body)
 
     @property
     def message(self) -> str:
-        """What an error says of itself, in a line of any length."""
+        """The text of the error in an endpoint's answer, in one line of any length.
+
+        Without a text of its own, the whole body is taken: users must see what the endpoint
+        complains about, in whatever form.
+        """
         message = self.error.get("message")
         if not isinstance(message, str):
             message = self.body
@@ -46,7 +54,11 @@ class Answer:
 
     @cached_property
     def effective_status(self) -> int:
-        """The status, also where a gateway sends an error with status 200."""
+        """The HTTP status of an answer, also where a gateway sends an error with status 200.
+
+        Such an error must not be read as an answer of the model; without a code of its own it
+        counts as 502, which is tried again.
+        """
         if self.status != 200:
             return self.status
         # Most bodies are answers: only one that may be an error is worth parsing.
@@ -86,7 +98,10 @@ def _error_in(body: str) -> dict[str, Any]:
 
 
 def _first(values: object) -> object:
-    """The first entry of a list; None of an empty one, and of what is no list."""
+    """The first entry of a list in an endpoint's JSON; None where there is none, or no list.
+
+    Endpoints answer in all sorts of forms: a missing choice must read as missing, not raise.
+    """
     entries = _list(values)
     if not entries:
         return None
@@ -94,21 +109,32 @@ def _first(values: object) -> object:
 
 
 def _dict(value: object) -> dict[str, Any]:
-    """The value where it is an object; else an empty one."""
+    """A value of an endpoint's JSON where it is an object; else an empty object.
+
+    So a field in an unexpected form reads as if it were missing, and no answer makes the parser
+    raise.
+    """
     if not isinstance(value, dict):
         return {}
     return cast("dict[str, Any]", value)
 
 
 def _list(value: object) -> list[object]:
-    """The value where it is a list; else an empty one."""
+    """A value of an endpoint's JSON where it is a list; else an empty list.
+
+    So a field in an unexpected form reads as if it were missing, and no answer makes the parser
+    raise.
+    """
     if not isinstance(value, list):
         return []
     return cast("list[object]", value)
 
 
 def _dicts(value: object) -> list[dict[str, Any]]:
-    """The objects of a list that are not empty; none where the value is no list."""
+    """The non-empty objects of a list in an endpoint's JSON; none where the value is no list.
+
+    Entries in another form are passed over, so that no answer makes the parser raise.
+    """
     objects: list[dict[str, Any]] = []
     for entry in _list(value):
         fields = _dict(entry)
@@ -139,7 +165,7 @@ _COST_HEADER = "x-litellm-response-cost"
 
 
 def decoded(answer: Answer) -> Mapping[str, Any]:
-    """The JSON object of an answer; the cost in a header of LiteLLM's goes beside its tokens.
+    """The JSON object of an endpoint's answer, with the cost from a header of LiteLLM's proxy.
 
     There `reported_cost` finds it, as where the endpoint itself put it. A cost in the body stays.
     """
@@ -157,7 +183,10 @@ def decoded(answer: Answer) -> Mapping[str, Any]:
 
 
 def completion_of(body: Mapping[str, Any]) -> Completion:
-    """What a model answered.
+    """The model's text, tokens and cost out of an endpoint's JSON for a chat.
+
+    Each way of not answering is an error of its own: an empty answer is asked for again, a refusal
+    is final, and a cut one gets more room.
 
     Raises:
         EmptyAnswerError: the body holds no answer.
@@ -245,7 +274,7 @@ def usage_of(body: Mapping[str, Any]) -> Usage:
 
 
 def reported_cost(body: Mapping[str, Any]) -> Decimal | None:
-    """What an answer says it cost, in US dollars; None where it does not say.
+    """The cost of an answer as its endpoint reports it, in US dollars; None where it reports none.
 
     Sources: OpenRouter's ``usage.cost``; the header of LiteLLM's proxy, which `decoded` has put in
     the same place of the body.
@@ -263,7 +292,10 @@ def reported_cost(body: Mapping[str, Any]) -> Decimal | None:
 
 
 def _amount(value: object) -> Decimal | None:
-    """A value as a sum of money; None where it is none."""
+    """A JSON value as a sum of money in US dollars; None where it is no number of at least 0.
+
+    Endpoints report costs as numbers or as text. A sum that cannot be read is unknown, and not 0.
+    """
     try:
         amount = Decimal(str(value))
     except ArithmeticError:
@@ -274,14 +306,21 @@ def _amount(value: object) -> Decimal | None:
 
 
 def _count(value: object) -> int | None:
-    """A value as a number of tokens; None where it is none."""
+    """A JSON value as a number of tokens; None where it is no whole number of at least 0.
+
+    An endpoint may report null or a text: such a count is unknown, and not 0.
+    """
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         return None
     return value
 
 
 def _text(content: object) -> str:
-    """The text of a message: of one in parts that of all, of what is no text an empty one."""
+    """The text of a chat message: a plain text as it is, one in parts joined, anything else empty.
+
+    Half of a surrogate pair becomes a question mark: models break off within one, and nothing could
+    store it.
+    """
     texts: list[object] = [part.get("text") for part in _dicts(content)]
     if not texts:
         texts = [content]
@@ -290,14 +329,17 @@ def _text(content: object) -> str:
 
 
 def shortened(line: str, most: int = _SHOWN) -> str:
-    """A line cut to at most so many characters, with dots where something is left out."""
+    """A line cut to at most so many characters, with dots where something is left out.
+
+    An endpoint's error may be a whole page: messages and reports show its beginning.
+    """
     if len(line) <= most:
         return line
     return f"{line[:most]} ..."
 
 
 def _short(text: str) -> str:
-    """What a model said, in a line that an error can show, without credentials."""
+    """The text of a refusal or of a provider's error, in a short line without credentials."""
     words = mask_text(text).split()
     return shortened(" ".join(words))
 
@@ -326,7 +368,10 @@ _NUMBER = r"(\d[\d,]*)"
 
 @cache
 def says(kind: str) -> re.Pattern[str]:
-    """What endpoints say of something in their errors, such as ``no_money``.
+    """The pattern of all wordings in which endpoints word one kind of error, such as ``no_money``.
+
+    Endpoints share no error codes: words alone show whether an account is empty or a prompt too
+    long.
 
     The wordings of each kind stand in ``said.toml``; ``{N}`` is a number in them.
     """
@@ -353,7 +398,7 @@ _MEANINGS: tuple[tuple[Container[int], str, Meaning], ...] = (
 
 
 def meaning_of(answer: Answer, *, has_answered: bool) -> Meaning:
-    """What follows from an answer.
+    """The meaning of an endpoint's answer: whether to use it, wait, send it again or give up.
 
     Args:
         has_answered: whether the endpoint answered any call well; then it has the model, and the
@@ -449,14 +494,36 @@ class Limit(NamedTuple):
 
     @property
     def remedy(self) -> str:
-        """What the user can do about it."""
+        """The advice to a user whose prompt and answer are too long for the endpoint.
+
+        A limit of a minute and one of the model's context need different steps.
+        """
         if self.is_rate:
             return "judge with fewer contexts, or ask for a higher limit"
         return WIDER
 
 
+def _stated_number(text: str, kind: str) -> int | None:
+    """The number of tokens that an endpoint's error states of a kind; None where it states none.
+
+    Args:
+        kind: a row of ``said.toml``, such as ``limit``: each has several wordings, and the number
+            is in the group of the wording that matched.
+    """
+    sentence = says(kind).search(text)
+    if sentence is None:
+        return None
+    for digits in sentence.groups():
+        if digits:
+            return int(digits.replace(",", ""))
+    return None
+
+
 def limit_of(text: str, answer_tokens: int | None) -> Limit | None:
-    """What an error says of the room for prompt and answer; None where it says nothing.
+    """The limit of tokens that an endpoint's error names; None where it names none.
+
+    A prompt that leaves too little room is reported with the numbers, or sent again with a shorter
+    answer.
 
     Args:
         answer_tokens: tokens that the answer was given room for.
@@ -465,20 +532,9 @@ def limit_of(text: str, answer_tokens: int | None) -> Limit | None:
         >>> limit_of("TPM: Limit 30000, Requested 60000.", 4096)
         Limit(most=30000, prompt=55904, is_rate=True)
     """
-
-    def number(kind: str) -> int | None:
-        """The number that the error states of a kind, whichever of its wordings it uses."""
-        sentence = says(kind).search(text)
-        if sentence is None:
-            return None
-        for digits in sentence.groups():
-            if digits:
-                return int(digits.replace(",", ""))
-        return None
-
-    limit = number("limit")
-    prompt = number("prompt")
-    prompt_and_answer = number("both")
+    limit = _stated_number(text, "limit")
+    prompt = _stated_number(text, "prompt")
+    prompt_and_answer = _stated_number(text, "both")
     if limit is None:
         return None
     if prompt is None and prompt_and_answer is not None:

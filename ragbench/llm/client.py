@@ -96,7 +96,10 @@ class LLMClient(Caller):
     """
 
     def __init__(self, endpoint: Endpoint, **options: Unpack[CallerOptions]) -> None:
-        """Takes what `Caller` takes; with a cap on costs no answer goes without a limit."""
+        """Takes what `Caller` takes.
+
+        With a cap on costs every answer gets a limit of its length.
+        """
         super().__init__(endpoint, **options)
         budget = options.get("budget")
         is_capped = budget is not None and budget.is_capped
@@ -124,7 +127,7 @@ class LLMClient(Caller):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Cancels the questions in flight before the connections are closed under them."""
+        """Cancels the questions in flight, then closes the connections that they use."""
         self._loop = None  # no further call begins
         tasks = [question.task for question in self._in_flight.values()]
         for task in tasks:
@@ -141,7 +144,7 @@ class LLMClient(Caller):
         version: str = "",
         repeat: int = 0,
     ) -> Reply[Any]:
-        """Asks the model, or takes what it answered before.
+        """Asks the model, or takes the answer that the cache has to the same question.
 
         Args:
             schema: what the answer must be, where it is not a text.
@@ -170,7 +173,10 @@ class LLMClient(Caller):
     async def _shared(
         self, key: bytes, purpose: str, work: Callable[[], Coroutine[Any, Any, Reply[Any]]]
     ) -> Reply[Any]:
-        """Equal questions in flight are one: who comes first pays, all get the answer.
+        """The reply to a question that several callers may ask at once.
+
+        Only the first caller's is sent. Equal questions in flight are one: who comes first pays,
+        all get the answer.
 
         Args:
             work: asks the question; it runs for the first caller alone.
@@ -200,7 +206,15 @@ class LLMClient(Caller):
     async def _new_reply(
         self, key: bytes, messages: Sequence[Message], schema: Schema[Any] | None, purpose: str
     ) -> Reply[Any]:
-        """What the model answers now, kept in the cache."""
+        """The model's new answer to a question, with its tokens and cost, kept in the cache.
+
+        What was learned of the endpoint on the way is kept there as well. A cache that fails gives
+        this answer away, since it is paid for, and lets no other be bought.
+
+        Args:
+            key: the question's key in the cache.
+            purpose: what the call is booked under.
+        """
         started = self.clock.now()
         question = _ChatQuestion(
             purpose=purpose, spread=_spread(key), schema=schema, mode=self.dialect.structured
@@ -239,7 +253,7 @@ class LLMClient(Caller):
     async def _converse(
         self, messages: Sequence[Message], question: _ChatQuestion
     ) -> tuple[Any, bool]:
-        """What the model answers, and whether it had to correct it.
+        """The model's answer to a question, and whether the model had to correct it.
 
         An answer without the structure is objected to once. But where no answer has yet had the
         structure that was asked for in this way, the next way of asking for JSON is tried first,
@@ -275,13 +289,23 @@ class LLMClient(Caller):
             raise LLMReplyError(message, reply=text, attempts=question.attempts) from None
 
     def _read(self, text: str, schema: Schema[Any], question: _ChatQuestion) -> Any:
-        """The value of an answer; one that has it confirms the way in which JSON is asked for."""
+        """The value in an answer's text, checked by its schema.
+
+        Confirms the way of asking for JSON. The dialect then keeps that way: an endpoint that gave
+        the structure understands it.
+        """
         value = read_structure(text, schema)
         self.dialect.confirmed(question.mode)
         return value
 
     async def _complete(self, messages: Sequence[Message], question: _ChatQuestion) -> str:
-        """One answer; the request is put another way while the endpoint rejects its form."""
+        """The text of one answer.
+
+        The request is put another way while the endpoint rejects its form. Endpoints differ in
+        their parameters, limits and names of fields. What one rejects is learned, so later
+        questions are right at once. An answer cut off for want of room is asked for again with
+        more.
+        """
         dialect = self.dialect
         first_rejection: RejectedError | None = None
         left_out: list[str] = []  # parameters, because of a rejection
@@ -330,7 +354,7 @@ class LLMClient(Caller):
     def _request(
         self, messages: Sequence[Message], question: _ChatQuestion, longest: int | None
     ) -> dict[str, Any]:
-        """The body of a request.
+        """The body of a chat request, with the limit of its answer's length.
 
         Args:
             longest: tokens that the answer may have at most; None where it has no limit.
@@ -345,7 +369,7 @@ class LLMClient(Caller):
     def _token_limit(
         self, payload: Mapping[str, Any], question: _ChatQuestion, longest: int
     ) -> int:
-        """How many tokens an answer may have: all, or only what it needs where room is scarce.
+        """The tokens that an answer may have: all, or only what it needs where room is scarce.
 
         It is scarce where little is left of a budget, as the most that a request can cost is set
         aside for it (`affordable`), and where the endpoint takes few tokens in a minute.
@@ -428,7 +452,11 @@ class LLMClient(Caller):
         return True
 
     async def _ask_plainly(self, messages: Sequence[Message]) -> str:
-        """An answer that is neither checked nor kept: to see whether prompts are read whole."""
+        """The text of an answer that is neither checked nor kept.
+
+        To see whether prompts are read whole. Hidden codes are asked for this way (`Reading`); a
+        check of this call would start another one.
+        """
         longest = self.dialect.longest_beside(messages)
         payload = self.dialect.payload(messages, None, StructuredOutput.NONE, longest)
         # One such question is in flight at a time: there is none to be kept apart from.
@@ -439,7 +467,7 @@ class LLMClient(Caller):
     async def _once(
         self, payload: Mapping[str, Any], question: _ChatQuestion, limit: int | None
     ) -> Completion:
-        """The answer to one form of a request.
+        """The model's answer to one form of a request, whose prompt the endpoint read as a whole.
 
         Args:
             limit: tokens that the answer may have at most; None where it has no limit.
@@ -460,9 +488,10 @@ class LLMClient(Caller):
         return completion
 
     def _cached_reply(self, key: bytes, schema: Schema[Any] | None) -> Reply[Any] | None:
-        """What the cache has; an answer that no longer passes its check is as good as none.
+        """The reply that the cache has to a question.
 
-        It is checked again: the check is no part of the key, and may be stricter by now.
+        None without one, or where it fails its check. It is checked again: the check is no part of
+        the key, and may be stricter by now.
         """
         reply = None if self.cache is None else self.cache.get(key)
         if reply is None:
@@ -477,7 +506,10 @@ class LLMClient(Caller):
         return self._priced(reply)
 
     def _priced(self, reply: Reply[Any]) -> Reply[Any]:
-        """A reply with what its tokens cost now, where the endpoint reported no cost."""
+        """A reply with the cost of its tokens at today's price, where the endpoint reported none.
+
+        Cached replies hold tokens, not prices: prices change.
+        """
         if reply.cost is not None or self.price is None:
             return reply
         if not reply.usage.reported:
@@ -487,13 +519,22 @@ class LLMClient(Caller):
 
 
 def _spread(key: bytes) -> float:
-    """A number in [0, 1) that differs between questions, so that not all ask again at once."""
+    """A number in [0, 1) from a question's key.
+
+    Questions that failed together wait differently long. From the key and not at random, so that a
+    run repeats itself.
+    """
     number = int.from_bytes(key[:4], "big")
     return number / 2**32
 
 
 def _narrow(error: LLMTruncatedError, limit: int | None, longest: int | None) -> LLMTruncatedError:
-    """The same error, which says that it was the prompt that left no more room."""
+    """The error of a cut-off answer, which names a long prompt as the cause where it was.
+
+    Args:
+        limit: tokens that the answer had room for; None for no limit.
+        longest: tokens that it would have had beside a shorter prompt.
+    """
     if limit is None or limit == longest:
         return error
     text = f"the answer was cut off at {limit:,} tokens, all that the prompt leaves: {WIDER}"
@@ -512,7 +553,11 @@ class EmbeddingClient(Caller):
     """Embeds texts; opened and closed inside the event loop that asks, like `LLMClient`."""
 
     def __init__(self, endpoint: Endpoint, **options: Unpack[CallerOptions]) -> None:
-        """Works out once what identifies the model: it is a part of each vector's cache key."""
+        """Takes what `Caller` takes, and works out the model's part of all cache keys.
+
+        It is a part of each vector's cache key: other fields make the vectors in users' caches
+        unknown.
+        """
         super().__init__(endpoint, **options)
         # What a vector depends on; the other settings, such as temperature, are for chat alone.
         self._identity: dict[str, Any] = {
@@ -523,7 +568,10 @@ class EmbeddingClient(Caller):
         }
 
     async def embed(self, texts: Sequence[str], *, purpose: str = "") -> tuple[Vector, ...]:
-        """A vector for each text, in order; all are of one length, as the endpoint gives them."""
+        """The vector of each text, in order, from the cache or the endpoint; all are of one length.
+
+        Texts are sent in batches of `_BATCH_SIZE`, side by side, and each distinct text once.
+        """
         if not all(text.strip() for text in texts):
             raise ConfigError("an empty text cannot be embedded")
         keys: dict[str, bytes] = {}
@@ -586,7 +634,7 @@ class EmbeddingClient(Caller):
         return vectors
 
     def _cached_vector(self, key: bytes) -> Vector | None:
-        """The vector that the cache has; one that cannot be read is as good as none."""
+        """The vector of a text that the cache has; None without one, or where it cannot be read."""
         reply = None if self.cache is None else self.cache.get(key)
         if reply is None:
             return None
@@ -598,7 +646,7 @@ class EmbeddingClient(Caller):
 
 
 def _vectors(body: Mapping[str, Any], count: int) -> list[Vector]:
-    """The vectors of an answer in the order of the texts.
+    """The vectors of an embedding endpoint's JSON, in the order of the texts that were sent.
 
     Raises:
         EmptyAnswerError: there are not so many, or they are not of one length.
