@@ -26,7 +26,10 @@ _LISTS = ("contexts",)
 
 
 def cases_frame(report: Report) -> DataFrame:
-    """A row per case of a run, with a column per metric: ``Report.to_pandas`` gives it."""
+    """The DataFrame that ``Report.to_pandas`` gives.
+
+    A row per case of a run, a column per metric.
+    """
     metric_columns = _metric_columns(report)
     rows: list[tuple[object, ...]] = []
     # Found by their ids, rows hold their stories, with the texts of chunks.
@@ -53,12 +56,18 @@ def _metric_columns(report: Report) -> list[str]:
 
 
 def _first_values(row: CaseRow) -> tuple[object, ...]:
-    """The values before the scores: what was asked, answered and retrieved."""
+    """A case's values before its scores, under `_FIRST_COLUMNS`.
+
+    Question, reference, answer, contexts.
+    """
     return row.id, row.query, row.reference, row.response, _context_texts(row)
 
 
 def _context_texts(row: CaseRow) -> list[str] | None:
-    """The texts that generation was given, best first; None where there was no retrieval."""
+    """The texts of chunks that generation was given for a case, best first.
+
+    None without retrieval.
+    """
     stage = "retrieve"
     if "post_retrieve" in row.stages:  # whose chunks generation was given
         stage = "post_retrieve"
@@ -73,7 +82,11 @@ def _context_texts(row: CaseRow) -> list[str] | None:
 
 
 def _last_values(row: CaseRow) -> tuple[object, ...]:
-    """The values behind the scores: the cause, what decided it, and the first failure."""
+    """A case's values behind its scores, under `_LAST_COLUMNS`.
+
+    Cause, decider, explanation, failure. Of several failures the first: the others mostly follow
+    from it.
+    """
     attribution = row.attribution
     failure: str | None = None
     if row.failures:
@@ -87,7 +100,10 @@ _SUMMARY_COUNTS = ("measured", "total", "abstained", "skipped", "failed", "unpro
 
 
 def summaries_frame(report: Report) -> DataFrame:
-    """A row per metric of a run: its score with the interval, and how its cases ended."""
+    """The DataFrame with a row per metric of a run.
+
+    Its score, its interval, and how its cases ended.
+    """
     rows: list[tuple[object, ...]] = []
     for summary in report.summaries:
         definition = summary.metric.definition
@@ -127,7 +143,7 @@ _CHANGED_COLUMNS = (
 
 
 def changed_cases_frame(comparison: Comparison) -> DataFrame:
-    """A row per case that failed in one run and passed in the other."""
+    """The DataFrame with a row per case that failed in one compared run and passed in another."""
     rows: list[tuple[object, ...]] = []
     for case in comparison.changed:
         cause_before: str | None = None
@@ -159,7 +175,7 @@ _PAIR_COLUMNS = (*_PAIR_TEXTS, *_PAIR_NUMBERS, *_PAIR_COUNTS, "is_significant", 
 
 
 def differences_frame(comparison: Comparison) -> DataFrame:
-    """A row per metric and pair of runs, over the cases that both runs measured.
+    """The DataFrame with a row per metric and pair of runs, over the cases that both runs measured.
 
     A metric of which no difference can be computed has one row, with the reason.
     """
@@ -181,7 +197,7 @@ def differences_frame(comparison: Comparison) -> DataFrame:
 
 
 def _difference_values(metric: MetricComparison, difference: Difference) -> tuple[object, ...]:
-    """The row of two runs on one metric, under `_PAIR_COLUMNS`."""
+    """The values of two runs on one metric, as a row under `_PAIR_COLUMNS`, in that order."""
     p_value: float | None = None
     if difference.cases:  # without common cases nothing was tested
         p_value = difference.p_corrected
@@ -211,7 +227,7 @@ def _frame(
     counts: Sequence[str] = (),
     flags: Sequence[str] = (),
 ) -> DataFrame:
-    """A frame of rows, each column of a type that has NA: by itself pandas makes NaN of None.
+    """A DataFrame of rows whose missing values are NA: by itself pandas would make NaN of None.
 
     Args:
         columns: their names. Those that are none of the following hold texts, or lists of texts.

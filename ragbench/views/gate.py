@@ -66,7 +66,10 @@ _LEVELS = {"green": "notice", "red": "error", "yellow": "warning"}
 
 
 def comment_marker(verdict: GateResult) -> str:
-    """The hidden first line: a comment that starts with it is replaced instead of repeated.
+    """The hidden first line of a gate's comment on a pull request, by which a later run finds it.
+
+    A comment that begins with it is replaced, not repeated: another form leaves old comments
+    behind.
 
     It is the same for every run of one system on one dataset.
     """
@@ -79,10 +82,10 @@ def comment_marker(verdict: GateResult) -> str:
 def gate_document(
     verdict: GateResult, causes: Sequence[CauseCount] = (), against: Against | None = None
 ) -> Document:
-    """The verdict with all its checks; in Markdown a short form of it where it passed.
+    """The document of a gate's verdict, with all its checks.
 
-    The Markdown is a comment on a pull request: one that passed has nothing to act on, and a long
-    comment on each of them would soon be read by none.
+    A short one for Markdown where it passed. The Markdown is a comment on a pull request: one that
+    passed has nothing to act on, and a long comment on each of them would soon be read by none.
 
     Args:
         causes: what became of the run's cases.
@@ -108,15 +111,18 @@ def gate_document(
             _cases_section(verdict, against),
         ),
         notes=verdict.notes,
-        foot=_foot(verdict),
+        foot=_foot_text(verdict),
     )
     if verdict.colour == "green":
         document = replace(document, brief=_calm_document(verdict, document, against))
     return document
 
 
-def _foot(verdict: GateResult) -> str:
-    """Which runs were compared, and by which settings: enough to repeat the gate."""
+def _foot_text(verdict: GateResult) -> str:
+    """The last line of a gate's document: which runs were compared, and by which settings.
+
+    It is enough to repeat the gate.
+    """
     runs = f"run {source_text(verdict.run)}"
     if verdict.baseline is not None:
         runs += f"; baseline {source_text(verdict.baseline)}"
@@ -125,13 +131,13 @@ def _foot(verdict: GateResult) -> str:
 
 
 def _refusals_section(verdict: GateResult) -> Section:
-    """Why the runs could not be compared as asked, and what to do about each reason."""
+    """The section on why a gate could not compare the runs, and what to do about each reason."""
     lines = [f"{refusal.what}: {refusal_text(refusal)}" for refusal in verdict.refusals]
     return Section(title="Not compared", lines=lines)
 
 
 def _checks_section(verdict: GateResult) -> Section:
-    """All checks, each with a drawing of its change or figure.
+    """The table of all checks of a gate, each with a drawing of its change or figure.
 
     Below them is what several lost checks have in common: there is one thing to look for then.
     """
@@ -151,14 +157,21 @@ def _checks_section(verdict: GateResult) -> Section:
 
 
 def _trends_section(verdict: GateResult) -> Section:
-    """The metrics that drifted over the runs of main: losses too small to fail a single gate."""
+    """The table of metrics that drifted over the runs of main.
+
+    Losses too small to fail one gate.
+    """
     columns = ("metric", "from", "to", "runs", "since", "p", "course")
     rows = list(_trend_rows(verdict.checks))
     return Section(title="Main over its merges", columns=columns, rows=rows)
 
 
 def _cases_section(verdict: GateResult, against: Against | None) -> Section:
-    """The cases that pass in one of the runs alone; where there are none, those that lost."""
+    """The section of cases that pass in one run alone; without such, of those with a lower score.
+
+    Args:
+        against: the run's cases beside the baseline's; None where a baseline holds no cases.
+    """
     if against is not None:
         changes = changes_of([against.pair], against.changed, {"run": verdict.run.source})
         if changes:
@@ -185,7 +198,7 @@ def _cases_section(verdict: GateResult, against: Against | None) -> Section:
 
 
 def _calm_document(verdict: GateResult, whole: Document, against: Against | None) -> Document:
-    """What a comment says where there is nothing to look into; it has at most 24 lines.
+    """The short document of a gate that passed, for a comment of at most 24 lines.
 
     Args:
         whole: the document that the page shows, from which title and headline are taken.
@@ -217,7 +230,7 @@ def _calm_document(verdict: GateResult, whole: Document, against: Against | None
 
 
 def _telling_checks(verdict: GateResult) -> list[GateCheck]:
-    """The checks that the comment of a passed gate has: the first ones of the whole run.
+    """The checks that the comment of a passed gate shows: the first ones of the whole run.
 
     Errors that the limit let through are shown beside them: cases that failed are in no score.
     """
@@ -233,7 +246,7 @@ def _telling_checks(verdict: GateResult) -> list[GateCheck]:
 
 
 def unjudged_document(message: str) -> Document:
-    """Why a gate could not run: a pull request needs a comment then, too.
+    """The document of a gate that could not run: a pull request needs a comment then, too.
 
     Args:
         message: of the error. Its first line becomes the headline, each further one a note.
@@ -245,7 +258,7 @@ def unjudged_document(message: str) -> Document:
 
 
 def dataset_section(change: DatasetChange | None) -> Section:
-    """How the dataset changed since the baseline; empty where it did not.
+    """The section on how the dataset changed since the baseline; empty where it did not.
 
     Scores on new cases beside the others tell whether a metric moved because of the system, or
     because the new cases are harder.
@@ -277,7 +290,10 @@ def dataset_section(change: DatasetChange | None) -> Section:
 
 
 def _check_row(check: GateCheck, drawing: Markup) -> Sequence[object]:
-    """A check with its figures, and why it did not pass."""
+    """The cells of a check in the table of a gate.
+
+    Outcome, drawing, figures, and why it did not pass.
+    """
     # The smallest true loss that these cases would have shown.
     detectable = "-"
     if check.drop is not None:
@@ -300,7 +316,7 @@ _FIGURES_OF_REASON = re.compile(
 
 
 def _drawings(checks: Sequence[GateCheck]) -> Iterator[Markup]:
-    """Each check's change or figure with its interval and limit, on one axis for each unit.
+    """A drawing for each check of its change or figure, with the interval and the limit.
 
     Drawings below each other are compared by eye, which needs a common axis. Changes lie on both
     sides of 0, figures without a baseline above it: these two have axes of their own.
@@ -325,7 +341,10 @@ def _drawings(checks: Sequence[GateCheck]) -> Iterator[Markup]:
 
 
 def _drawn_figures(check: GateCheck) -> tuple[float | None, float | None, float | None]:
-    """The change, or without a baseline the figure, and the ends of its interval."""
+    """The three numbers that a check's drawing shows: change and ends of its interval.
+
+    Without a baseline there is no change, and the figure itself is drawn.
+    """
     if check.drop is not None:
         return check.drop.difference, check.drop.low, check.drop.high
     if check.interval is not None:
@@ -334,7 +353,7 @@ def _drawn_figures(check: GateCheck) -> tuple[float | None, float | None, float 
 
 
 def _trend_rows(checks: Sequence[GateCheck]) -> Iterator[Sequence[str]]:
-    """The metrics that drifted on main, each with its course in bars."""
+    """The table's rows of metrics that drifted on main, each with its course in bars."""
     for check in checks:
         trend = check.trend
         if trend is None:
@@ -354,7 +373,9 @@ def _trend_rows(checks: Sequence[GateCheck]) -> Iterator[Sequence[str]]:
 
 
 def github_annotations(verdict: GateResult) -> str:
-    """A line for the verdict, then one for each check and refusal that stands against it.
+    """The lines that GitHub turns into annotations of a pull request, the verdict's own first.
+
+    Then one for each refusal and each check against the run.
 
     GitHub reads such lines from the output of a step, and shows them on the pull request: ten of
     each level, and no more.
@@ -375,7 +396,7 @@ def github_annotations(verdict: GateResult) -> str:
 
 
 def github_error(message: str) -> str:
-    """The annotation of a gate that could not run."""
+    """The line that GitHub turns into an annotation for a gate that could not run."""
     return annotation("error", "ragbench gate could not run", message)
 
 
@@ -418,7 +439,7 @@ def check_cells(check: GateCheck) -> CheckCells:
 
 
 def limit_text(check: GateCheck) -> str:
-    """The limit of a check in words: "at least 0.800"; ``-`` where nothing is demanded."""
+    """The limit of a gate's check in words: "at least 0.800"; ``-`` where nothing is demanded."""
     if check.outcome is GateOutcome.NOT_JUDGED:
         return "-"
     number = number_text(check.limit, check.unit)
@@ -427,7 +448,7 @@ def limit_text(check: GateCheck) -> str:
 
 
 def after_text(change: CaseChange) -> str:
-    """The score of a case in this run: a number, or why there is none."""
+    """The score of a case in the judged run: a number, or why there is none, such as "failed"."""
     if change.after is not None:
         return number_text(change.after)
     if change.status == "failed" and change.reason:
@@ -436,7 +457,7 @@ def after_text(change: CaseChange) -> str:
 
 
 def junit_report(verdict: GateResult) -> bytes:
-    """The verdict as a ``testsuites`` document, which servers for continuous integration show.
+    """A gate's verdict as JUnit XML, which servers for continuous integration show.
 
     The same verdict gives the same bytes.
 
@@ -447,7 +468,7 @@ def junit_report(verdict: GateResult) -> bytes:
 
 
 def junit_error(message: str) -> bytes:
-    """The document of a gate that could not run: a server must not take it for one that passed."""
+    """The JUnit XML of a gate that could not run: a server must not take it for one that passed."""
     return _junit("", {}, [_JUnitCase("gate", "error", message, "could not run")])
 
 
@@ -462,7 +483,7 @@ class _JUnitCase(NamedTuple):
 
 
 def _junit(dataset: str, settings: Mapping[str, object], cases: Sequence[_JUnitCase]) -> bytes:
-    """A ``testsuites`` document with one suite.
+    """The bytes of a JUnit document, ``testsuites`` with one suite, from test cases.
 
     Args:
         dataset: names the classes of the test cases, so that servers tell gates on several
@@ -509,7 +530,7 @@ def _junit(dataset: str, settings: Mapping[str, object], cases: Sequence[_JUnitC
 
 
 def _junit_cases(verdict: GateResult) -> Iterator[_JUnitCase]:
-    """Refusals and checks as test cases; checks that were not judged are none."""
+    """A gate's refusals and checks as JUnit test cases; checks that were not judged have none."""
     for refusal in verdict.refusals:
         message = refusal_text(refusal)
         yield _JUnitCase(f"comparable: {refusal.what}", "error", message, refusal.what)
@@ -526,7 +547,7 @@ def _junit_cases(verdict: GateResult) -> Iterator[_JUnitCase]:
 
 
 def _reason_in_full(verdict: GateResult, check: GateCheck) -> str:
-    """Why a check failed, and what it shares with others; the expectations that do not hold.
+    """The full text of a failed check: its reason, what it shares with others, failed expectations.
 
     A server shows the text of a failed test alone: all that explains it must be there.
     """
@@ -548,7 +569,10 @@ def unfulfilled_lines(unfulfilled: Unfulfilled) -> list[str]:
 
 
 def verdict_object(verdict: GateResult) -> dict[str, Any]:
-    """The verdict as a JSON object: its fields, by ``verdict.schema.json``."""
+    """A gate's verdict as the JSON object of ``--json``, in the form of ``verdict.schema.json``.
+
+    Programs read it: a field that changes its meaning needs another ``schema_version``.
+    """
     return {
         "schema_version": 2,
         "exit_code": verdict.outcome.exit_code,
