@@ -77,7 +77,7 @@ _STYLES = {CaseKind.FAILING: "red", CaseKind.MIXED: "yellow", CaseKind.FIXED: "g
 
 
 def gate_blocks(verdict: GateResult) -> Blocks:
-    """The screen of ``gate run``: the verdict, its checks, why, and the next step.
+    """The blocks of the screen of ``gate run``: the verdict, its checks, why, and the next step.
 
     The order is that of a reader who decides whether to merge: the verdict first, then what it was
     reached from, and only for a run that did not pass the cases or the reason to look at.
@@ -121,7 +121,7 @@ def gate_blocks(verdict: GateResult) -> Blocks:
 
 
 def _check_table(checks: Sequence[GateCheck]) -> Blocks:
-    """The checks that speak against the run, each with the figures that it was decided by.
+    """The table of checks that speak against a run, on the screen of a gate.
 
     In a narrow terminal the number of cases goes first, then the interval: the verdict follows
     from the change and its limit, which stay.
@@ -144,7 +144,7 @@ def _check_table(checks: Sequence[GateCheck]) -> Blocks:
 
 
 def _passed_text(checks: Sequence[GateCheck]) -> str:
-    """The first metrics that passed, each once, and how many checks more.
+    """The line of a gate's screen with the first metrics that passed, and the number of the others.
 
     A metric has several checks (a limit, a change, slices), of which one line needs one figure.
     Checks of how many cases failed or were measured have no metric, and are only counted.
@@ -167,7 +167,7 @@ def _passed_text(checks: Sequence[GateCheck]) -> str:
 
 
 def _passed_figure(checks: Sequence[GateCheck]) -> str:
-    """The figure of a metric, and its change where that is among the checks that passed.
+    """The figure of a metric that passed its gate, with its change where a check of it passed.
 
     A limit is judged on all cases of the run, a change on those that the baseline measured too:
     beside its change a metric has the mean that the change is of.
@@ -180,7 +180,7 @@ def _passed_figure(checks: Sequence[GateCheck]) -> str:
 
 
 def _not_judged_text(checks: Sequence[GateCheck]) -> str:
-    """Metrics of which nothing is demanded: the first ones with their changes.
+    """The line of a gate's screen with metrics of which nothing is demanded, and their changes.
 
     They are named so that a reader does not take them for passed.
     """
@@ -196,7 +196,7 @@ def _not_judged_text(checks: Sequence[GateCheck]) -> str:
 
 
 def _lost(verdict: GateResult) -> Blocks:
-    """Where to look for the cause of a failed gate: what changed, and the first lost cases."""
+    """The part of a failed gate's screen on where to look: changes, and the first lost cases."""
     # Of runs that cannot be compared, a change of the system explains nothing.
     if verdict.system is not None and not verdict.refusals:
         title = change_title("the baseline", "this run")
@@ -216,7 +216,10 @@ def _lost(verdict: GateResult) -> Blocks:
 
 
 def _unfulfilled(verdict: GateResult) -> Blocks:
-    """The first cases with the expectations that do not hold; nothing where no case has any."""
+    """The part of a gate's screen with the first cases whose expectations do not hold.
+
+    An expectation is what a case's author demands of its answer.
+    """
     unfulfilled = verdict.unfulfilled
     if unfulfilled is None:
         return
@@ -236,7 +239,7 @@ def _first_few(count: int) -> str:
 
 
 def _next_step(verdict: GateResult) -> str:
-    """The command that shows more of why the gate is not passed; empty for none.
+    """The command to run next after a gate that did not pass; empty for none.
 
     Of runs that cannot be compared there is none: the refusals say what to mend.
     """
@@ -260,7 +263,7 @@ def _next_step(verdict: GateResult) -> str:
 
 
 def comparison_blocks(comparison: Comparison, *, named: bool, cases: int) -> Blocks:
-    """The screen of ``compare``: the result, the metrics that matter, the cases.
+    """The blocks of the screen of ``compare``: the result, the metrics that matter, the cases.
 
     Args:
         named: whether the user named the metrics: all of them are then shown.
@@ -288,7 +291,7 @@ def comparison_blocks(comparison: Comparison, *, named: bool, cases: int) -> Blo
 
 
 def _cases_command(comparison: Comparison) -> str:
-    """The command that spells out changed cases, of the pair of runs with most lost ones."""
+    """The command that spells out the changed cases of the pair of runs with most lost ones."""
     worst = max(comparison.pairs, key=lambda pair: (pair.newly_failing, pair.newly_fixed))
     sources = {run.mark: run.source for run in comparison.runs}
     runs = shlex.join([sources[worst.first], sources[worst.second]])
@@ -296,7 +299,7 @@ def _cases_command(comparison: Comparison) -> str:
 
 
 def _main_metrics(comparison: Comparison) -> Sequence[MetricComparison]:
-    """The metrics that a screen shows where the user named none.
+    """The metrics that a comparison's screen shows where the user named none.
 
     Those that say whether a case passes come before those that differ beyond chance, and both keep
     the order of the comparison. Without any, its first metrics are shown.
@@ -317,7 +320,7 @@ def _main_metrics(comparison: Comparison) -> Sequence[MetricComparison]:
 
 
 def _legend(metrics: Sequence[MetricComparison], *, hidden: int) -> str:
-    """The line below the table of metrics: how to read it, and how many metrics it leaves out.
+    """The line below a comparison's table: how to read it, and how many metrics it leaves out.
 
     Letters behind scores are explained only where there are any.
     """
@@ -333,7 +336,9 @@ def _legend(metrics: Sequence[MetricComparison], *, hidden: int) -> str:
 
 
 def _pairs(comparison: Comparison, cases: int) -> Blocks:
-    """Each run against the first: how many cases changed, and which.
+    """The part of a comparison's screen on each run against the first.
+
+    How many cases changed, which.
 
     Args:
         cases: how many cases of each kind are spelled out. For none, the first ones are named in
@@ -360,7 +365,7 @@ def _pairs(comparison: Comparison, cases: int) -> Blocks:
 
 
 def _named_cases(kind: CaseKind, cases: Sequence[CaseDifference]) -> Blocks:
-    """The first cases of a kind, a line each: the question, and what became of it.
+    """The lines that name the first changed cases of a kind: the question, and its causes.
 
     The question is cut to what the line has room for, so that its cause stays in view.
     """
@@ -377,9 +382,10 @@ def _named_cases(kind: CaseKind, cases: Sequence[CaseDifference]) -> Blocks:
 
 
 def _behind(comparison: Comparison) -> Blocks:
-    """What may lie behind the changed cases: causes, changes of the systems, and the first note.
+    """The lines of a comparison's screen on possible reasons.
 
-    A change that several runs have in common is printed once, with the marks of these runs.
+    Causes, changed systems, the first note. A change that several runs have in common is printed
+    once, with the marks of these runs.
     """
     moved = [flow for flow in comparison.flows if flow.before is not flow.after]
     if moved and len(comparison.pairs) == 1:
@@ -398,7 +404,7 @@ def _behind(comparison: Comparison) -> Blocks:
 
 
 def _metric_table(comparison: Comparison, metrics: Sequence[MetricComparison]) -> Table:
-    """The scores of runs on metrics: two runs as columns, with their difference.
+    """The table of a comparison's scores: of two runs as columns, of more runs as rows.
 
     Of three runs or more each has a line instead: a table grows downwards without end, but to the
     right only as far as the terminal is wide.
@@ -436,7 +442,7 @@ def _metric_table(comparison: Comparison, metrics: Sequence[MetricComparison]) -
 
 
 def _scores(metrics: Sequence[MetricComparison], *, raised: bool) -> list[list[str]]:
-    """A row of figures for each metric, each figure with the marks of the runs that it beats.
+    """The cells of a comparison's table: each score with the marks of the runs that it beats.
 
     The marks of two runs are padded, so that the numbers of a column are in line.
     """
@@ -458,7 +464,7 @@ def _scores(metrics: Sequence[MetricComparison], *, raised: bool) -> list[list[s
 
 
 def _score_texts(metric: MetricComparison) -> list[str]:
-    """The figures of a metric, one for each run.
+    """The figures of a metric in a comparison, one for each run.
 
     Those of two runs are of the cases that both measured, so that their difference is the one in
     the same line of the table. Of more runs each has the figure of all its cases.
@@ -470,7 +476,7 @@ def _score_texts(metric: MetricComparison) -> list[str]:
 
 
 def _marks_text(figure: RunFigure, *, raised: bool) -> str:
-    """The marks of the runs that a run is better than, which follow its score.
+    """The marks (letters) of the runs that a run is better than, which follow its score.
 
     Args:
         raised: as raised letters; else, for a terminal whose encoding lacks them, each behind a ^.
@@ -481,7 +487,7 @@ def _marks_text(figure: RunFigure, *, raised: bool) -> str:
 
 
 def _spelled_out(kind: CaseKind, cases: Sequence[CaseDifference], most: int) -> Blocks:
-    """Changed cases of a kind, each with its question, scores, cause and answers in both runs.
+    """The lines that spell out changed cases of a kind: question, scores, cause, both answers.
 
     Args:
         most: how many cases ``--cases`` asks for.
@@ -500,7 +506,7 @@ def _spelled_out(kind: CaseKind, cases: Sequence[CaseDifference], most: int) -> 
 
 
 def _hanging(label: str, text: str) -> str:
-    """A label and a text that is wrapped beside it, its further lines below the first.
+    """A label and a text wrapped beside it, for the lines of a changed case.
 
     Rich would fold the text below the label, and the labels could not be read down the page.
     """

@@ -25,7 +25,7 @@ from ragbench.views.write import write_reports
 
 
 def tests_of(session: pytest.Session) -> Iterator[pytest.Item]:
-    """The tests of the runs that the options name: those of cases come before those of checks.
+    """The tests of the runs that pytest's options name: those of cases before those of checks.
 
     Raises:
         pytest.UsageError: a run cannot be read, or not be judged.
@@ -42,7 +42,7 @@ def tests_of(session: pytest.Session) -> Iterator[pytest.Item]:
 
 
 def _case_tests(run: str, parent: _TestsOfRuns) -> Iterator[pytest.Item]:
-    """A test for each case of a run."""
+    """A test for each case of a run, which fails with the cause where the case is lost."""
     try:
         cases = [_case_of(row) for row in report_of(run).rows()]
     except RagbenchError as error:
@@ -86,7 +86,10 @@ def _text_option(config: pytest.Config, name: str) -> str | None:
 
 
 def _outcomes(verdict: GateResult, undecided: Undecided) -> Iterator[tuple[str, GateOutcome, str]]:
-    """The name, the outcome and the reason of each test."""
+    """The name, outcome and reason of each test of a gate: its refusals, its checks, its verdict.
+
+    Names stay the same from run to run, so that servers can follow a check over builds.
+    """
     for refusal in verdict.refusals:
         yield f"comparable: {refusal.what}", GateOutcome.INCONCLUSIVE, refusal_text(refusal)
     for check in verdict.checks:
@@ -104,7 +107,10 @@ class _TestsOfRuns(pytest.Collector):
     """The parent of cases and checks, which pytest wants each test to have."""
 
     def collect(self) -> list[pytest.Item | pytest.Collector]:
-        """Nothing: the tests are made of stored runs."""
+        """No further tests.
+
+        The tests of runs are made of stored results, and this is only their parent.
+        """
         return []
 
 
@@ -115,7 +121,10 @@ class _CheckItem(pytest.Item):
     reason: str
 
     def runtest(self) -> None:
-        """Passes, or fails with the reason: like the command, which ends with 3 then."""
+        """Passes a check of a gate, or fails with its reason; undecided checks fail, too.
+
+        The command ``ragbench gate`` ends with the exit code 3 for those.
+        """
         self.add_report_section("call", "ragbench", self.reason)
         if self.outcome is GateOutcome.FAILED:
             raise _CheckFailedError(self.reason)
@@ -125,12 +134,16 @@ class _CheckItem(pytest.Item):
     def repr_failure(
         self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None
     ) -> str:
-        """The reason alone: where in ragbench it was raised helps nobody."""
+        """The text of a failed check.
+
+        Its reason alone, since ragbench's own lines of code help nobody.
+        """
         if isinstance(excinfo.value, _CheckFailedError):
             return str(excinfo.value)
         return str(super().repr_failure(excinfo))
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
+        """The place and heading of a check's failure in pytest's report."""
         return self.path, None, f"ragbench: {self.name}"
 
 
@@ -176,7 +189,10 @@ class _CaseItem(pytest.Item):
     case: _Case
 
     def runtest(self) -> None:
-        """Fails with the cause where the case is lost; skips it where nothing was compared."""
+        """Fails with the cause where the case is lost.
+
+        Skips a case whose answer nothing was compared with.
+        """
         if self.case.cause in _UNDECIDED:
             pytest.skip(self.case.text.partition("\n")[0])
         if self.case.cause in LOSSES:
@@ -185,10 +201,14 @@ class _CaseItem(pytest.Item):
     def repr_failure(
         self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None
     ) -> str:
-        """The cause alone: where in ragbench it was raised helps nobody."""
+        """The text of a lost case.
+
+        Its cause alone, since ragbench's own lines of code help nobody.
+        """
         return str(excinfo.value)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
+        """The place and heading of a lost case in pytest's report."""
         return self.path, None, f"ragbench: {self.name}"
 
 
@@ -196,7 +216,7 @@ class Evaluation:
     """Evaluates RAGs inside of a test."""
 
     def __init__(self, home: Path) -> None:
-        """For a test that has not evaluated anything yet.
+        """The evaluation of a test that has not evaluated a RAG yet.
 
         Args:
             home: the test's own folder, in which each evaluation makes a folder for its run.
@@ -214,7 +234,10 @@ class Evaluation:
         top_k: int | None = None,
         limits: CallSettings | None = None,
     ) -> Report:
-        """Evaluates a RAG in a folder of its own, and writes the reports of the run there."""
+        """Evaluates a RAG within a test, each time in a new folder, and writes the reports there.
+
+        A run in the folder of an earlier one would take over its stored answers.
+        """
         number = 1
         folder = self._home / f"ragbench-{number}"
         while folder.exists():

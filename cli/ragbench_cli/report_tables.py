@@ -55,10 +55,11 @@ def print_report(report: Report, *, is_full: bool) -> None:
 
 
 def _blocks(report: Report, *, is_full: bool) -> Blocks:
-    """The report from top to bottom: stages, metrics, causes, failures; in full the notes, too.
+    """The blocks of a report on a screen: stages, metrics, causes, failures.
 
-    Notes explain figures and ask for nothing, so that a short screen does without them. All that
-    a user must act on (failures, a judge that is not to be relied on) is in both forms.
+    In full the notes, too. Notes explain figures and ask for nothing, so that a short screen does
+    without them. All that a user must act on (failures, a judge that is not to be relied on) is in
+    both forms.
     """
     notes = list(report.notes)
     yield from _head(report, notes, is_full=is_full)
@@ -83,7 +84,7 @@ def _blocks(report: Report, *, is_full: bool) -> Blocks:
 
 
 def _metric_blocks(report: Report, *, is_full: bool) -> Blocks:
-    """The table of metrics; in short with the times, which else have a table of their own.
+    """The table of metrics on a screen; in short with the times, which else have their own table.
 
     A time per case that was measured over a call of several cases gets a remark in either form:
     it is no latency of a single question.
@@ -108,7 +109,7 @@ def _metric_blocks(report: Report, *, is_full: bool) -> Blocks:
 
 
 def _latency_blocks(report: Report) -> Blocks:
-    """The table of the times of the stages, where any were measured."""
+    """The table of how long a case took in each stage, where any time was measured."""
     if not report.latencies:
         return
     yield ""
@@ -119,10 +120,11 @@ def _latency_blocks(report: Report) -> Blocks:
 
 
 def _middle(report: Report, *, is_full: bool) -> Blocks:
-    """What people, operators, causes and a validator say of the cases, where there are any.
+    """The middle of a report on a screen.
 
-    Together they are the answer to "where were the answers lost?", between the figures of a
-    report, which say how many, and its failures.
+    Where the answers were lost, by labels, operators, causes. Together they are the answer to
+    "where were the answers lost?", between the figures of a report, which say how many, and its
+    failures.
     """
     if report.corrections:
         yield from corrected_blocks(report.corrections)
@@ -141,7 +143,9 @@ def _middle(report: Report, *, is_full: bool) -> Blocks:
 
 
 def _operator_blocks(operators: OperatorTable) -> Blocks:
-    """What each operator between retrieval and generation did to the chunks, and to the gold.
+    """The table of how each operator of post-retrieval treated chunks and gold, on a screen.
+
+    Gold is the content that answers a question.
 
     In a narrow terminal the columns on chunks go first: what became of the gold is the result.
     """
@@ -155,7 +159,7 @@ def _operator_blocks(operators: OperatorTable) -> Blocks:
 
 
 def _validation_blocks(validation: ValidationTable) -> Blocks:
-    """How often the system answered with and without evidence, as a validator finds it."""
+    """The table of how often the system answered with and without evidence, by a validator."""
     rows: list[list[str]] = []
     # The last column is a drawing, for the page.
     for name, *cells, _ in run_document.verdict_rows(validation):
@@ -172,7 +176,9 @@ def _validation_blocks(validation: ValidationTable) -> Blocks:
 
 
 def _head(report: Report, notes: list[str], *, is_full: bool) -> Blocks:
-    """What was evaluated, and how each stage ended: in short, where it is not as expected.
+    """The head of a report on a screen: system and dataset, and how each stage ended.
+
+    In short only stages that did not end as expected.
 
     Args:
         notes: the notes of the report. Where retrieval could not be compared with the gold, the
@@ -223,7 +229,9 @@ def run_text(run: JudgedRun | ComparedRun) -> str:
 
 
 def causes_table(causes: Sequence[CauseCount]) -> Table:
-    """Where cases were lost, in the order of the stages: the first large number is where to begin.
+    """The table of where cases were lost, by cause in the order of the stages.
+
+    The first large number is where to begin.
 
     ``ragbench explain`` prints it, too.
     """
@@ -240,7 +248,7 @@ def causes_table(causes: Sequence[CauseCount]) -> Table:
 
 
 def corrected_blocks(corrections: Sequence[Correction]) -> Blocks:
-    """A metric's figures beside what people make of them, where they are labelled.
+    """The table of a metric's figures beside those that labels of people make of them.
 
     Reports, gates and comparisons have this block: where it is, its figures are the ones to quote.
     """
@@ -252,7 +260,7 @@ def corrected_blocks(corrections: Sequence[Correction]) -> Blocks:
 
 
 def _metric_table(summaries: Sequence[Summary]) -> Table:
-    """A row for each metric that has a figure; its name stays readable in a narrow terminal.
+    """The table of metrics on a screen, a row for each; names stay readable in a narrow terminal.
 
     How many cases there are is the same in all rows, and goes into the heading of the column.
     """
@@ -287,7 +295,7 @@ def _metric_table(summaries: Sequence[Summary]) -> Table:
 
 
 def _failures(failures: Sequence[FailureGroup]) -> Iterator[tuple[str, str]]:
-    """A red line for each type of error at each stage, with the message of most of its cases.
+    """The red lines of a report: one for each type of error at each stage, with its first message.
 
     A report groups failures by their messages too, and these may differ in each case (an id, a
     time): a line for each message would hide the second type of error below the first.
@@ -315,7 +323,7 @@ def _failures(failures: Sequence[FailureGroup]) -> Iterator[tuple[str, str]]:
 
 
 def _latency_table(latencies: Sequence[Latency]) -> Table:
-    """A row for each stage that was timed, with its mean and quantiles in seconds per case."""
+    """The table of how long a case took in each stage that was timed, with mean and quantiles."""
     figures: Sequence[str] = ("mean", "p50", "p95", "longest")
     # Of cases that share a call only the mean is known.
     if all(latency.sharing > 1 for latency in latencies):

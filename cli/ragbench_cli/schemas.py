@@ -8,21 +8,24 @@ from typing import Any
 
 
 def _pipeline() -> dict[str, Any]:
-    """The schema of a pipeline file."""
+    """The JSON schema of a pipeline file, by which editors complete and check what users write."""
     from ragbench.search.pipeline.schema import pipeline_schema
 
     return pipeline_schema()
 
 
 def _post_retrieval() -> dict[str, Any]:
-    """The schema of a file of operators."""
+    """The JSON schema of a file of operators, by which editors check what users write."""
     from ragbench.post.schema import post_retrieval_schema
 
     return post_retrieval_schema()
 
 
 def _ragbench() -> dict[str, Any]:
-    """The schema of ``ragbench.yaml``."""
+    """The JSON schema of ``ragbench.yaml``, by which editors complete and check what users write.
+
+    It allows further keys: a newer version may have more sections.
+    """
     from ragbench.gate.schema import gate_schema
     from ragbench.llm.settings import SETTING_NAMES
 
@@ -61,7 +64,10 @@ SCHEMAS: Mapping[str, Callable[[], dict[str, Any]]] = {
 
 
 def schema_path(name: str) -> str:
-    """Where ``ragbench init`` writes a schema, from the folder of the YAML file."""
+    """The path of a schema that ``ragbench init`` writes, from the folder of the YAML file.
+
+    YAML files of users name it in their first line: another path breaks their editors' help.
+    """
     return f"schemas/{name}.schema.json"
 
 
@@ -71,5 +77,5 @@ def schema_line(name: str) -> str:
 
 
 def schema_bytes(name: str) -> bytes:
-    """A schema as it is written to its file."""
+    """The JSON schema of a kind of YAML file, as ``ragbench init`` writes it to its file."""
     return (json.dumps(SCHEMAS[name](), indent=2) + "\n").encode()

@@ -47,7 +47,9 @@ _PATIENCE = 0.2
 def settled_gate(
     path: Path, config: GateConfig, *, ask: str | None, max_asked: int | None, reask: Reask | None
 ) -> GateResult:
-    """The result of a gate with what was undecided asked again; each test has half of the level.
+    """The result of a gate after its undecided checks were asked again of both systems.
+
+    The gate and the second look are two tests, so each has half of the level.
 
     Args:
         ask: options of ``ragbench eval`` that ask the system; None takes them from the run.
@@ -76,7 +78,9 @@ def settled_gate(
 
 
 def reasked_baseline(path: Path, ask: str | None, run: RunScores, baseline: RunScores) -> RunScores:
-    """A baseline whose system was asked those cases of a run that are new to it, or edited.
+    """A baseline with scores for those cases of a run that are new to it or edited.
+
+    Its system is checked out and asked these cases.
 
     Without that, only cases that both runs have are compared.
     """
@@ -108,10 +112,11 @@ def _asking(
     names: Sequence[str],
     new_ids: Sequence[str] = (),
 ) -> Generator[Asking]:
-    """What asks both systems, with the baseline's commit checked out for the length of a block.
+    """Opens what asks the baseline's and the run's system again.
 
-    Its answers are in a folder beside the run, one for each question: another run, baseline, metric
-    or option has another folder, and the same command continues in its own.
+    The baseline's commit is checked out. Its answers are in a folder beside the run, one for each
+    question: another run, baseline, metric or option has another folder, and the same command
+    continues in its own.
     """
     folder = RunFolder(path=path)
     if not folder.exists:
@@ -142,7 +147,7 @@ def _asking(
 
 
 def _split(options: str) -> list[str]:
-    """The options of ``--rerun-options``, one by one.
+    """The options of ``--rerun-options``, split as a shell would split them.
 
     Raises:
         ConfigError: a quote is not closed.
@@ -172,7 +177,12 @@ class Asking:
     def __call__(
         self, number: int, metrics: Sequence[str], drawn: Sequence[str]
     ) -> tuple[RunScores, RunScores]:
-        """What the baseline's system and the run's give, to cases called "0", "1" ... as drawn."""
+        """The scores of the baseline's system and of the run's on drawn cases, asked anew.
+
+        Args:
+            number: of the round, which names its folder: a finished round is read only.
+            drawn: ids of cases, some perhaps several times; their ids become "0", "1" ... in order.
+        """
         home = self.folder / f"round-{number:03}"
         make_private_folder(home)
         self._write_cases(drawn, home)
@@ -181,7 +191,10 @@ class Asking:
         return baseline, run
 
     def again(self, ids: Sequence[str], metrics: Sequence[str]) -> RunScores:
-        """What the run's system gives to cases, each asked until it was asked three times."""
+        """The scores of the run's system on cases that must pass, each asked `ASKS` times.
+
+        The run itself has asked each once.
+        """
         home = self.folder / "must-pass"
         make_private_folder(home)
         repeated: list[str] = []
@@ -191,14 +204,17 @@ class Asking:
         return self.evaluated(home, "run", Path.cwd(), metrics, self.run)
 
     def _write_cases(self, ids: Sequence[str], home: Path) -> None:
-        """Writes cases under their numbers as ids: the same one may be among them several times."""
+        """Writes the cases that a system is asked again into a folder, under their numbers as ids.
+
+        The same case may be among them several times, and ids must differ.
+        """
         numbered = (replace(self.cases[id_], id=str(number)) for number, id_ in enumerate(ids))
         write_cases(numbered, home / "cases.jsonl")
 
     def evaluated(
         self, home: Path, name: str, place: Path, metrics: Sequence[str], like: RunScores
     ) -> RunScores:
-        """Evaluates the cases of a folder with one of the systems, unless that was finished before.
+        """The scores of one system on the cases of a folder, asked unless that was finished before.
 
         Args:
             name: of the folder of its run in that folder.
@@ -217,9 +233,10 @@ class Asking:
         return scores
 
     def _run_child(self, command: Sequence[str], place: Path, like: RunScores) -> None:
-        """Runs one evaluation to its end; what it says is shown where it fails.
+        """Runs one ``ragbench eval`` to its end in a process of its own.
 
-        A process of its own, since two versions of one module cannot be imported into one.
+        Its errors are shown if it fails. A process of its own, since two versions of one module
+        cannot be imported into one.
         """
         # The system's own modules, where projects have them, before those that are installed.
         paths = [str(place), str(place / "src")]
@@ -277,7 +294,10 @@ def _check_same_system(like: RunScores, scores: RunScores) -> None:
 
 
 def _watched(child: subprocess.Popen[str], stopped: Callable[[], bool]) -> str:
-    """What a child writes to standard error; it is asked once to stop when the user wants to."""
+    """The text that a child process writes to standard error until it ends.
+
+    Where the user wants to stop, the child is asked to stop once, and ends its run in order.
+    """
     is_interrupted = False
     while True:
         try:
@@ -290,7 +310,7 @@ def _watched(child: subprocess.Popen[str], stopped: Callable[[], bool]) -> str:
 
 
 def eval_options(manifest: Manifest) -> list[str]:
-    """The options of ``ragbench eval`` that ask a stored run's system.
+    """The options of ``ragbench eval`` that ask the system of a stored run again.
 
     Raises:
         ConfigError: it was asked with a pipeline, a secret or settings that the run does not keep
@@ -317,7 +337,7 @@ def eval_options(manifest: Manifest) -> list[str]:
 
 @contextmanager
 def base_checkout(baseline: RunScores, folder: Path) -> Generator[Path]:
-    """The baseline's commit in a git worktree, which goes away again.
+    """The baseline's commit checked out in a git worktree, for the length of a block.
 
     Gives the folder in it that corresponds to the working directory, which may be below the
     repository's root.
@@ -345,7 +365,7 @@ def base_checkout(baseline: RunScores, folder: Path) -> Generator[Path]:
 
 
 def _git(*arguments: str) -> str:
-    """What a command of git prints."""
+    """The output of a git command; its failure is an error that names the next step."""
     try:
         done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=True)
     except FileNotFoundError as error:

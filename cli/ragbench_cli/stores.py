@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, NamedTuple, cast
 
 from ragbench.core.chunk import Chunk
@@ -28,7 +29,7 @@ from ragbench.search.pipeline.strategies import (
     filter_problem,
     variable_of,
 )
-from ragbench.search.stores.attached import attach
+from ragbench.search.stores.attached import ForeignCollection, attach
 from ragbench.search.stores.base import NORMAL, Effort
 from ragbench.search.stores.database import Database, is_read_only, open_database
 from ragbench.search.stores.mapping import FieldMapping
@@ -44,7 +45,7 @@ class Searcher(NamedTuple):
     search: Search
 
     def ask(self, texts: Sequence[str]) -> list[list[Chunk]]:
-        """The chunks that are found for each question."""
+        """The chunks that the chosen search finds for each question, best first."""
         with console.users_code():  # an embedder may be the user's own
             return self.strategy.retrieve(texts, self.search)
 
@@ -60,11 +61,16 @@ class Opened(NamedTuple):
     has_vectors: bool
 
     def searcher(self) -> Searcher:
-        """The collection to be searched in the way that the options ask for."""
+        """The opened collection with the one way of searching that the options ask for."""
         return Searcher(self.strategy(self.name), self.search)
 
     def tuned(self, effort: Effort, threshold: float | None) -> TunedCollection:
-        """The collection with all of its rankings, to be searched in every way."""
+        """The opened collection for tuning, with all its rankings, by words and by vectors.
+
+        Args:
+            effort: how hard the store's index looks now.
+            threshold: the least score of a chunk; None for none.
+        """
         weight: float | None = None
         dense: DenseStrategy | None = None
         sparse: Strategy | None = None
@@ -104,7 +110,7 @@ class SearchChoice(Record):
 
     @contextmanager
     def opened(self) -> Generator[Opened]:
-        """The collection, open for the length of a block.
+        """The collection that the options name, open for the length of a block.
 
         One that ragbench did not fill is read where its fields or its embedder are named; how it is
         read, and what was wrong with its rows, is shown.
@@ -129,20 +135,23 @@ class SearchChoice(Record):
 
     @property
     def _named_strategy(self) -> StrategyName | None:
-        """The strategy, where the user named it; the default one may not be possible here."""
+        """The strategy where the user named it, else None.
+
+        A default may be impossible with this store.
+        """
         if not self.names_strategy:
             return None
         return self.settings.strategy
 
     @contextmanager
     def opened_to_tune(self) -> Generator[TunedCollection]:
-        """The collection for the verbs that search it in every way."""
+        """The collection that the options name, open for tuning, which searches it in every way."""
         with self.opened() as opened:
             yield opened.tuned(self.settings.effort, opened.search.threshold)
 
     @contextmanager
     def _own(self, embedder: Embedder | None, filters: Filter | None) -> Generator[Opened]:
-        """A collection that ragbench filled."""
+        """Opens a collection that ragbench filled: its fields, words and embedder are known."""
         database = open_database(self.store)
         settings = self.settings
         environment = dict(os.environ)
@@ -170,7 +179,7 @@ class SearchChoice(Record):
 
     @contextmanager
     def _foreign(self, embedder: Embedder | None, filters: Filter | None) -> Generator[Opened]:
-        """A collection that another program filled."""
+        """Opens a collection that another program filled, by the fields that options name."""
         where = self.where
         strategy_name = self._named_strategy or "dense"
         native = native_of(where.native_filter)
@@ -179,16 +188,6 @@ class SearchChoice(Record):
                 "--field reads a collection that ragbench did not fill: name the model of its "
                 "vectors with --embedder, such as openai:MODEL or onnx:FOLDER"
             )
-
-        def strategy(name: StrategyName) -> Strategy:
-            settings = replace(self.settings, strategy=name)
-            with console.users_code():
-                searching, problem = foreign_strategy(
-                    collection, embedder, where.embedder or "", settings
-                )
-            _warn(problem)
-            return searching
-
         fields = FieldMapping.of(mapping(where.map or (), "--field"))
         with attach(self.store, where.collection, fields, native_filter=native) as collection:
             for line in collection.notes(by_words=self._named_strategy != "dense"):
@@ -197,21 +196,37 @@ class SearchChoice(Record):
             settings = self.settings
             search = Search(k=settings.top_k, threshold=settings.score_threshold, filters=filters)
             has_words = collection.words is not None
+            strategy = partial(self._strategy_over_foreign, collection, embedder)
             yield Opened(strategy, strategy_name, search, has_words, embedder is not None)
             # Known only once rows were read.
             for warning in collection.warnings():
                 _warn(warning)
 
+    def _strategy_over_foreign(
+        self, collection: ForeignCollection, embedder: Embedder | None, name: StrategyName
+    ) -> Strategy:
+        """A way of searching a collection that another program filled, by its name.
+
+        An embedder that does not fit the stored vectors is reported.
+        """
+        settings = replace(self.settings, strategy=name)
+        with console.users_code():
+            strategy, problem = foreign_strategy(
+                collection, embedder, self.where.embedder or "", settings
+            )
+        _warn(problem)
+        return strategy
+
 
 def _warn(problem: str | None) -> None:
-    """Reports a problem with which a search can go on; None is no problem."""
+    """Reports a problem with which a search can go on, on standard error; None is no problem."""
     if problem is not None:
         console.say(f"Warning: {problem}")
 
 
 @contextmanager
 def embedder_of(name: str | None, settings: Sequence[str] | None) -> Generator[Embedder | None]:
-    """The embedder that the options name, open for the length of a block; None for none."""
+    """The embedder that options name, open for the length of a block; None where they name none."""
     if name is not None:
         opened = open_embedder(name, **settings_of(settings, "--embedder-setting"))
         with closing(opened) as embedder:
@@ -223,7 +238,7 @@ def embedder_of(name: str | None, settings: Sequence[str] | None) -> Generator[E
 
 
 def only_collection(database: Database) -> str:
-    """The collection of a store that has one.
+    """The name of a store's collection, where it has exactly one, so that users need not name it.
 
     Raises:
         ConfigError: it has none or several.
@@ -280,7 +295,11 @@ class CollectionChoice(StoredIn):
 
 
 def search_settings(options: object = None) -> RetrievalSettings:
-    """The settings of a search: those of a command's options, else those of the environment."""
+    """The settings of a search: those of the command's options over those of the environment.
+
+    Args:
+        options: of a command that may lack some of them, such as a strategy.
+    """
     changes: dict[str, Any] = {}
     for name in ("strategy", "top_k", "score_threshold"):
         value = getattr(options, name, None)
@@ -290,14 +309,21 @@ def search_settings(options: object = None) -> RetrievalSettings:
 
 
 def names_strategy(options: object = None) -> bool:
-    """Whether the user names a strategy, by an option or in the environment."""
+    """Whether the user names a search strategy, by an option or in the environment.
+
+    A strategy that he names must be possible; a default gives way to what the collection can do.
+    """
     if getattr(options, "strategy", None) is not None:
         return True
     return variable_of("strategy", os.environ) is not None
 
 
 def settings_of(entries: Sequence[str] | None, option_name: str) -> dict[str, Any]:
-    """Settings from ``NAME=VALUE``; a value that is JSON is taken so, anything else as a text."""
+    """The settings of an option with ``NAME=VALUE``, by name; a value that is JSON is read as such.
+
+    Args:
+        option_name: for errors.
+    """
     form = "NAME=VALUE, such as 'query_prefix=query: '"
     settings: dict[str, Any] = {**mapping(entries or (), option_name, form)}
     for name, value in settings.items():
@@ -307,7 +333,10 @@ def settings_of(entries: Sequence[str] | None, option_name: str) -> dict[str, An
 
 
 def filter_of(texts: Sequence[str] | None) -> Filter | None:
-    """Filters from ``FIELD=VALUE`` and JSON objects; all of them must hold."""
+    """The filter on chunks' metadata from ``FIELD=VALUE`` and JSON objects; all of them must hold.
+
+    None without any.
+    """
     parts: list[Mapping[str, Any]] = []
     for text in texts or ():
         if text.lstrip().startswith("{"):
@@ -325,14 +354,17 @@ def filter_of(texts: Sequence[str] | None) -> Filter | None:
 
 
 def native_of(text: str | None) -> object:
-    """A filter in a store's own syntax: a JSON object, or a text."""
+    """A filter in a store's own syntax, from its option: a JSON object, or a text such as SQL."""
     if text is not None and text.lstrip().startswith("{"):
         return json_object(text, "--native-filter")
     return text
 
 
 def _field_value(field: str, text: str) -> Any:
-    """A field's value; what begins like JSON must be JSON, for a slip would find nothing."""
+    """The value of a filter's field: JSON where it is such, else a text.
+
+    Text that begins like JSON must be JSON: with a slip in it, it would find nothing.
+    """
     try:
         return json.loads(text)
     except ValueError as error:

@@ -23,7 +23,7 @@ is longer, and begins another one, is meant to be it."""
 
 
 def usage_text(error: Any) -> str:
-    """An error of usage, of any of Typer's classes, in two or three lines.
+    """The text of an error in the command line: the problem, an example, and where all options are.
 
     The problem comes first, then an example with the option in question, then where all are shown.
     """
@@ -51,7 +51,11 @@ def choice_text(parameter: Any, context: Any, value: str, choices: Sequence[str]
 
 
 def number_text(parameter: Any, context: Any, value: str, minimum: float | None) -> str:
-    """The error of a value that is no number, or a smaller one than an option takes."""
+    """The text of an error about an option's value that is no number, or one that is too small.
+
+    Args:
+        minimum: the least number that the option takes; None for any.
+    """
     flag = long_name(parameter)
     kind = "a number"
     if parameter.type_descriptor.annotation is int:
@@ -66,7 +70,7 @@ def number_text(parameter: Any, context: Any, value: str, minimum: float | None)
 
 
 def unknown_command_text(name: str, group: Any, context: Any) -> str:
-    """The error of a name that is none of a group's commands, with the nearest one.
+    """The text of an error about a command that does not exist, with the nearest one.
 
     Hidden commands are old names of others, and are never what is advised.
     """
@@ -105,7 +109,7 @@ def _nearest(name: str, candidates: Iterable[str]) -> str | None:
 
 
 def _with_example(problem: str, context: Any, flag: str | None, value: str = "") -> str:
-    """A problem with an example of the command and where all options are shown.
+    """The text of a problem with an example of its command, and where all options are shown.
 
     Args:
         flag: the option that the example should have.
@@ -142,7 +146,7 @@ def _flag_of(error: Any) -> str | None:
 
 
 def _problem(error: Any, context: Any, flag: str | None) -> str:
-    """What is wrong with the command line, in a sentence that says what to write instead.
+    """A sentence on what is wrong with the command line, and what to write instead.
 
     Args:
         flag: the nearest option, where the one of the error does not exist.
@@ -170,7 +174,7 @@ def _problem(error: Any, context: Any, flag: str | None) -> str:
 
 
 def _options(context: Any) -> dict[str, Any]:
-    """The options of a command by each of their names, short and long."""
+    """The options of a command by each of their names, short and long, to find the nearest one."""
     options: dict[str, Any] = {}
     for parameter in context.command.get_params(context):
         if parameter.param_type_name == "option":

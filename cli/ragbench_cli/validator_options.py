@@ -66,7 +66,10 @@ class ValidatorChoice(Record):
 
     @property
     def named(self) -> Self:
-        """With the name of a validator in place of auto."""
+        """The choice with the name of a validator in place of ``auto``.
+
+        The best one that is installed.
+        """
         from ragbench.validators.validator import default_validator
 
         if self.name != DEFAULT_VALIDATOR:
@@ -86,7 +89,7 @@ class CalibratedChoice(ValidatorChoice):
 def validator_maker(
     choice: ValidatorChoice, chat: ChatModel | None = None
 ) -> Generator[tuple[Callable[[], Validator], bool]]:
-    """Gives what makes the validator, and whether several processes may make one each.
+    """Gives a function that makes the chosen validator, and whether each process may make its own.
 
     A language model is opened when the validator first asks for it, once for this process.
     """
@@ -118,7 +121,7 @@ def validator_maker(
 
 
 def _formats(typed: str) -> list[str]:
-    """Completes the name of a dump's form."""
+    """The completions of the name of a dump's form, for shells."""
     from ragbench.io.dumps.forms import form_names
 
     return [name for name in form_names() if name.startswith(typed)]
@@ -168,7 +171,10 @@ class Judging(NamedTuple):
 def judging(
     choice: ValidatorChoice, path: str, dump: DumpChoice, engine: str, *, quiet: bool
 ) -> Generator[Judging]:
-    """Opens a dump and its judge, and reports how it is read."""
+    """Opens a dump and its validator for the length of a block, and reports how the dump is read.
+
+    A guess about the dump is reported: a column read as the wrong field makes all figures wrong.
+    """
     from ragbench.io.dumps.form import ScoreKind
     from ragbench.io.joined import open_dump
     from ragbench.workers.engines import check_engine

@@ -127,7 +127,7 @@ def times(
 
 
 def outcomes(parts: Sequence[tuple[str, str, int]]) -> Markup:
-    """A drawing of all cases as one bar, cut by what became of them.
+    """A drawing of all cases of a run as one bar, cut into right, lost and unchecked cases.
 
     Right, lost by cause, unchecked.
 

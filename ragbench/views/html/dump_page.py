@@ -215,7 +215,7 @@ def _comparison_sections(
 def _item_beside_earlier(
     item: dict[str, Any], verdict: Verdict, before: EarlierRetrieval
 ) -> dict[str, Any]:
-    """A query whose answer was won or lost, beside the verdict on the other retriever's chunks.
+    """The page's item of a won or lost query, with the verdict on the other retriever's chunks.
 
     Args:
         item: the query as the page shows it without the other retriever.
