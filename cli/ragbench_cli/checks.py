@@ -187,11 +187,11 @@ def check_installation() -> Checks:
     except PackageNotFoundError:
         checks.record("run from its source: without its metadata no more is known", name="ragbench")
     checks.record(f"{platform.python_version()} on {platform.system()}", name="python")
-    by_extra = _by_extra(requirements)
+    by_extra = _packages_by_extra(requirements)
     problems = _import_problems(by_extra)
     for extra, packages in by_extra.items():
         checks.step = f"extra {extra}" if extra else "core"
-        installed, missing = _installed(packages)
+        installed, missing = _installed_and_missing(packages)
         if missing:
             remedy = f"'ragbench[{extra}]'" if extra else "--force-reinstall ragbench"
             state: State = "absent" if extra else "failed"
@@ -211,7 +211,7 @@ def _import_problems(by_extra: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """The problems of importing each extra whose packages are all installed; several at a time."""
     complete: list[str] = []
     for extra, packages in by_extra.items():
-        _, missing = _installed(packages)
+        _, missing = _installed_and_missing(packages)
         if not missing:
             complete.append(extra)
     names = [extra or CORE for extra in complete]
@@ -242,7 +242,7 @@ def installation_in_short(checks: Sequence[DoctorCheck]) -> Checks:
     return short
 
 
-def _by_extra(requirements: Sequence[str]) -> dict[str, list[str]]:
+def _packages_by_extra(requirements: Sequence[str]) -> dict[str, list[str]]:
     """The names of packages that each extra of ragbench asks for.
 
     Those of the core have an empty name.
@@ -284,7 +284,7 @@ def _packages_of_features(package: str, features: str) -> list[str]:
     return packages
 
 
-def _installed(packages: Iterable[str]) -> tuple[list[str], list[str]]:
+def _installed_and_missing(packages: Iterable[str]) -> tuple[list[str], list[str]]:
     """Those packages that are installed, with their versions; and those that are not."""
     installed: list[str] = []
     missing: list[str] = []
@@ -312,11 +312,11 @@ def check_llm(checks: Checks, choice: LLMChoice, *, is_probed: bool) -> None:
         settings = choice.settings()
         _show_settings(checks, settings)
         if is_probed:
-            runner.run(_try_out(checks, settings))
+            runner.run(_try_out_endpoint(checks, settings))
         else:
             runner.run(_ask_model(checks, settings))
         with checks.trying("embeddings"), suppress(NoModelError):
-            runner.run(_embed(checks, choice.embeddings(settings)))
+            runner.run(_ask_embeddings(checks, choice.embeddings(settings)))
 
 
 def _show_settings(checks: Checks, settings: LLMSettings) -> None:
@@ -336,7 +336,7 @@ def _show_settings(checks: Checks, settings: LLMSettings) -> None:
         checks.record(f"{amounts} ({price.origin})", name="llm price")
 
 
-async def _embed(checks: Checks, settings: LLMSettings) -> None:
+async def _ask_embeddings(checks: Checks, settings: LLMSettings) -> None:
     """Asks the model for embeddings for one vector, and adds its length to doctor's list."""
     async with EmbeddingClient(settings.endpoint, limits=_short_patience(settings)) as client:
         vectors = await client.embed(["ready"], purpose="doctor")
@@ -383,7 +383,7 @@ async def _ask_model(checks: Checks, settings: LLMSettings) -> None:
             checks.record_finding(finding)
 
 
-async def _try_out(checks: Checks, settings: LLMSettings) -> None:
+async def _try_out_endpoint(checks: Checks, settings: LLMSettings) -> None:
     """Tries out which requests an endpoint takes.
 
     The last check lists the settings that it needs.
@@ -437,12 +437,12 @@ def check_rag(checks: Checks, spec: str, arguments: str | None, question: str) -
     with checks.trying("rag loads"):
         service = read_service(spec)
         if service is not None and (service.method or "send" in options) and "take" not in options:
-            _explore(checks, service, options, question)
+            _explore_service(checks, service, options, question)
             return
         rag = load_rag(spec, options)
         checks.record(type(cast("object", rag)).__name__)
         try:
-            asyncio.run(_ask(checks, rag, question))
+            asyncio.run(_ask_rag(checks, rag, question))
         except ContractError:
             if service is None or service.preset or "take" in options:
                 raise
@@ -450,10 +450,12 @@ def check_rag(checks: Checks, spec: str, arguments: str | None, question: str) -
                 "it does not answer ragbench's own requests; asked as a service of its own kind"
             )
             checks.record(detail, "absent", name="rag answers")
-            _explore(checks, service, options, question)
+            _explore_service(checks, service, options, question)
 
 
-def _explore(checks: Checks, service: Service, options: Mapping[str, Any], question: str) -> None:
+def _explore_service(
+    checks: Checks, service: Service, options: Mapping[str, Any], question: str
+) -> None:
     """Asks an HTTP service in the usual ways; adds its response and options that fit."""
     checks.step = "service answers"
     explored = explore(
@@ -481,7 +483,7 @@ def _explore(checks: Checks, service: Service, options: Mapping[str, Any], quest
     checks.command = mask_text(" \\\n    ".join(lines))
 
 
-async def _ask(checks: Checks, rag: RAG, question: str) -> None:
+async def _ask_rag(checks: Checks, rag: RAG, question: str) -> None:
     """Asks a RAG one question, then probes it for mistakes that no error would show.
 
     Args:
@@ -491,7 +493,7 @@ async def _ask(checks: Checks, rag: RAG, question: str) -> None:
     if "retrieval" in rag.families:
         retrieve_input: RetrieveInput = (question, [])
         stage = retrieve_stage(rag, b"", None)
-        result = await _called(checks, "rag retrieves", stage, retrieve_input)
+        result = await _stage_result(checks, "rag retrieves", stage, retrieve_input)
         if result is None:
             return
         contexts = result.contexts
@@ -504,7 +506,9 @@ async def _ask(checks: Checks, rag: RAG, question: str) -> None:
             checks.record_probe(probed)
     if "generation" in rag.families:
         generate_input: GenerateInput = (question, list(contexts), [])
-        answer = await _called(checks, "rag generates", generate_stage(rag, b""), generate_input)
+        answer = await _stage_result(
+            checks, "rag generates", generate_stage(rag, b""), generate_input
+        )
         if answer is not None:
             text = shown_line(answer.response, longest=200) or "an empty answer"
             checks.record(text, name="rag generates")
@@ -512,7 +516,9 @@ async def _ask(checks: Checks, rag: RAG, question: str) -> None:
                 checks.record_probe(probed)
 
 
-async def _called(checks: Checks, name: str, stage: CallStage[Any, Any], value: object) -> Any:
+async def _stage_result(
+    checks: Checks, name: str, stage: CallStage[Any, Any], value: object
+) -> Any:
     """The result of a stage of a RAG for one input; None, and a failed check, when it raises."""
     try:
         results = await called(stage, [value])
@@ -547,4 +553,4 @@ def check_pipeline(checks: Checks, path: Path, question: str) -> None:
             notes = "; ".join(opened.retriever.notes)
             if notes:
                 checks.record(notes, name="pipeline reads")
-            asyncio.run(_ask(checks, opened.rag, question))
+            asyncio.run(_ask_rag(checks, opened.rag, question))

@@ -106,10 +106,10 @@ def gate_blocks(verdict: GateResult) -> Blocks:
     corrections = [check.corrected for check in verdict.checks if check.corrected]
     if corrections:
         yield from corrected_blocks(corrections)
-    yield from _unfulfilled(verdict)
+    yield from _unfulfilled_blocks(verdict)
 
     if verdict.outcome is GateOutcome.FAILED:
-        yield from _lost(verdict)
+        yield from _lost_blocks(verdict)
     else:
         reasons = [f"{check.name} {check.reason}" for check in verdict.against[:1]]
         yield from paragraph("why", reasons)
@@ -195,7 +195,7 @@ def _not_judged_text(checks: Sequence[GateCheck]) -> str:
     return text
 
 
-def _lost(verdict: GateResult) -> Blocks:
+def _lost_blocks(verdict: GateResult) -> Blocks:
     """The part of a failed gate's screen on where to look: changes, and the first lost cases."""
     # Of runs that cannot be compared, a change of the system explains nothing.
     if verdict.system is not None and not verdict.refusals:
@@ -215,7 +215,7 @@ def _lost(verdict: GateResult) -> Blocks:
     yield from paragraph(f"cases with a lower score: {count:,}{_first_few(count)}", lines)
 
 
-def _unfulfilled(verdict: GateResult) -> Blocks:
+def _unfulfilled_blocks(verdict: GateResult) -> Blocks:
     """The part of a gate's screen with the first cases whose expectations do not hold.
 
     An expectation is what a case's author demands of its answer.
@@ -280,11 +280,11 @@ def comparison_blocks(comparison: Comparison, *, named: bool, cases: int) -> Blo
     hidden = len(comparison.metrics) - len(metrics)
     yield ""
     yield _metric_table(comparison, metrics)
-    yield styled((_legend(metrics, hidden=hidden), "dim"))
+    yield styled((_legend_text(metrics, hidden=hidden), "dim"))
     if comparison.corrections:
         yield from corrected_blocks(comparison.corrections)
-    yield from _pairs(comparison, cases)
-    yield from _behind(comparison)
+    yield from _pair_blocks(comparison, cases)
+    yield from _reason_blocks(comparison)
     if comparison.changed and not cases:
         yield ""
         yield styled(("next     ", "dim"), _cases_command(comparison))
@@ -319,7 +319,7 @@ def _main_metrics(comparison: Comparison) -> Sequence[MetricComparison]:
     return [metric for metric in comparison.metrics if metric in shown]
 
 
-def _legend(metrics: Sequence[MetricComparison], *, hidden: int) -> str:
+def _legend_text(metrics: Sequence[MetricComparison], *, hidden: int) -> str:
     """The line below a comparison's table: how to read it, and how many metrics it leaves out.
 
     Letters behind scores are explained only where there are any.
@@ -335,7 +335,7 @@ def _legend(metrics: Sequence[MetricComparison], *, hidden: int) -> str:
     return "; ".join(parts)
 
 
-def _pairs(comparison: Comparison, cases: int) -> Blocks:
+def _pair_blocks(comparison: Comparison, cases: int) -> Blocks:
     """The part of a comparison's screen on each run against the first.
 
     How many cases changed, which.
@@ -359,7 +359,7 @@ def _pairs(comparison: Comparison, cases: int) -> Blocks:
         for kind in CaseKind:
             cases_of_kind = [case for case in changed if case.kind is kind]
             if cases:
-                yield from _spelled_out(kind, cases_of_kind, cases)
+                yield from _spelled_out_blocks(kind, cases_of_kind, cases)
             elif is_only_pair and kind in _KIND_LABELS:
                 yield from _named_cases(kind, cases_of_kind)
 
@@ -381,7 +381,7 @@ def _named_cases(kind: CaseKind, cases: Sequence[CaseDifference]) -> Blocks:
         label = " " * len(label)
 
 
-def _behind(comparison: Comparison) -> Blocks:
+def _reason_blocks(comparison: Comparison) -> Blocks:
     """The lines of a comparison's screen on possible reasons.
 
     Causes, changed systems, the first note. A change that several runs have in common is printed
@@ -411,7 +411,7 @@ def _metric_table(comparison: Comparison, metrics: Sequence[MetricComparison]) -
     """
     marks = [run.mark for run in comparison.runs]
     names = [shown_line(metric.name) for metric in metrics]
-    scores = _scores(metrics, raised=can_show("ᵃ"))
+    scores = _score_rows(metrics, raised=can_show("ᵃ"))
     if len(marks) > 2:
         wide_table = table(("run", *names), zip(marks, *scores, strict=True))
         # Scores of many metrics are folded rather than cut.
@@ -441,7 +441,7 @@ def _metric_table(comparison: Comparison, metrics: Sequence[MetricComparison]) -
     return metric_table
 
 
-def _scores(metrics: Sequence[MetricComparison], *, raised: bool) -> list[list[str]]:
+def _score_rows(metrics: Sequence[MetricComparison], *, raised: bool) -> list[list[str]]:
     """The cells of a comparison's table: each score with the marks of the runs that it beats.
 
     The marks of two runs are padded, so that the numbers of a column are in line.
@@ -486,7 +486,7 @@ def _marks_text(figure: RunFigure, *, raised: bool) -> str:
     return "".join(f"^{mark}" for mark in figure.better_than)
 
 
-def _spelled_out(kind: CaseKind, cases: Sequence[CaseDifference], most: int) -> Blocks:
+def _spelled_out_blocks(kind: CaseKind, cases: Sequence[CaseDifference], most: int) -> Blocks:
     """The lines that spell out changed cases of a kind: question, scores, cause, both answers.
 
     Args:
@@ -499,13 +499,13 @@ def _spelled_out(kind: CaseKind, cases: Sequence[CaseDifference], most: int) -> 
     for case in cases[:most]:
         yield styled(f"  {shown_line(case.id)}")
         for label, line in what_changed(case):
-            yield styled(_hanging(label, line))
+            yield styled(_hanging_text(label, line))
     hidden = len(cases) - most
     if hidden > 0:
         yield styled((f"  and {hidden:,} more: see --cases, --md or --json", "dim"))
 
 
-def _hanging(label: str, text: str) -> str:
+def _hanging_text(label: str, text: str) -> str:
     """A label and a text wrapped beside it, for the lines of a changed case.
 
     Rich would fold the text below the label, and the labels could not be read down the page.

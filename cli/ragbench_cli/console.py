@@ -346,7 +346,7 @@ _WORDS = {"failed": "failed", "reused": "from before", "recorded": "recorded"}
 """Counts of a stage that are shown beside its bar, with their words there."""
 
 
-def _note(counts: Counter[str]) -> str:
+def _note_on_counts(counts: Counter[str]) -> str:
     """The counts of a stage's cases that are not as expected, beside its bar; empty for none."""
     parts: list[str] = []
     for name, word in _WORDS.items():
@@ -378,7 +378,7 @@ class Lines:
             text = f"{event.stage} {counts['done']:,}"
             if event.cases is not None:
                 text += f"/{event.cases:,}"
-            note = _note(counts)
+            note = _note_on_counts(counts)
             if note:
                 text += f" ({note})"
             self.print(text)
@@ -465,7 +465,7 @@ class _Bars:
         counts.update({name: getattr(event, name) for name in _WORDS})
         speed = self._bars.tasks[task].speed
         rate = f"{speed:,.1f}/s" if speed else ""
-        self._bars.update(task, advance=event.done, rate=rate, note=_note(counts))
+        self._bars.update(task, advance=event.done, rate=rate, note=_note_on_counts(counts))
 
 
 @dataclass(eq=False, slots=True)

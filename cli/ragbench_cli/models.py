@@ -69,7 +69,7 @@ class LLMChoice(NamedModel):
         from ragbench.llm.settings import resolve
 
         section, file = config_section(self.config)
-        options = {"model": self.model, **self._endpoint()}
+        options = {"model": self.model, **self._endpoint_options()}
         return resolve(options, os.environ, section=section, file=file)
 
     def panel(self, models: str | None) -> tuple[LLMSettings, ...]:
@@ -83,7 +83,7 @@ class LLMChoice(NamedModel):
 
         section, file = config_section(self.config)
         return resolve_panel(
-            os.environ, given=models, options=self._endpoint(), section=section, file=file
+            os.environ, given=models, options=self._endpoint_options(), section=section, file=file
         )
 
     def embeddings(self, chat: LLMSettings | None) -> LLMSettings:
@@ -96,7 +96,7 @@ class LLMChoice(NamedModel):
         section, file = config_section(self.config, "embeddings")
         return resolve_embeddings(os.environ, section=section, file=file, chat=chat)
 
-    def _endpoint(self) -> dict[str, str | None]:
+    def _endpoint_options(self) -> dict[str, str | None]:
         """The settings that options give of where the language model is.
 
         Address and place of its key. Judges of a panel at the same address take these over, but not
@@ -511,7 +511,7 @@ def _estimate_blocks(estimate: JudgingEstimate, judgements: int) -> Blocks:
     yield table(columns, _estimate_rows(estimate))
     total = "not known"
     if estimate.cost is not None:
-        total = f"{_amounts(*estimate.cost)} {estimate.least.currency or ''}".rstrip()
+        total = f"{_amounts_text(*estimate.cost)} {estimate.least.currency or ''}".rstrip()
     yield styled("all together: ", (total, "bold"))
     for receipt in (estimate.least, estimate.embeddings):
         models = dict.fromkeys(line.model for line in receipt.lines)  # each once, in order
@@ -545,15 +545,15 @@ def _estimate_rows(estimate: JudgingEstimate) -> Iterator[Sequence[str]]:
         name = f"  {least.purpose}"
         if is_panel:
             name += f", {least.model}"
-        cost = _amounts(least.cost, most.cost)
+        cost = _amounts_text(least.cost, most.cost)
         if least.calls == least.cached:
             cost = "0"  # answers that are kept cost nothing, whatever the price
         yield (
             name,
             f"{least.calls:,}",
             f"{least.cached:,}",
-            _range(least.prompt_tokens, most.prompt_tokens),
-            _range(least.completion_tokens, most.completion_tokens),
+            _range_text(least.prompt_tokens, most.prompt_tokens),
+            _range_text(least.completion_tokens, most.completion_tokens),
             cost,
         )
     for line in estimate.embeddings.lines:
@@ -563,18 +563,18 @@ def _estimate_rows(estimate: JudgingEstimate) -> Iterator[Sequence[str]]:
             "-",
             f"{line.prompt_tokens:,}",
             "-",
-            _amounts(line.cost, line.cost),
+            _amounts_text(line.cost, line.cost),
         )
 
 
-def _range(least: int, most: int) -> str:
+def _range_text(least: int, most: int) -> str:
     """A number of tokens from the least to the most; once where both are the same."""
     if least == most:
         return f"{least:,}"
     return f"{least:,} .. {most:,}"
 
 
-def _amounts(least: Decimal | None, most: Decimal | None) -> str:
+def _amounts_text(least: Decimal | None, most: Decimal | None) -> str:
     """A cost from the least to the most; once where both are the same."""
     if least is None or most is None:  # a price is missing
         return "not known"

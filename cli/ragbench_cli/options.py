@@ -226,7 +226,7 @@ def _take_record(record: type, values: dict[str, Any]) -> Any:
         values: all values of a command by the names of its options; this changes it.
     """
     arguments: dict[str, Any] = {}
-    for record_field in _fields(record):
+    for record_field in _record_fields(record):
         if record_field.info is None:
             arguments[record_field.name] = _take_record(record_field.kind, values)
         else:
@@ -236,7 +236,7 @@ def _take_record(record: type, values: dict[str, Any]) -> Any:
 
 def _options_of(record: type) -> Iterator[tuple[type, _Field]]:
     """The options of a record and of records within it, each with the record that has it."""
-    for record_field in _fields(record):
+    for record_field in _record_fields(record):
         if record_field.info is None:
             yield from _options_of(record_field.kind)
         else:
@@ -244,7 +244,7 @@ def _options_of(record: type) -> Iterator[tuple[type, _Field]]:
 
 
 @cache
-def _fields(record: type) -> Sequence[_Field]:
+def _record_fields(record: type) -> Sequence[_Field]:
     """The fields of a record of options, with all that Typer must know of each.
 
     The help of a field comes later, by `document`: to read it takes time.
@@ -267,7 +267,7 @@ def _fields(record: type) -> Sequence[_Field]:
         option_name = name
         if isinstance(info, OptionInfo):
             panel = getattr(record, "PANEL", "Options")
-            option_name = _complete(info, name, kind, panel)
+            option_name = _complete_option(info, name, kind, panel)
             has_default = default is not inspect.Parameter.empty
             # A default that is None, empty or False is what anybody expects.
             info.show_default = has_default and default not in (None, "") and default is not False
@@ -275,7 +275,7 @@ def _fields(record: type) -> Sequence[_Field]:
     return record_fields
 
 
-def _complete(info: OptionInfo, field: str, kind: Any, panel: str) -> str:
+def _complete_option(info: OptionInfo, field: str, kind: Any, panel: str) -> str:
     """Completes an option with what its field says: flag, panel of the help, name of its value.
 
     Args:

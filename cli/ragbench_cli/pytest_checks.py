@@ -68,7 +68,7 @@ def _check_tests(run: str, config: pytest.Config, parent: _TestsOfRuns) -> Itera
         # The message names options of the command.
         text = str(error).replace("--baseline", "--ragbench-baseline")
         raise pytest.UsageError(f"ragbench: {text}") from error
-    for name, outcome, reason in _outcomes(verdict, gate_config.undecided):
+    for name, outcome, reason in _test_outcomes(verdict, gate_config.undecided):
         item: _CheckItem = _CheckItem.from_parent(  # pyright: ignore[reportUnknownMemberType]
             parent, name=shown_line(name)
         )
@@ -85,7 +85,9 @@ def _text_option(config: pytest.Config, name: str) -> str | None:
     return str(value)
 
 
-def _outcomes(verdict: GateResult, undecided: Undecided) -> Iterator[tuple[str, GateOutcome, str]]:
+def _test_outcomes(
+    verdict: GateResult, undecided: Undecided
+) -> Iterator[tuple[str, GateOutcome, str]]:
     """The name, outcome and reason of each test of a gate: its refusals, its checks, its verdict.
 
     Names stay the same from run to run, so that servers can follow a check over builds.

@@ -51,10 +51,10 @@ def print_report(report: Report, *, is_full: bool) -> None:
         is_full: all of it, for ``ragbench report``. Else one screen, for the end of an
             evaluation: what was asked for, and what went wrong.
     """
-    draw(_blocks(report, is_full=is_full))
+    draw(_report_blocks(report, is_full=is_full))
 
 
-def _blocks(report: Report, *, is_full: bool) -> Blocks:
+def _report_blocks(report: Report, *, is_full: bool) -> Blocks:
     """The blocks of a report on a screen: stages, metrics, causes, failures.
 
     In full the notes, too. Notes explain figures and ask for nothing, so that a short screen does
@@ -62,16 +62,16 @@ def _blocks(report: Report, *, is_full: bool) -> Blocks:
     both forms.
     """
     notes = list(report.notes)
-    yield from _head(report, notes, is_full=is_full)
+    yield from _head_blocks(report, notes, is_full=is_full)
     yield from _metric_blocks(report, is_full=is_full)
-    yield from _middle(report, is_full=is_full)
+    yield from _loss_blocks(report, is_full=is_full)
     # In short, a metric without a value is worth a line only where the user asked for it.
     if is_full or not run_document.has_default_metrics(report):
         unmeasured = run_document.unmeasured_text(report)
         if unmeasured:
             yield from paragraph("not measured", [unmeasured])
     if report.failures:
-        yield from paragraph("failed", _failures(report.failures))
+        yield from paragraph("failed", _failure_lines(report.failures))
     if report.judging is not None:
         yield from paragraph("judge", run_document.judge_remarks(report.judging))
     if is_full:
@@ -119,7 +119,7 @@ def _latency_blocks(report: Report) -> Blocks:
         yield f"  {remark}"
 
 
-def _middle(report: Report, *, is_full: bool) -> Blocks:
+def _loss_blocks(report: Report, *, is_full: bool) -> Blocks:
     """The middle of a report on a screen.
 
     Where the answers were lost, by labels, operators, causes. Together they are the answer to
@@ -175,7 +175,7 @@ def _validation_blocks(validation: ValidationTable) -> Blocks:
         yield f"  neither an answer nor an abstention, but a verdict: {cases}"
 
 
-def _head(report: Report, notes: list[str], *, is_full: bool) -> Blocks:
+def _head_blocks(report: Report, notes: list[str], *, is_full: bool) -> Blocks:
     """The head of a report on a screen: system and dataset, and how each stage ended.
 
     In short only stages that did not end as expected.
@@ -294,7 +294,7 @@ def _metric_table(summaries: Sequence[Summary]) -> Table:
     )
 
 
-def _failures(failures: Sequence[FailureGroup]) -> Iterator[tuple[str, str]]:
+def _failure_lines(failures: Sequence[FailureGroup]) -> Iterator[tuple[str, str]]:
     """The red lines of a report: one for each type of error at each stage, with its first message.
 
     A report groups failures by their messages too, and these may differ in each case (an id, a

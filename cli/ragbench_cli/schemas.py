@@ -7,21 +7,21 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 
-def _pipeline() -> dict[str, Any]:
+def _pipeline_schema() -> dict[str, Any]:
     """The JSON schema of a pipeline file, by which editors complete and check what users write."""
     from ragbench.search.pipeline.schema import pipeline_schema
 
     return pipeline_schema()
 
 
-def _post_retrieval() -> dict[str, Any]:
+def _post_retrieval_schema() -> dict[str, Any]:
     """The JSON schema of a file of operators, by which editors check what users write."""
     from ragbench.post.schema import post_retrieval_schema
 
     return post_retrieval_schema()
 
 
-def _ragbench() -> dict[str, Any]:
+def _ragbench_schema() -> dict[str, Any]:
     """The JSON schema of ``ragbench.yaml``, by which editors complete and check what users write.
 
     It allows further keys: a newer version may have more sections.
@@ -56,9 +56,9 @@ def _ragbench() -> dict[str, Any]:
 
 
 SCHEMAS: Mapping[str, Callable[[], dict[str, Any]]] = {
-    "post_retrieval": _post_retrieval,
-    "pipeline": _pipeline,
-    "ragbench": _ragbench,
+    "post_retrieval": _post_retrieval_schema,
+    "pipeline": _pipeline_schema,
+    "ragbench": _ragbench_schema,
 }
 """The schema of each kind of file, by the name of the file that ``ragbench init`` writes."""
 

@@ -101,10 +101,10 @@ def configured_rag(config: Path | None) -> NamedRag:
     if not isinstance(section, Mapping):
         message = "must be the name of a RAG, or hold 'url' with 'send' and 'take'"
         raise DataError([file.problem(("rag",), message)])
-    return _read_section(file, cast("Mapping[str, Any]", section))
+    return _rag_of_section(file, cast("Mapping[str, Any]", section))
 
 
-def _read_section(file: YamlFile, section: Mapping[str, Any]) -> NamedRag:
+def _rag_of_section(file: YamlFile, section: Mapping[str, Any]) -> NamedRag:
     """The RAG that the section ``rag`` of ragbench.yaml describes as an HTTP service.
 
     Its mapping is tried, and thrown away: a mistake is reported with the file's line here, and

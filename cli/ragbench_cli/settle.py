@@ -66,7 +66,7 @@ def settled_gate(
     run = read_run(path)
     # Cases that were renamed since are asked of the baseline's system under the run's ids.
     baseline, _ = under_ids_of(run, read_run(Path(verdict.baseline.source)))
-    with _asking(path, "settle", ask, run, baseline, names) as asking:
+    with _opened_asking(path, "settle", ask, run, baseline, names) as asking:
         most = max_asked
         if most is None:
             most = PER_CASE * len(asking.cases)
@@ -93,7 +93,7 @@ def reasked_baseline(path: Path, ask: str | None, run: RunScores, baseline: RunS
             names.append(column.name)
     if not new_ids or not names:
         return baseline
-    with _asking(path, "reask", ask, run, baseline, names, new_ids) as asking:
+    with _opened_asking(path, "reask", ask, run, baseline, names, new_ids) as asking:
         write_cases((asking.cases[id_] for id_ in new_ids), asking.folder / "cases.jsonl")
         answered = asking.evaluated(asking.folder, "baseline", asking.base, names, baseline)
     replaced = set(new_ids)
@@ -103,7 +103,7 @@ def reasked_baseline(path: Path, ask: str | None, run: RunScores, baseline: RunS
 
 
 @contextmanager
-def _asking(
+def _opened_asking(
     path: Path,
     kind: str,
     ask: str | None,
@@ -124,7 +124,7 @@ def _asking(
     if ask is None:
         options = eval_options(read_manifest(folder.manifest))
     else:
-        options = _split(ask)
+        options = _split_options(ask)
     cases: dict[str, Case] = {}
     with Journal(folder.journal) as journal:
         for window in journal.cases():
@@ -146,7 +146,7 @@ def _asking(
         yield Asking(home, cases, options, baseline, run, base, stopped)
 
 
-def _split(options: str) -> list[str]:
+def _split_options(options: str) -> list[str]:
     """The options of ``--rerun-options``, split as a shell would split them.
 
     Raises:
@@ -258,7 +258,7 @@ class Asking:
             errors="replace",
             start_new_session=True,  # the terminal's Ctrl-C reaches it once, through this process
         ) as child:
-            errors = _watched(child, self.stopped)
+            errors = _errors_of_child(child, self.stopped)
         if self.stopped():
             raise InterruptedRunError("asking again was stopped; the same command continues")
         if child.returncode not in (0, 1):  # 1: too many cases failed, the others have scores
@@ -293,7 +293,7 @@ def _check_same_system(like: RunScores, scores: RunScores) -> None:
     )
 
 
-def _watched(child: subprocess.Popen[str], stopped: Callable[[], bool]) -> str:
+def _errors_of_child(child: subprocess.Popen[str], stopped: Callable[[], bool]) -> str:
     """The text that a child process writes to standard error until it ends.
 
     Where the user wants to stop, the child is asked to stop once, and ends its run in order.

@@ -125,12 +125,12 @@ class SearchChoice(Record):
             opened: Opened | None = None
             if not is_foreign and not (may_be_foreign and is_read_only(self.store)):
                 try:
-                    opened = stack.enter_context(self._own(embedder, filters))
+                    opened = stack.enter_context(self._opened_own(embedder, filters))
                 except ForeignCollectionError:
                     if not may_be_foreign:
                         raise
             if opened is None:
-                opened = stack.enter_context(self._foreign(embedder, filters))
+                opened = stack.enter_context(self._opened_foreign(embedder, filters))
             yield opened
 
     @property
@@ -150,7 +150,7 @@ class SearchChoice(Record):
             yield opened.tuned(self.settings.effort, opened.search.threshold)
 
     @contextmanager
-    def _own(self, embedder: Embedder | None, filters: Filter | None) -> Generator[Opened]:
+    def _opened_own(self, embedder: Embedder | None, filters: Filter | None) -> Generator[Opened]:
         """Opens a collection that ragbench filled: its fields, words and embedder are known."""
         database = open_database(self.store)
         settings = self.settings
@@ -165,7 +165,7 @@ class SearchChoice(Record):
             allow_incomplete=self.allow_incomplete,
         ) as engine:
             collection = engine.collection(self.where.collection or only_collection(database))
-            _warn(filter_problem(collection.store, filters))
+            _warn_of(filter_problem(collection.store, filters))
             strategy = settings.strategy
             has_vectors = collection.has_vectors
             # The default is a search by both. One by vectors that the user names is an error here.
@@ -178,7 +178,9 @@ class SearchChoice(Record):
             yield Opened(collection.strategy, strategy, search, True, has_vectors)
 
     @contextmanager
-    def _foreign(self, embedder: Embedder | None, filters: Filter | None) -> Generator[Opened]:
+    def _opened_foreign(
+        self, embedder: Embedder | None, filters: Filter | None
+    ) -> Generator[Opened]:
         """Opens a collection that another program filled, by the fields that options name."""
         where = self.where
         strategy_name = self._named_strategy or "dense"
@@ -192,7 +194,7 @@ class SearchChoice(Record):
         with attach(self.store, where.collection, fields, native_filter=native) as collection:
             for line in collection.notes(by_words=self._named_strategy != "dense"):
                 console.say(line)
-            _warn(filter_problem(collection, filters))
+            _warn_of(filter_problem(collection, filters))
             settings = self.settings
             search = Search(k=settings.top_k, threshold=settings.score_threshold, filters=filters)
             has_words = collection.words is not None
@@ -200,7 +202,7 @@ class SearchChoice(Record):
             yield Opened(strategy, strategy_name, search, has_words, embedder is not None)
             # Known only once rows were read.
             for warning in collection.warnings():
-                _warn(warning)
+                _warn_of(warning)
 
     def _strategy_over_foreign(
         self, collection: ForeignCollection, embedder: Embedder | None, name: StrategyName
@@ -214,11 +216,11 @@ class SearchChoice(Record):
             strategy, problem = foreign_strategy(
                 collection, embedder, self.where.embedder or "", settings
             )
-        _warn(problem)
+        _warn_of(problem)
         return strategy
 
 
-def _warn(problem: str | None) -> None:
+def _warn_of(problem: str | None) -> None:
     """Reports a problem with which a search can go on, on standard error; None is no problem."""
     if problem is not None:
         console.say(f"Warning: {problem}")

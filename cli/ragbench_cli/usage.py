@@ -31,7 +31,7 @@ def usage_text(error: Any) -> str:
     if context is None:  # raised where no command is known
         return str(error.format_message())
     flag = _flag_of(error)
-    problem = _problem(error, context, flag)
+    problem = _problem_text(error, context, flag)
     return _with_example(problem, context, flag)
 
 
@@ -87,7 +87,7 @@ def unknown_command_text(name: str, group: Any, context: Any) -> str:
     command = commands[nearest]
     if hasattr(command, "loaded"):  # its module, with its help, is imported when it is needed
         command = command.loaded()
-    example = _example(command, None)
+    example = _example_line(command, None)
     return f"{problem} Did you mean '{nearest}'?\nExample: {example}\n{all_commands}"
 
 
@@ -116,7 +116,7 @@ def _with_example(problem: str, context: Any, flag: str | None, value: str = "")
         value: one that the option takes, for a command whose help has no example of it.
     """
     lines = [problem]
-    example = _example(context.command, flag)
+    example = _example_line(context.command, flag)
     if example:
         if value and flag not in example.split():
             example += f" {flag} {value}"
@@ -139,41 +139,42 @@ def _flag_of(error: Any) -> str | None:
     name = getattr(error, "option_name", None)
     if name is None:
         return None
-    options = _options(error.ctx)
+    options = _options_by_name(error.ctx)
     if name in options:
         return str(name)
     return _nearest(name, options)
 
 
-def _problem(error: Any, context: Any, flag: str | None) -> str:
+def _problem_text(error: Any, context: Any, flag: str | None) -> str:
     """A sentence on what is wrong with the command line, and what to write instead.
 
     Args:
         flag: the nearest option, where the one of the error does not exist.
     """
-    options = _options(context)
+    options = _options_by_name(context)
     name = getattr(error, "option_name", None)
     if name is not None and name not in options:
         problem = f"{context.command_path} has no option {name}."
         if flag:
-            problem += f" Did you mean {_spelled(options[flag])}?"
+            problem += f" Did you mean {_spelled_parameter(options[flag])}?"
         return problem
     if name is not None:
         option = options[name]
         if option.is_flag:
             return f"{name} takes no value."
-        return f"{name} needs a value: {_spelled(option)}."
+        return f"{name} needs a value: {_spelled_parameter(option)}."
     parameter = getattr(error, "param", None)
     # By its name: the class itself cannot be imported from Typer.
     if parameter is not None and type(error).__name__ == "MissingParameter":
         # Help texts are put on parameters when they are needed, as they are here.
         document(context.command)
-        return f"{context.command_path} needs {_spelled(parameter)}: {_first_sentence(parameter)}."
+        spelled = _spelled_parameter(parameter)
+        return f"{context.command_path} needs {spelled}: {_first_sentence(parameter)}."
     message = str(error.format_message())
     return f"{message.rstrip('.')}."
 
 
-def _options(context: Any) -> dict[str, Any]:
+def _options_by_name(context: Any) -> dict[str, Any]:
     """The options of a command by each of their names, short and long, to find the nearest one."""
     options: dict[str, Any] = {}
     for parameter in context.command.get_params(context):
@@ -183,7 +184,7 @@ def _options(context: Any) -> dict[str, Any]:
     return options
 
 
-def _spelled(parameter: Any) -> str:
+def _spelled_parameter(parameter: Any) -> str:
     """An argument or an option as the user has to write it: ``DATASET``, ``--top-k K``."""
     if parameter.param_type_name == "argument":
         return str(parameter.metavar or parameter.name.upper())
@@ -200,7 +201,7 @@ def _first_sentence(parameter: Any) -> str:
     return sentence.rstrip(".")
 
 
-def _example(command: Any, flag: str | None) -> str:
+def _example_line(command: Any, flag: str | None) -> str:
     """A line from the examples in a command's help; empty where it has none.
 
     Args:

@@ -120,7 +120,7 @@ def validator_maker(
         yield lambda: validator, False
 
 
-def _formats(typed: str) -> list[str]:
+def _complete_form(typed: str) -> list[str]:
     """The completions of the name of a dump's form, for shells."""
     from ragbench.io.dumps.forms import form_names
 
@@ -132,7 +132,7 @@ class DumpChoice(Record):
 
     PANEL: ClassVar = Panel.CASES
 
-    format: Annotated[str | None, option("FORM", complete=_formats, rare=True)] = None
+    format: Annotated[str | None, option("FORM", complete=_complete_form, rare=True)] = None
     """Form of the dump; detected if omitted."""
     map: Annotated[list[str] | None, option("FIELD=PATH", "--field")] = None
     """Where a field is found, such as text=payload.content; repeatable. Fields: query, query_id,
