@@ -162,7 +162,11 @@ def import_problem(extra: str) -> str:
 
 
 def _end_of_python(extra: str, done: subprocess.CompletedProcess[str]) -> str:
-    """The problem of a package that ended the process that imported it, and its remedy."""
+    """The problem of a package that ended the process that imported it, and its remedy.
+
+    Args:
+        done: the process, which printed each package's name before it imported it.
+    """
     _, mark, output = done.stdout.rpartition(_BEGINS)
     package = f"its package '{output.split()[0]}'" if mark else "its packages"
     lines = done.stderr.strip().splitlines()
@@ -208,7 +212,11 @@ def check_installation() -> Checks:
 
 
 def _import_problems(by_extra: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """The problems of importing each extra whose packages are all installed; several at a time."""
+    """The problems of importing each extra whose packages are all installed; several at a time.
+
+    An extra that lacks a package is reported as absent, and not imported. Each import is a process,
+    which takes a second or more.
+    """
     complete: list[str] = []
     for extra, packages in by_extra.items():
         _, missing = _installed_and_missing(packages)
@@ -285,7 +293,10 @@ def _packages_of_features(package: str, features: str) -> list[str]:
 
 
 def _installed_and_missing(packages: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Those packages that are installed, with their versions; and those that are not."""
+    """Those packages that are installed, with their versions; and those that are not.
+
+    Doctor prints the former, and how to install the latter.
+    """
     installed: list[str] = []
     missing: list[str] = []
     for package in packages:
@@ -320,7 +331,10 @@ def check_llm(checks: Checks, choice: LLMChoice, *, is_probed: bool) -> None:
 
 
 def _show_settings(checks: Checks, settings: LLMSettings) -> None:
-    """Adds each setting of a language model to doctor's list, with its origin, and its price."""
+    """Adds each setting of a language model to doctor's list, with its origin, and its price.
+
+    Users see which of option, file and variable won. Without a price, costs cannot be capped.
+    """
     for setting in settings.settings:
         checks.record(f"{setting.value} (from {setting.origin})", name=f"llm {setting.name}")
     price = price_for(settings.endpoint)
@@ -337,7 +351,10 @@ def _show_settings(checks: Checks, settings: LLMSettings) -> None:
 
 
 async def _ask_embeddings(checks: Checks, settings: LLMSettings) -> None:
-    """Asks the model for embeddings for one vector, and adds its length to doctor's list."""
+    """Asks the model for embeddings for one vector, and adds its length to doctor's list.
+
+    Metrics of similarity need such a model.
+    """
     async with EmbeddingClient(settings.endpoint, limits=_short_patience(settings)) as client:
         vectors = await client.embed(["ready"], purpose="doctor")
     endpoint = f"{settings.endpoint.model} at {settings.endpoint.base_url}"
@@ -345,7 +362,10 @@ async def _ask_embeddings(checks: Checks, settings: LLMSettings) -> None:
 
 
 def _short_patience(settings: LLMSettings) -> CallLimits:
-    """The limits of calls for doctor, which reports at once what a run would wait for."""
+    """The limits of calls for doctor, which reports at once what a run would wait for.
+
+    A run waits minutes for a busy endpoint; a user who checks it would not.
+    """
     timeout = min(settings.limits.timeout, 60.0)
     return replace(settings.limits, retries=1, rate_limit_wait=5.0, timeout=timeout)
 
@@ -409,7 +429,11 @@ async def _try_out_endpoint(checks: Checks, settings: LLMSettings) -> None:
 def check_dataset(
     checks: Checks, dataset: str, corpus: str | None, fields: Mapping[str, str]
 ) -> None:
-    """Doctor's checks of a dataset and the documents beside it: what would be scored wrongly."""
+    """Doctor's checks of a dataset and the documents beside it: what would be scored wrongly.
+
+    Such as one question with two answers, or gold that no document holds. An error while reading is
+    a failed check, not the end of doctor.
+    """
     with checks.trying("data reads"):
         encoding, _ = encoding_of(dataset)
         cases = list(read_cases(dataset, encoding=encoding, fields=fields))
@@ -456,7 +480,11 @@ def check_rag(checks: Checks, spec: str, arguments: str | None, question: str) -
 def _explore_service(
     checks: Checks, service: Service, options: Mapping[str, Any], question: str
 ) -> None:
-    """Asks an HTTP service in the usual ways; adds its response and options that fit."""
+    """Asks an HTTP service in the usual ways; adds its response and options that fit.
+
+    Users of an unknown service need not read its documentation: the options for ``ragbench eval``
+    are printed, ready to paste.
+    """
     checks.step = "service answers"
     explored = explore(
         service,
@@ -519,7 +547,11 @@ async def _ask_rag(checks: Checks, rag: RAG, question: str) -> None:
 async def _stage_result(
     checks: Checks, name: str, stage: CallStage[Any, Any], value: object
 ) -> Any:
-    """The result of a stage of a RAG for one input; None, and a failed check, when it raises."""
+    """The result of a stage of a RAG for one input; None, and a failed check, when it raises.
+
+    A user's code may raise anything. A `ContractError` goes on to the caller, which then explores
+    the service.
+    """
     try:
         results = await called(stage, [value])
         return results[0]

@@ -196,7 +196,10 @@ def _not_judged_text(checks: Sequence[GateCheck]) -> str:
 
 
 def _lost_blocks(verdict: GateResult) -> Blocks:
-    """The part of a failed gate's screen on where to look: changes, and the first lost cases."""
+    """The part of a failed gate's screen on where to look: changes, and the first lost cases.
+
+    A screen has room for `_FEW` of each; Markdown and the page have all.
+    """
     # Of runs that cannot be compared, a change of the system explains nothing.
     if verdict.system is not None and not verdict.refusals:
         title = change_title("the baseline", "this run")
@@ -232,7 +235,10 @@ def _unfulfilled_blocks(verdict: GateResult) -> Blocks:
 
 
 def _first_few(count: int) -> str:
-    """The end of a list's title where the list is cut; empty where all of it is shown."""
+    """The end of a list's title where the list is cut; empty where all of it is shown.
+
+    A reader must not take the first cases of a list for all.
+    """
     if count > _FEW:
         return f", the first {_FEW}"
     return ""
@@ -291,7 +297,10 @@ def comparison_blocks(comparison: Comparison, *, named: bool, cases: int) -> Blo
 
 
 def _cases_command(comparison: Comparison) -> str:
-    """The command that spells out the changed cases of the pair of runs with most lost ones."""
+    """The command that spells out the changed cases of the pair of runs with most lost ones.
+
+    These runs are the pair whose difference matters most.
+    """
     worst = max(comparison.pairs, key=lambda pair: (pair.newly_failing, pair.newly_fixed))
     sources = {run.mark: run.source for run in comparison.runs}
     runs = shlex.join([sources[worst.first], sources[worst.second]])

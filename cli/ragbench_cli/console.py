@@ -38,19 +38,28 @@ if TYPE_CHECKING:
 
 
 def say(text: str) -> None:
-    """Prints a message on standard error; never part of a command's output."""
+    """Prints a message on standard error; never part of a command's output.
+
+    Programs read standard output; people read this. Letters that act on a terminal are spelled out.
+    """
     text = shown_text(text)  # also while a user's code may draw on standard error
     sys.stdout.flush()  # where both go to one file, they stand in the order of what happened
     print(text, file=sys.stderr, flush=True)  # noqa: T201
 
 
 def print_line(text: str) -> None:
-    """Prints a line on standard output as it is, such as a path for another program."""
+    """Prints a line on standard output as it is, such as a path for another program.
+
+    It must hold nothing else, since a script reads it.
+    """
     sys.stdout.write(f"{shown_text(text)}\n")
 
 
 def print_json(value: object, *, in_lines: bool = True) -> None:
-    """Prints a value as JSON on standard output: indented over many lines, or in a single one."""
+    """Prints a value as JSON on standard output: indented over many lines, or in a single one.
+
+    Large objects are written in pieces; the result is the same.
+    """
     import msgspec
     import orjson
 
@@ -101,7 +110,10 @@ def _json_lines(value: dict[str, object]) -> Iterator[bytes]:
 
 
 def write_json(blocks: Iterable[bytes]) -> None:
-    """Writes blocks of JSON on standard output as UTF-8, whatever encoding the terminal has."""
+    """Writes blocks of JSON on standard output as UTF-8, whatever encoding the terminal has.
+
+    What was printed before is flushed first, so that the order stays.
+    """
     sys.stdout.flush()
     for block in blocks:
         sys.stdout.buffer.write(block)
@@ -109,7 +121,10 @@ def write_json(blocks: Iterable[bytes]) -> None:
 
 
 def data_console() -> Console:
-    """The rich console for results on standard output; plain where that is not a terminal."""
+    """The rich console for results on standard output; plain where that is not a terminal.
+
+    In a file or a pipe the width is that of the variable COLUMNS, or 100.
+    """
     import shutil
 
     from rich.console import Console
@@ -204,7 +219,10 @@ def stop_on_signal() -> Generator[Callable[[], bool]]:
     is_heeded = False
 
     def stopped() -> bool:
-        """Whether the user wants the command to stop; from the first call on, it is heeded."""
+        """Whether the user wants the command to stop; from the first call on, it is heeded.
+
+        ``is_requested`` is set by the handler of signals in the enclosing function.
+        """
         nonlocal is_heeded
         is_heeded = True
         return is_requested
@@ -299,7 +317,10 @@ class Invocation:
 
 
 def searching(*, quiet: bool) -> Callable[[str], None]:
-    """The function that reports each search by name as it begins; silent where ``quiet``."""
+    """The function that reports each search by name as it begins; silent where ``quiet``.
+
+    Tuning calls the function; a search of a large store takes a while.
+    """
     return partial(_say_search, quiet)
 
 
@@ -347,7 +368,11 @@ _WORDS = {"failed": "failed", "reused": "from before", "recorded": "recorded"}
 
 
 def _note_on_counts(counts: Counter[str]) -> str:
-    """The counts of a stage's cases that are not as expected, beside its bar; empty for none."""
+    """The counts of a stage's cases that are not as expected, beside its bar; empty for none.
+
+    Args:
+        counts: of the stage so far, by the names in `_WORDS`.
+    """
     parts: list[str] = []
     for name, word in _WORDS.items():
         if counts[name]:
@@ -367,7 +392,10 @@ class Lines:
     _last: float | None = None
 
     def advance(self, event: StageProgress) -> None:
-        """Counts the cases of a stage's event, and prints a line where half a minute has passed."""
+        """Counts the cases of a stage's event, and prints a line where half a minute has passed.
+
+        It replaces bars where there is no terminal, such as in a log of CI.
+        """
         counts = self._counts[event.stage]
         counts.update(done=event.done, **{name: getattr(event, name) for name in _WORDS})
         now = self.now()
@@ -447,7 +475,10 @@ class _Bars:
     """A bar for each stage in a terminal."""
 
     def __init__(self, bars: Progress) -> None:
-        """Begins without a bar: each stage's bar is added with its first event."""
+        """Begins without a bar: each stage's bar is added with its first event.
+
+        A run knows its stages only as they come.
+        """
         self._bars = bars
         self._tasks: dict[str, TaskID] = {}
         self._counts: dict[str, Counter[str]] = defaultdict(Counter)
@@ -480,7 +511,10 @@ class _Stream:
     shown: Callable[[str], str]
 
     def __getattr__(self, name: str) -> Any:
-        """Anything else of the guarded stream, such as its encoding, from the stream behind it."""
+        """Anything else of the guarded stream, such as its encoding, from the stream behind it.
+
+        The guard must look like the stream to any library.
+        """
         return getattr(self.plain, name)
 
     def write(self, text: str) -> int:
@@ -509,7 +543,10 @@ class _Stream:
 
     @property
     def buffer(self) -> _Bytes:
-        """The bytes behind the guarded stream, guarded too: JSON is written to them."""
+        """The bytes behind the guarded stream, guarded too: JSON is written to them.
+
+        Without it, a library could write past the guard.
+        """
         return _Bytes(self.plain)
 
 
@@ -524,7 +561,10 @@ class _Bytes:
     plain: TextIO
 
     def __getattr__(self, name: str) -> Any:
-        """Anything else of the guarded bytes, such as ``flush``, from the buffer behind them."""
+        """Anything else of the guarded bytes, such as ``flush``, from the buffer behind them.
+
+        The guard must look like the buffer to any library.
+        """
         return getattr(self.plain.buffer, name)
 
     def write(self, block: bytes) -> int:
@@ -559,12 +599,18 @@ def guarded_streams() -> Generator[None]:
 
 
 def _masked_and_escaped(text: str) -> str:
-    """A text without keys and passwords, in which no letter acts on a terminal."""
+    """A text without keys and passwords, in which no letter acts on a terminal.
+
+    Texts of datasets, models and errors pass here before they are shown.
+    """
     return shown_text(hidden_in_document(text))
 
 
 def styled_stream(stream: IO[str]) -> TextIO:
-    """A stream that masks but lets escape sequences pass: for rich, and a user's own code."""
+    """A stream that masks but lets escape sequences pass: for rich, and a user's own code.
+
+    Colours of rich are escape sequences; texts within were escaped before.
+    """
     if isinstance(stream, _Stream):
         return cast("TextIO", _Stream(stream.plain, hidden))
     return cast("TextIO", stream)

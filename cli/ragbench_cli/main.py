@@ -113,11 +113,18 @@ class _OptionReader(TyperCommand):
             raise
 
     def _own_part(self, args: list[str]) -> list[str]:
-        """The arguments that may be options of this command: all of them; a group has fewer."""
+        """The arguments that may be options of this command: all of them; a group has fewer.
+
+        Only in these a ``--help-all`` is meant for this command.
+        """
         return args
 
     def make_parser(self, ctx: Any) -> Any:
-        """Typer's parser, which is made to keep repeated values and to read plain ones itself."""
+        """Typer's parser, which is made to keep repeated values and to read plain ones itself.
+
+        It changes private parts of Typer's parser, which a new release of Typer may rename: the
+        tests of the command line show that.
+        """
         parser: Any = super().make_parser(ctx)
         for option_parser in (*parser._long_opt.values(), *parser._short_opt.values()):
             # "store" keeps the last value only.
@@ -170,7 +177,11 @@ def _read_value(parameter: Any, typers_reader: Callable[..., Any], context: Any,
 def _read_number(
     parameter: Any, typers_reader: Callable[..., Any], context: Any, value: str
 ) -> object:
-    """The number of an option; the error of a text that is none names the option and an example."""
+    """The number of an option; the error of a text that is none names the option and an example.
+
+    Typer's own error has no example. Numbers that Typer takes, such as negative ones, are left to
+    it.
+    """
     minimum = getattr(parameter, "min", None)
     is_plain = value.isascii() and value.isdecimal()
     if parameter.type_descriptor.annotation is int and is_plain and int(value) >= (minimum or 0):
@@ -210,7 +221,10 @@ class _Group(TyperGroup, _OptionReader):
     """Commands under one name."""
 
     def _own_part(self, args: list[str]) -> list[str]:
-        """The arguments before the name of a group's command: the rest are that command's own."""
+        """The arguments before the name of a group's command: the rest are that command's own.
+
+        A ``--help-all`` behind a command's name is for that command.
+        """
         return list(takewhile(lambda argument: argument.startswith("-"), args))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -258,7 +272,10 @@ class _Command(_OptionReader):
     """A command whose help shows its options in panels; those rarely needed with --help-all."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Reads a command's line, in which options may have the names of earlier releases."""
+        """Reads a command's line, in which options may have the names of earlier releases.
+
+        `renamed.OPTIONS` lists them; they work for one more release.
+        """
         for old_flag, new_flag in renamed.OPTIONS.get(str(self.name), {}).items():
             args = [_respelled(argument, old_flag, new_flag) for argument in args]
             self._take_old_variable(ctx, old_flag, new_flag)
@@ -282,7 +299,10 @@ class _Command(_OptionReader):
         ctx.default_map = defaults
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Writes a command's options in panels into its help, and last how many are not shown."""
+        """Writes a command's options in panels into its help, and last how many are not shown.
+
+        Rare options are shown by --help-all.
+        """
         hidden_options = _write_options(self, ctx, formatter)
         _write_count(hidden_options, ctx, formatter)
 
@@ -311,14 +331,21 @@ def _write_options(command: Any, ctx: Any, formatter: Any) -> int:
 
 
 def _write_count(hidden_options: int, ctx: Any, formatter: Any) -> None:
-    """Writes as the last line of a help how many rare options it leaves out."""
+    """Writes as the last line of a help how many rare options it leaves out.
+
+    Args:
+        hidden_options: how many; nothing is written for 0.
+    """
     if hidden_options:
         formatter.write_paragraph()
         formatter.write_text(f"{hidden_options} more: {ctx.command_path} --help-all")
 
 
 def _respelled(argument: str, old_flag: str, new_flag: str) -> str:
-    """An argument of the command line, under an option's new name where it has the old one."""
+    """An argument of the command line, under an option's new name where it has the old one.
+
+    Both forms count: ``--old value`` and ``--old=value``.
+    """
     flag, equals, value = argument.partition("=")
     if flag == old_flag:
         return f"{new_flag}{equals}{value}"
@@ -326,7 +353,10 @@ def _respelled(argument: str, old_flag: str, new_flag: str) -> str:
 
 
 def _panel_of(parameter: Any) -> str:
-    """The panel of the help that an option is shown in."""
+    """The panel of the help that an option is shown in.
+
+    A panel groups options under a heading; arguments have one of their own.
+    """
     if parameter.param_type_name == "argument":
         return Panel.ARGUMENTS
     panel = getattr(parameter, "rich_help_panel", None) or Panel.OPTIONS
@@ -360,7 +390,11 @@ class _LazyCommand(TyperCommand):
         return self.loaded().make_context(info_name, args, parent, **extra)
 
     def loaded(self) -> Any:
-        """The command behind this stand-in, from its module, which is imported now."""
+        """The command behind this stand-in, from its module, which is imported now.
+
+        ``ragbench --help`` needs no module, and all together take longer to import than most
+        commands to run. Options get environment variables by the name that the user typed.
+        """
         from importlib import import_module
 
         typed_name = str(self.name)
@@ -415,7 +449,10 @@ def _set_limit(context: typer.Context, variable: str, size: str) -> None:
 
 
 def _restore_variable(variable: str, before: str | None) -> None:
-    """Puts an environment variable back as it was before a command: unset where that is None."""
+    """Puts an environment variable back as it was before a command: unset where that is None.
+
+    Programs such as tests run several commands in one process.
+    """
     if before is None:
         del os.environ[variable]
     else:
@@ -423,7 +460,10 @@ def _restore_variable(variable: str, before: str | None) -> None:
 
 
 def _print_version(is_set: bool) -> None:
-    """Prints the version of ragbench and ends the command, where ``--version`` is set."""
+    """Prints the version of ragbench and ends the command, where ``--version`` is set.
+
+    Typer calls it as soon as it reads the option, before a missing command is an error.
+    """
     if not is_set:
         return
     from importlib.metadata import PackageNotFoundError, version
@@ -484,7 +524,11 @@ def _program(context: typer.Context, options: ProgramOptions) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs a command and gives its exit code: no exception leaves it."""
+    """Runs a command and gives its exit code: no exception leaves it.
+
+    Whatever goes wrong is reported on standard error, where the user can mend it in a line. Tests
+    and other programs may call it repeatedly.
+    """
     invocation = Invocation(arguments=tuple(arguments))
     with console.guarded_streams():
         warnings.showwarning = partial(_show_warning, warnings.showwarning)
@@ -571,7 +615,10 @@ def _drop_output() -> None:
 
 
 def _error_text(error: BaseException) -> str:
-    """The message of an error for users, without what only the code knows."""
+    """The message of an error for users, without what only the code knows.
+
+    An error of the system has its file and reason, without the number.
+    """
     if isinstance(error, OSError) and error.strerror:
         # Its own text begins with the number of the error.
         if error.filename:
@@ -583,7 +630,10 @@ def _error_text(error: BaseException) -> str:
 
 
 def _is_of_the_user(cause: BaseException | None) -> bool:
-    """Whether an exception came out of the user's own code, whose lines are worth seeing."""
+    """Whether an exception came out of the user's own code, whose lines are worth seeing.
+
+    Then the report names ``--traceback``, which shows them.
+    """
     if cause is None:
         return False
     import traceback
@@ -597,7 +647,10 @@ def _is_of_the_user(cause: BaseException | None) -> bool:
 
 
 def _print_traceback(error: BaseException) -> None:
-    """Prints the traceback of an error on standard error, with keys masked."""
+    """Prints the traceback of an error on standard error, with keys masked.
+
+    Keys can be in the message of any exception; `console.say` masks them.
+    """
     import traceback
 
     lines = traceback.format_exception(error)
@@ -605,7 +658,11 @@ def _print_traceback(error: BaseException) -> None:
 
 
 def run() -> None:
-    """The program ``ragbench``: readies the streams of the process and runs a command."""
+    """The program ``ragbench``: readies the streams of the process and runs a command.
+
+    Collection of garbage is tuned for many small records, which makes a run a tenth faster. The
+    process ends with the command's code even where a user's threads hang on.
+    """
     for name in ("stdin", "stdout", "stderr"):
         # A closed stream's number would go to the next file that is opened.
         if getattr(sys, name) is None:

@@ -257,7 +257,10 @@ def with_judge(choice: ModelChoice) -> ModelChoice:
 
 
 def _configured_judge(config: Path | None) -> str | None:
-    """The model that ragbench.yaml names as the judge of answers; None where it names none."""
+    """The model that ragbench.yaml names as the judge of answers; None where it names none.
+
+    ``judge: off``, which YAML reads as false, means that nothing judges.
+    """
     file = config_file(config)
     if file is None:
         return None
@@ -568,14 +571,20 @@ def _estimate_rows(estimate: JudgingEstimate) -> Iterator[Sequence[str]]:
 
 
 def _range_text(least: int, most: int) -> str:
-    """A number of tokens from the least to the most; once where both are the same."""
+    """A number of tokens from the least to the most; once where both are the same.
+
+    A dry run knows only between which numbers it lies.
+    """
     if least == most:
         return f"{least:,}"
     return f"{least:,} .. {most:,}"
 
 
 def _amounts_text(least: Decimal | None, most: Decimal | None) -> str:
-    """A cost from the least to the most; once where both are the same."""
+    """A cost from the least to the most; once where both are the same.
+
+    In US dollars, to four places: a single call costs far less than a cent.
+    """
     if least is None or most is None:  # a price is missing
         return "not known"
     if least == most:

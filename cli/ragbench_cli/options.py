@@ -123,7 +123,10 @@ def completed(kind: str, *others: str) -> Completion:
 
 
 def complete_metrics(typed: str) -> list[str]:
-    """The completions of the last metric in a list such as ``recall@5,mr``, for shells."""
+    """The completions of the last metric in a list such as ``recall@5,mr``, for shells.
+
+    What stands before the last comma is kept: a shell replaces the whole word.
+    """
     from ragbench.metrics.registry import definitions
 
     before, comma, last = typed.rpartition(",")
@@ -135,7 +138,12 @@ def complete_metrics(typed: str) -> list[str]:
 
 
 def argument(metavar: str, *, help: str | None = None, complete: Completion | None = None) -> Any:
-    """The description of a positional argument for Typer; see `option`."""
+    """The description of a positional argument for Typer; see `option`.
+
+    Args:
+        metavar: how the help calls its value.
+        complete: gives completions for shells.
+    """
     return typer.Argument(
         metavar=metavar, help=help, show_default=False, show_envvar=False, autocompletion=complete
     )
@@ -215,7 +223,10 @@ def takes_records(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _is_record(kind: object) -> bool:
-    """Whether the type of a command's parameter is a record, whose fields are its options."""
+    """Whether the type of a command's parameter is a record, whose fields are its options.
+
+    Anything else is an option by itself.
+    """
     return isinstance(kind, type) and issubclass(kind, Record)
 
 
@@ -235,7 +246,10 @@ def _take_record(record: type, values: dict[str, Any]) -> Any:
 
 
 def _options_of(record: type) -> Iterator[tuple[type, _Field]]:
-    """The options of a record and of records within it, each with the record that has it."""
+    """The options of a record and of records within it, each with the record that has it.
+
+    `document` finds an option's help by that record and field.
+    """
     for record_field in _record_fields(record):
         if record_field.info is None:
             yield from _options_of(record_field.kind)
@@ -320,7 +334,10 @@ def _metavar(kind: Any) -> str | None:
 
 
 def long_name(parameter: Any) -> str:
-    """The long name of an option for messages: ``--metrics``, and not ``-m``."""
+    """The long name of an option for messages: ``--metrics``, and not ``-m``.
+
+    An error that names an option by its letter says too little.
+    """
     return str(max(parameter.opts, key=len))
 
 
@@ -425,7 +442,10 @@ class Labelled(Record):
 
     @property
     def book(self) -> LabelBook | None:
-        """The labels of people in all files that --labels names; None where it names none."""
+        """The labels of people in all files that --labels names; None where it names none.
+
+        `book_by` is for tables whose columns have other names.
+        """
         return self.book_by({})
 
     def book_by(self, columns: Mapping[str, str]) -> LabelBook | None:

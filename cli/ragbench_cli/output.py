@@ -45,7 +45,12 @@ def draw(blocks: Iterable[RenderableType]) -> None:
 
 
 def show(data: object, screen: Callable[[], object], *, json: bool) -> None:
-    """Prints a result as JSON where ``--json`` asks for it, or else calls ``screen``."""
+    """Prints a result as JSON where ``--json`` asks for it, or else calls ``screen``.
+
+    Args:
+        data: the result as JSON has it.
+        screen: prints the result for people.
+    """
     if json:
         console.print_json(data)
     else:
@@ -71,7 +76,10 @@ def styled(*parts: Cell) -> Text:
 
 
 def paragraph(title: str, lines: Iterable[Cell]) -> Blocks:
-    """The blocks of a title and lines that hang below it; none when there are no lines."""
+    """The blocks of a title and lines that hang below it; none when there are no lines.
+
+    So a part of a report that is empty leaves no title behind.
+    """
     from rich.padding import Padding
 
     for position, line in enumerate(lines):
@@ -245,7 +253,10 @@ class Page(Record):
         return self.html is not None or self.html_folder is not None
 
     def write(self, page: HtmlPage) -> None:
-        """Writes a result's HTML page in each form that the options name, and says where it is."""
+        """Writes a result's HTML page in each form that the options name, and says where it is.
+
+        A page's body may come as an iterator, and is read once for both files.
+        """
         from ragbench.views.html.page import write_html, write_html_folder
 
         # The body may be an iterator, and both files need it.

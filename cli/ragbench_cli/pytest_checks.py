@@ -42,7 +42,10 @@ def tests_of(session: pytest.Session) -> Iterator[pytest.Item]:
 
 
 def _case_tests(run: str, parent: _TestsOfRuns) -> Iterator[pytest.Item]:
-    """A test for each case of a run, which fails with the cause where the case is lost."""
+    """A test for each case of a run, which fails with the cause where the case is lost.
+
+    A run that cannot be read is an error of usage, as pytest reports wrong options.
+    """
     try:
         cases = [_case_of(row) for row in report_of(run).rows()]
     except RagbenchError as error:
@@ -56,7 +59,10 @@ def _case_tests(run: str, parent: _TestsOfRuns) -> Iterator[pytest.Item]:
 
 
 def _check_tests(run: str, config: pytest.Config, parent: _TestsOfRuns) -> Iterator[pytest.Item]:
-    """A test for each check of a run's gate, and one for the verdict as a whole."""
+    """A test for each check of a run's gate, and one for the verdict as a whole.
+
+    Errors name the options of pytest, not those of ``ragbench gate``.
+    """
     baseline = _text_option(config, "--ragbench-baseline")
     config_file = _text_option(config, "--ragbench-config")
     strict = bool(config.getoption("--ragbench-strict"))
@@ -78,7 +84,10 @@ def _check_tests(run: str, config: pytest.Config, parent: _TestsOfRuns) -> Itera
 
 
 def _text_option(config: pytest.Config, name: str) -> str | None:
-    """The value of an option of pytest as text; None where it is not on the command line."""
+    """The value of an option of pytest as text; None where it is not on the command line.
+
+    The plugin's options are all texts, but ``--ragbench-strict``.
+    """
     value = config.getoption(name)
     if value is None:
         return None
@@ -145,7 +154,10 @@ class _CheckItem(pytest.Item):
         return str(super().repr_failure(excinfo))
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """The place and heading of a check's failure in pytest's report."""
+        """The place and heading of a check's failure in pytest's report.
+
+        pytest heads a failure with it; a check has no line of code.
+        """
         return self.path, None, f"ragbench: {self.name}"
 
 
@@ -210,7 +222,10 @@ class _CaseItem(pytest.Item):
         return str(excinfo.value)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """The place and heading of a lost case in pytest's report."""
+        """The place and heading of a lost case in pytest's report.
+
+        pytest heads a failure with it; a case has no line of code.
+        """
         return self.path, None, f"ragbench: {self.name}"
 
 

@@ -54,7 +54,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
-    """Adds the checks of a run's gate, and the cases of a run, behind pytest's other tests."""
+    """Adds the checks of a run's gate, and the cases of a run, behind pytest's other tests.
+
+    pytest calls it once it has collected all tests. Without ragbench's options it does nothing, and
+    imports nothing.
+    """
     is_used = (
         session.config.getoption("--ragbench") is not None
         or session.config.getoption("--ragbench-cases") is not None
@@ -67,7 +71,10 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
 
 @pytest.fixture
 def ragbench_eval(tmp_path: Path) -> Evaluation:
-    """The fixture that evaluates a RAG on a dataset, in the folder of the test that asks for it."""
+    """The fixture that evaluates a RAG on a dataset, in the folder of the test that asks for it.
+
+    The folder goes with the test; `Evaluation.folder` names the last run's.
+    """
     from ragbench_cli.pytest_checks import Evaluation
 
     return Evaluation(tmp_path)

@@ -109,7 +109,10 @@ def _metric_blocks(report: Report, *, is_full: bool) -> Blocks:
 
 
 def _latency_blocks(report: Report) -> Blocks:
-    """The table of how long a case took in each stage, where any time was measured."""
+    """The table of how long a case took in each stage, where any time was measured.
+
+    Where cases shared calls, a remark says why there are no percentiles.
+    """
     if not report.latencies:
         return
     yield ""
@@ -159,7 +162,10 @@ def _operator_blocks(operators: OperatorTable) -> Blocks:
 
 
 def _validation_blocks(validation: ValidationTable) -> Blocks:
-    """The table of how often the system answered with and without evidence, by a validator."""
+    """The table of how often the system answered with and without evidence, by a validator.
+
+    To answer without evidence is the failure that users of a RAG notice last.
+    """
     rows: list[list[str]] = []
     # The last column is a drawing, for the page.
     for name, *cells, _ in run_document.verdict_rows(validation):
@@ -323,7 +329,10 @@ def _failure_lines(failures: Sequence[FailureGroup]) -> Iterator[tuple[str, str]
 
 
 def _latency_table(latencies: Sequence[Latency]) -> Table:
-    """The table of how long a case took in each stage that was timed, with mean and quantiles."""
+    """The table of how long a case took in each stage that was timed, with mean and quantiles.
+
+    Of cases that share a call only the mean is known.
+    """
     figures: Sequence[str] = ("mean", "p50", "p95", "longest")
     # Of cases that share a call only the mean is known.
     if all(latency.sharing > 1 for latency in latencies):

@@ -8,14 +8,20 @@ from typing import Any
 
 
 def _pipeline_schema() -> dict[str, Any]:
-    """The JSON schema of a pipeline file, by which editors complete and check what users write."""
+    """The JSON schema of a pipeline file, by which editors complete and check what users write.
+
+    It is made of the code of the stages, so that it fits this version.
+    """
     from ragbench.search.pipeline.schema import pipeline_schema
 
     return pipeline_schema()
 
 
 def _post_retrieval_schema() -> dict[str, Any]:
-    """The JSON schema of a file of operators, by which editors check what users write."""
+    """The JSON schema of a file of operators, by which editors check what users write.
+
+    It is made of the code of the operators, so that it fits this version.
+    """
     from ragbench.post.schema import post_retrieval_schema
 
     return post_retrieval_schema()
@@ -72,10 +78,16 @@ def schema_path(name: str) -> str:
 
 
 def schema_line(name: str) -> str:
-    """The first line of a YAML file: it names the schema to editors with a YAML language server."""
+    """The first line of a YAML file: it names the schema to editors with a YAML language server.
+
+    Such servers know this comment; its form is theirs.
+    """
     return f"# yaml-language-server: $schema={schema_path(name)}\n"
 
 
 def schema_bytes(name: str) -> bytes:
-    """The JSON schema of a kind of YAML file, as ``ragbench init`` writes it to its file."""
+    """The JSON schema of a kind of YAML file, as ``ragbench init`` writes it to its file.
+
+    Indented, since users commit it with their project.
+    """
     return (json.dumps(SCHEMAS[name](), indent=2) + "\n").encode()

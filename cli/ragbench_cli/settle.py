@@ -365,7 +365,11 @@ def base_checkout(baseline: RunScores, folder: Path) -> Generator[Path]:
 
 
 def _git(*arguments: str) -> str:
-    """The output of a git command; its failure is an error that names the next step."""
+    """The output of a git command; its failure is an error that names the next step.
+
+    Args:
+        arguments: of git, which runs in the working directory.
+    """
     try:
         done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=True)
     except FileNotFoundError as error:

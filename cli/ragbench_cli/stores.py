@@ -45,7 +45,10 @@ class Searcher(NamedTuple):
     search: Search
 
     def ask(self, texts: Sequence[str]) -> list[list[Chunk]]:
-        """The chunks that the chosen search finds for each question, best first."""
+        """The chunks that the chosen search finds for each question, best first.
+
+        What the user's own code prints is kept off standard output.
+        """
         with console.users_code():  # an embedder may be the user's own
             return self.strategy.retrieve(texts, self.search)
 
@@ -61,7 +64,10 @@ class Opened(NamedTuple):
     has_vectors: bool
 
     def searcher(self) -> Searcher:
-        """The opened collection with the one way of searching that the options ask for."""
+        """The opened collection with the one way of searching that the options ask for.
+
+        It is made once for all batches of questions.
+        """
         return Searcher(self.strategy(self.name), self.search)
 
     def tuned(self, effort: Effort, threshold: float | None) -> TunedCollection:
@@ -145,13 +151,20 @@ class SearchChoice(Record):
 
     @contextmanager
     def opened_to_tune(self) -> Generator[TunedCollection]:
-        """The collection that the options name, open for tuning, which searches it in every way."""
+        """The collection that the options name, open for tuning, which searches it in every way.
+
+        ``tune-search`` and ``why`` compare words, vectors and both.
+        """
         with self.opened() as opened:
             yield opened.tuned(self.settings.effort, opened.search.threshold)
 
     @contextmanager
     def _opened_own(self, embedder: Embedder | None, filters: Filter | None) -> Generator[Opened]:
-        """Opens a collection that ragbench filled: its fields, words and embedder are known."""
+        """Opens a collection that ragbench filled: its fields, words and embedder are known.
+
+        Where it has no vectors, and the user named no strategy, it is searched by words, which is
+        reported.
+        """
         database = open_database(self.store)
         settings = self.settings
         environment = dict(os.environ)
@@ -181,7 +194,11 @@ class SearchChoice(Record):
     def _opened_foreign(
         self, embedder: Embedder | None, filters: Filter | None
     ) -> Generator[Opened]:
-        """Opens a collection that another program filled, by the fields that options name."""
+        """Opens a collection that another program filled, by the fields that options name.
+
+        Nothing is ever written there. Searching it by vectors needs the embedder that made them:
+        another one would find nothing of sense.
+        """
         where = self.where
         strategy_name = self._named_strategy or "dense"
         native = native_of(where.native_filter)
@@ -228,7 +245,10 @@ def _warn_of(problem: str | None) -> None:
 
 @contextmanager
 def embedder_of(name: str | None, settings: Sequence[str] | None) -> Generator[Embedder | None]:
-    """The embedder that options name, open for the length of a block; None where they name none."""
+    """The embedder that options name, open for the length of a block; None where they name none.
+
+    An embedder turns texts into vectors; its settings without one are refused.
+    """
     if name is not None:
         opened = open_embedder(name, **settings_of(settings, "--embedder-setting"))
         with closing(opened) as embedder:
@@ -356,7 +376,10 @@ def filter_of(texts: Sequence[str] | None) -> Filter | None:
 
 
 def native_of(text: str | None) -> object:
-    """A filter in a store's own syntax, from its option: a JSON object, or a text such as SQL."""
+    """A filter in a store's own syntax, from its option: a JSON object, or a text such as SQL.
+
+    What a store cannot be asked by ragbench's filters, its users write so.
+    """
     if text is not None and text.lstrip().startswith("{"):
         return json_object(text, "--native-filter")
     return text

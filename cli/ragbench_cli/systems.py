@@ -61,7 +61,10 @@ class DocumentsBeside(NamedTuple):
     format: str | None = None
 
     def read(self) -> Iterable[Document]:
-        """The documents that ``--corpus`` names, or those beside the dataset's file."""
+        """The documents that ``--corpus`` names, or those beside the dataset's file.
+
+        A guess at their encoding is reported.
+        """
         from ragbench.io.encoding import encoding_of
         from ragbench.io.read import read_documents
 
@@ -97,7 +100,10 @@ class DocumentsBeside(NamedTuple):
 
 
 def no_system(choice: SourceChoice, source: SourceInfo) -> ConfigError:
-    """The error of an evaluation without a RAG or recorded answers, with the ways to go on."""
+    """The error of an evaluation without a RAG or recorded answers, with the ways to go on.
+
+    A first user sees the three commands that he may have meant, ready to paste.
+    """
     if source.recorded:
         lacking = "--ask-again asks a system instead of reading the recorded answers"
     else:
@@ -151,7 +157,11 @@ _ANSWERS = ("outputs.", "answers.")
 def opened_source(
     choice: SourceChoice, system: SystemChoice, only: Only | None
 ) -> Generator[EntrySource]:
-    """The cases that options choose, with recorded outputs joined to them, for a block's length."""
+    """The cases that options choose, with recorded outputs joined to them, for a block's length.
+
+    The first case is read at once, so that a wrong file shows before a system is opened. With
+    outputs, fields, split and format of their own file apply to these.
+    """
     from ragbench.io.sources import open_source
     from ragbench.io.trec import NO_TOPICS
 
@@ -213,7 +223,10 @@ def opened_source(
 
 
 def _check_without_outputs(choice: SourceChoice, answer_fields: Mapping[str, str]) -> None:
-    """Refuses options about a file of recorded outputs where ``--outputs`` names none."""
+    """Refuses options about a file of recorded outputs where ``--outputs`` names none.
+
+    Nothing would read these options.
+    """
     if choice.answers_format is not None:
         raise ConfigError("--outputs-format needs --outputs")
     if choice.min_joined:
@@ -223,7 +236,10 @@ def _check_without_outputs(choice: SourceChoice, answer_fields: Mapping[str, str
 
 
 def fields_of(choice: SourceChoice) -> tuple[dict[str, str], dict[str, str]]:
-    """The mappings of ``--field``: those for the dataset, and those for the file of outputs."""
+    """The mappings of ``--field``: those for the dataset, and those for the file of outputs.
+
+    A name with the prefix ``outputs.`` is one of the file of outputs.
+    """
     fields: dict[str, str] = {}
     answer_fields: dict[str, str] = {}
     for name, path in mapping(choice.field or (), "--field").items():
@@ -365,7 +381,10 @@ def chosen_system(
 def _open_pipeline(
     path: Path, documents: DocumentsBeside, config: Path | None, budget: Budget | None
 ) -> Generator[System]:
-    """The system that a pipeline's YAML file describes, open for the length of a block."""
+    """The system that a pipeline's YAML file describes, open for the length of a block.
+
+    Its notes are reported, also those that searching adds.
+    """
     import os
 
     from ragbench.rag.load import describe_rag

@@ -175,7 +175,10 @@ def _problem_text(error: Any, context: Any, flag: str | None) -> str:
 
 
 def _options_by_name(context: Any) -> dict[str, Any]:
-    """The options of a command by each of their names, short and long, to find the nearest one."""
+    """The options of a command by each of their names, short and long, to find the nearest one.
+
+    Typer's errors name an option as the user wrote it.
+    """
     options: dict[str, Any] = {}
     for parameter in context.command.get_params(context):
         if parameter.param_type_name == "option":
@@ -185,7 +188,10 @@ def _options_by_name(context: Any) -> dict[str, Any]:
 
 
 def _spelled_parameter(parameter: Any) -> str:
-    """An argument or an option as the user has to write it: ``DATASET``, ``--top-k K``."""
+    """An argument or an option as the user has to write it: ``DATASET``, ``--top-k K``.
+
+    An error shows it ready to type.
+    """
     if parameter.param_type_name == "argument":
         return str(parameter.metavar or parameter.name.upper())
     name = long_name(parameter)
@@ -195,7 +201,10 @@ def _spelled_parameter(parameter: Any) -> str:
 
 
 def _first_sentence(parameter: Any) -> str:
-    """The first sentence of a parameter's help, without its full stop: an error is short."""
+    """The first sentence of a parameter's help, without its full stop: an error is short.
+
+    It follows the option's name in an error.
+    """
     text = " ".join((parameter.help or "").split())
     sentence, _, _ = text.partition(". ")
     return sentence.rstrip(".")

@@ -121,7 +121,11 @@ def validator_maker(
 
 
 def _complete_form(typed: str) -> list[str]:
-    """The completions of the name of a dump's form, for shells."""
+    """The completions of the name of a dump's form, for shells.
+
+    A form is how another program writes its retrieval log. Shells wait for the answer, so imports
+    are late.
+    """
     from ragbench.io.dumps.forms import form_names
 
     return [name for name in form_names() if name.startswith(typed)]

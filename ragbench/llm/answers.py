@@ -339,7 +339,10 @@ def shortened(line: str, most: int = _SHOWN) -> str:
 
 
 def _short(text: str) -> str:
-    """The text of a refusal or of a provider's error, in a short line without credentials."""
+    """The text of a refusal or of a provider's error, in a short line without credentials.
+
+    Such texts may repeat a key of the request, and may be a whole page.
+    """
     words = mask_text(text).split()
     return shortened(" ".join(words))
 

@@ -97,7 +97,10 @@ class Receipt(Record):
 
     @property
     def currency(self) -> str | None:
-        """The currency of the receipt's amounts; None when no price is known."""
+        """The currency of the receipt's amounts; None when no price is known.
+
+        Reports print it behind each amount; an amount without a price has none to print.
+        """
         return Price.currency if self.price_origin else None
 
     @property
@@ -119,7 +122,11 @@ class Receipt(Record):
 
     @property
     def unconfirmed_estimate(self) -> Decimal | None:
-        """The likely cost of all lost answers of the receipt; None where that is not known."""
+        """The likely cost of all lost answers of the receipt; None where that is not known.
+
+        A lost answer is one that never came; its endpoint may bill it. The estimate is by the mean
+        of the answered requests.
+        """
         return total(line.unconfirmed_estimate for line in self.lines)
 
 
@@ -177,7 +184,12 @@ class Ledger:
         return number
 
     def answered(self, number: int, usage: Usage, cost: Decimal | None) -> None:
-        """Books that a request was answered, with the tokens or cost that its endpoint reported."""
+        """Books that a request was answered, with the tokens or cost that its endpoint reported.
+
+        Args:
+            number: of the request, as `request` gave it.
+            cost: in US dollars; None where neither the endpoint nor a price gives it.
+        """
         tokens = (usage.prompt_tokens, usage.completion_tokens, usage.reasoning_tokens)
         if self._price is None and cost is not None and self._origin is None:
             self._record("p", Price.currency, "as the endpoint reports")
@@ -193,11 +205,19 @@ class Ledger:
         self._record("e", number, billed)
 
     def call(self, purpose: str, model: str, *, cached: bool = False, failed: bool = False) -> None:
-        """Books that a question is over, which took no request (cached), one, or several."""
+        """Books that a question is over, which took no request (cached), one, or several.
+
+        A question is what a metric or operator asks; retries and corrections are requests of the
+        same question. Receipts count both.
+        """
         self._record("q", purpose, model, cached, failed)
 
     def receipt(self) -> Receipt:
-        """The receipt of all calls booked in the ledger so far, its lines sorted."""
+        """The receipt of all calls booked in the ledger so far, its lines sorted.
+
+        It may be asked for at any time: requests in flight are in its count of requests, not in its
+        costs.
+        """
         origin = self._origin
         if self._price is not None:
             origin = self._price.origin
@@ -279,7 +299,10 @@ class Ledger:
         return len(numbers)
 
     def _line(self, purpose: str, model: str) -> ReceiptLine:
-        """The receipt's line of a purpose and a model, begun with the first event of the two."""
+        """The receipt's line of a purpose and a model, begun with the first event of the two.
+
+        A line sums the calls to one model for one purpose, such as a metric.
+        """
         new_line = ReceiptLine(purpose=purpose, model=model)
         return self._lines.setdefault((purpose, model), new_line)
 
@@ -427,7 +450,10 @@ def _spent(path: Path) -> Decimal:
 
 
 def amount_of(amount: str | Decimal, name: str) -> Decimal:
-    """A sum of money from a user's text; ``name`` is the setting that an error names."""
+    """A sum of money from a user's text; ``name`` is the setting that an error names.
+
+    Amounts are exact decimal numbers: sums of floats would not keep a cap to the cent.
+    """
     try:
         return Decimal(amount)
     except InvalidOperation:

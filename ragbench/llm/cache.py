@@ -95,7 +95,11 @@ def guarded(path: Path) -> Reading:
 
 
 def _no_cache(path: Path, error: Exception) -> LLMCacheError:
-    """The error of a cache whose file is damaged, or that the system does not let us use."""
+    """The error of a cache whose file is damaged, or that the system does not let us use.
+
+    It tells a file of something else from a full disk or a lack of rights, since only the first is
+    mended by deleting the file.
+    """
     if is_of_the_system(error):
         return LLMCacheError(f"the cache {path} cannot be used: {words_of(error)}")
     return LLMCacheError(
@@ -170,7 +174,10 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
         self.close()
 
     def close(self) -> None:
-        """Trims the cache to its size, where this object stored an answer, and closes its file."""
+        """Trims the cache to its size, where this object stored an answer, and closes its file.
+
+        A file that was only read stays as it is.
+        """
         with closing(self._db):
             if self._stored:
                 self._trim()
@@ -253,7 +260,10 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
         self._rows("INSERT OR REPLACE INTO dialects VALUES (?, ?, ?)", *row)
 
     def stats(self) -> CacheStats:
-        """The number and size of the cached answers, by model and purpose and in all."""
+        """The number and size of the cached answers, by model and purpose and in all.
+
+        ``ragbench cache stats`` prints it, for users who wonder what fills the disk.
+        """
         rows = self._rows(
             "SELECT model, purpose, count(*), sum(size) FROM replies GROUP BY 1, 2 ORDER BY 1, 2"
         )

@@ -152,7 +152,11 @@ class Caller:
         """Calls in a row that were given up, with nothing answered between."""
 
     async def __aenter__(self) -> Self:
-        """Reads the API key and opens the connection pool. Nothing is sent."""
+        """Reads the API key and opens the connection pool. Nothing is sent.
+
+        The time for all calls (the deadline) begins here. A client is open once at a time, since
+        connections belong to one event loop.
+        """
         if self._loop is not None:
             raise RuntimeError("the client is open already")
         await self._transport.open()
@@ -168,7 +172,10 @@ class Caller:
         await self._transport.close()
 
     def receipt(self) -> Receipt:
-        """The receipt of all calls to the endpoint so far: requests, tokens and costs."""
+        """The receipt of all calls to the endpoint so far: requests, tokens and costs.
+
+        It stays available after the client is closed: commands print it at their end.
+        """
         return self.ledger.receipt()
 
     def check_open(self) -> None:

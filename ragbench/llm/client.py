@@ -116,7 +116,11 @@ class LLMClient(Caller):
         """Why answers cannot be kept any more: then no new ones are bought."""
 
     async def __aenter__(self) -> Self:
-        """Opens the client, and takes over what earlier commands learned of the endpoint."""
+        """Opens the client, and takes over what earlier commands learned of the endpoint.
+
+        So the first question is asked in a form that the endpoint takes. What an older version
+        stored in another form is ignored, and found out anew.
+        """
         await super().__aenter__()
         stored = None
         if self.cache is not None:
@@ -127,7 +131,10 @@ class LLMClient(Caller):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Cancels the questions in flight, then closes the connections that they use."""
+        """Cancels the questions in flight, then closes the connections that they use.
+
+        Else a question that is still waiting would fail with an error of a closed connection.
+        """
         self._loop = None  # no further call begins
         tasks = [question.task for question in self._in_flight.values()]
         for task in tasks:
@@ -634,7 +641,11 @@ class EmbeddingClient(Caller):
         return vectors
 
     def _cached_vector(self, key: bytes) -> Vector | None:
-        """The vector of a text that the cache has; None without one, or where it cannot be read."""
+        """The vector of a text that the cache has; None without one, or where it cannot be read.
+
+        A cached text may be damaged or of another version: then the vector is simply asked for
+        again.
+        """
         reply = None if self.cache is None else self.cache.get(key)
         if reply is None:
             return None

@@ -281,7 +281,11 @@ class Dialect:
         return name
 
     def forgets(self, names: Collection[str]) -> None:
-        """Sends refused parameters again from now on: leaving them out did not help."""
+        """Sends refused parameters again from now on: leaving them out did not help.
+
+        Else an unrelated rejection would drop a setting of the user's, such as the temperature, for
+        good.
+        """
         not_sent: dict[str, str] = {}
         for name, reason in self.learned.not_sent.items():
             if name not in names:

@@ -219,7 +219,10 @@ class Endpoint(Checked):
 
     @property
     def secret_headers(self) -> tuple[str, ...]:
-        """The names of headers with values from environment variables, which may be credentials."""
+        """The names of headers with values from environment variables, which may be credentials.
+
+        Their values are hidden in every text that is shown or stored.
+        """
         return tuple(name for name, text in self.headers.items() if _VARIABLE.search(text))
 
     def hide_credentials(self, environ: Mapping[str, str]) -> None:

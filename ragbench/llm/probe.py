@@ -43,7 +43,11 @@ class Capital:
 
 
 async def ask_word(client: LLMClient) -> Reply[str]:
-    """Asks a model for a single word, to see whether it answers at all."""
+    """Asks a model for a single word, to see whether it answers at all.
+
+    ``ragbench doctor`` begins with it: a wrong address, key or model shows here, at the cost of a
+    few tokens.
+    """
     messages = [Message(role="user", content="Reply with the single word: ready")]
     return await client.ask(messages, purpose=_DOCTOR)
 

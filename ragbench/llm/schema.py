@@ -235,7 +235,10 @@ def read_structure(text: str, schema: Schema[ValueT]) -> ValueT:
 
 
 def _place_in_value(location: tuple[object, ...]) -> str:
-    """The place of a problem within a JSON value, such as ``verdicts.0.reason``."""
+    """The place of a problem within a JSON value, such as ``verdicts.0.reason``.
+
+    A model that is asked to correct its answer is told where the mistake is.
+    """
     return ".".join(str(part) for part in location) or "the value"
 
 

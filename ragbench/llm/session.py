@@ -41,7 +41,11 @@ class ModelClients(Record):
 
     @property
     def chats(self) -> tuple[LLMClient, ...]:
-        """The clients of all language models of a run, that of the first judge at the front."""
+        """The clients of all language models of a run, that of the first judge at the front.
+
+        Empty where no language model is named. All of them judge each case; only the first
+        generates.
+        """
         if self.chat is None:
             return ()
         return (self.chat, *self.panel)
@@ -80,7 +84,10 @@ class ModelClients(Record):
         return tuple(jurors)
 
     def receipt(self) -> Receipt:
-        """The receipt of all calls to all models so far: requests, tokens and costs."""
+        """The receipt of all calls to all models so far: requests, tokens and costs.
+
+        A command prints it at its end, and keeps it in the run's ``receipts.jsonl``.
+        """
         return Receipt.of(client.receipt() for client in self._all_clients)
 
 
@@ -206,7 +213,10 @@ class LLMSession(AbstractContextManager["LLMSession"]):
             return self._models
 
     def import_packages(self) -> None:
-        """Imports the packages that calls to a model need, before any call is paid."""
+        """Imports the packages that calls to a model need, before any call is paid.
+
+        A package that is missing must show before a system is asked for hours.
+        """
         from ragbench.llm.transport import import_llm_packages
 
         import_llm_packages()
@@ -295,17 +305,27 @@ class Chat(AbstractContextManager["Chat"]):
 
     @property
     def name(self) -> str:
-        """The model's name by its settings, known before a connection is opened."""
+        """The model's name by its settings, known before a connection is opened.
+
+        Fingerprints of validators and announcements to users need the name before anything is
+        asked.
+        """
         return self.settings().endpoint.model
 
     @property
     def temperature(self) -> float | None:
-        """The temperature that the model is asked with; None where none is sent."""
+        """The temperature that the model is asked with; None where none is sent.
+
+        Operators that draw several texts get the same text each time at a temperature of 0.
+        """
         return self.settings().endpoint.temperature
 
     @property
     def price(self) -> Price | None:
-        """The price of the model's tokens; None where it is unknown."""
+        """The price of the model's tokens; None where it is unknown.
+
+        An ablation prices the answers of each variant by it.
+        """
         return price_for(self.settings().endpoint)
 
     @property
@@ -330,7 +350,10 @@ class Chat(AbstractContextManager["Chat"]):
         return self.session.receipt()
 
     def complete(self, messages: Sequence[Message]) -> str:
-        """The text that the model answers to a conversation, or answered before."""
+        """The text that the model answers to a conversation, or answered before.
+
+        Code of users and operators that know only `ChatModel` ask in this way.
+        """
         return self.ask(messages).text
 
     def ask(

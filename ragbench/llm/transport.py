@@ -61,12 +61,18 @@ class Clock:
             self.check()
 
     def check(self) -> None:
-        """Raises `InterruptedRunError` once the user has stopped the run; does nothing before."""
+        """Raises `InterruptedRunError` once the user has stopped the run; does nothing before.
+
+        Called before each request, so that a stopped run pays for no further one.
+        """
         if self.stopped():
             raise InterruptedRunError("stopped; the same command continues")
 
     def limit(self, seconds: float | None) -> AbstractAsyncContextManager[object]:
-        """A block of code that raises `TimeoutError` when it takes longer; None for no limit."""
+        """A block of code that raises `TimeoutError` when it takes longer; None for no limit.
+
+        Tests replace it, so that a time out needs no real waiting.
+        """
         return asyncio.timeout(seconds)
 
 
@@ -84,7 +90,10 @@ class Circuit:
     """
 
     def __init__(self, clock: Clock, *, where: str) -> None:
-        """Starts closed: calls may be made. ``where`` names the endpoint in messages."""
+        """Starts closed: calls may be made. ``where`` names the endpoint in messages.
+
+        A circuit opens for good when no call has any hope; see `unanswered`.
+        """
         self._clock = clock
         self._where = where
         self._unanswered = 0
@@ -211,7 +220,10 @@ class Concurrency(AdaptiveLimit):
             raise
 
     def _release(self) -> None:
-        """Gives the slot of a request back, and at once to the next call that waits for a slot."""
+        """Gives the slot of a request back, and at once to the next call that waits for a slot.
+
+        A slot is the right to have one request in flight; waiting calls get it in their order.
+        """
         self.in_flight -= 1
         self._rose()
 
@@ -281,7 +293,10 @@ class Transport(Protocol):
     """Carries requests. Opened and closed inside the one event loop that it serves."""
 
     async def open(self) -> None:
-        """Gets the transport ready to carry requests to its endpoint. Nothing is sent."""
+        """Gets the transport ready to carry requests to its endpoint. Nothing is sent.
+
+        A missing key or package raises here, before anything is paid.
+        """
         ...
 
     async def close(self) -> None:
@@ -340,7 +355,11 @@ class OpenAITransport:
         self._client: openai.AsyncOpenAI | None = None
 
     async def open(self) -> None:
-        """Reads the key and makes the connection pool. Nothing is sent."""
+        """Reads the key and makes the connection pool. Nothing is sent.
+
+        The package's own retries are switched off: `Caller` counts and books each request. Azure's
+        dated interface takes keys and tokens in other headers, and so has a client of its own.
+        """
         import_llm_packages()
         package = require("openai", extra="llm")
         endpoint = self._endpoint
@@ -390,7 +409,10 @@ class OpenAITransport:
         hide(*self._secrets())
 
     def _secrets(self) -> list[str]:
-        """The API key and the headers that no text may show, without empty ones."""
+        """The API key and the headers that no text may show, without empty ones.
+
+        Endpoints repeat what they were sent in their errors: these texts are masked in them.
+        """
         secrets = [self._secret]
         if self._headers:  # they are read when the transport is opened
             secrets += [self._headers[name] for name in self._endpoint.secret_headers]
@@ -408,7 +430,10 @@ class OpenAITransport:
                     client.api_key = self._secret or _PLACEHOLDER
 
     async def close(self) -> None:
-        """Closes all connections to the endpoint."""
+        """Closes all connections to the endpoint.
+
+        Closing twice does no harm.
+        """
         client = self._client
         self._client = None
         if client is not None:

@@ -236,7 +236,10 @@ def _remark_sections(ablation: Ablation) -> Iterator[Section]:
 
 
 def _operator_remarks(variant: VariantReport) -> Iterator[str]:
-    """Sentences on a variant's operators: the gold that they lost, then their notes, each once."""
+    """Sentences on a variant's operators: the gold that they lost, then their notes, each once.
+
+    Gold is the content that answers a question: an operator that drops it explains a worse score.
+    """
     table = variant.operators
     if table is None:
         return

@@ -92,7 +92,11 @@ def _word_parts(answers: AnswerCounts) -> Iterator[str]:
 
 
 def _verdict_parts(answers: AnswerCounts) -> Iterator[str]:
-    """The counts of answers that people or judges call right, partly right and wrong."""
+    """The counts of answers that people or judges call right, partly right and wrong.
+
+    Counts of 0 are shown for right and wrong, which every reader looks for, and left out for partly
+    right.
+    """
     yield f"{answers.right:,} right"
     if answers.partly:
         yield f"{answers.partly:,} partly right"
@@ -100,7 +104,10 @@ def _verdict_parts(answers: AnswerCounts) -> Iterator[str]:
 
 
 def _other_parts(answers: AnswerCounts) -> Iterator[str]:
-    """The counts of cases whose answer is neither right nor wrong, so that all counts add up."""
+    """The counts of cases whose answer is neither right nor wrong, so that all counts add up.
+
+    A reader would else take the cases that are missing for wrong answers.
+    """
     if answers.undecided:
         yield f"{answers.undecided:,} cannot be told by words"
     declined = answers.declined + answers.declined_rightly
@@ -124,9 +131,6 @@ def _decider_sentence(answers: AnswerCounts, judge: str) -> str:
     """A sentence on who decided about the answers: people, a judge, or the comparison of words.
 
     A reader trusts people more than a judge.
-
-    Args:
-        judge: the model that judged; empty where it is not known.
 
     Args:
         judge: the model that judged; empty where it is not known.
@@ -228,7 +232,11 @@ def deciders_text(count: CauseCount) -> str:
 
 
 def _judge_name(report: Report) -> str:
-    """The name of the model that judged whether answers are right; empty where none did."""
+    """The name of the model that judged whether answers are right; empty where none did.
+
+    Headlines name it, since other judges give other verdicts. Embeddings judge no answer by
+    themselves.
+    """
     if report.judging is None:
         return ""
     chat = report.judging.judge.get("chat")

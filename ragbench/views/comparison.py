@@ -209,7 +209,10 @@ def family_text(comparison: Comparison) -> str:
 
 
 def change_title(before: str, now: str) -> str:
-    """The title above `change_lines`, on the screen and in documents."""
+    """The title above `change_lines`, on the screen and in documents.
+
+    One place words it for all, so that the same part has the same title everywhere.
+    """
     return f"what changed between {before} and {now}"
 
 
@@ -289,7 +292,10 @@ def comparison_document(comparison: Comparison, *, cases: int = _MOST_CASES) -> 
 
 
 def _runs_section(comparison: Comparison) -> Section:
-    """The table that explains the marks A, B ... of a comparison's runs: system, dataset, place."""
+    """The table that explains the marks A, B ... of a comparison's runs: system, dataset, place.
+
+    Other tables have room for a letter only.
+    """
     rows: list[Sequence[object]] = []
     for run in comparison.runs:
         rows.append((run.mark, run.rag, run.dataset, source_text(run), f"{run.cases:,}"))
@@ -298,7 +304,10 @@ def _runs_section(comparison: Comparison) -> Section:
 
 
 def _metrics_section(comparison: Comparison, marks: Sequence[str]) -> Section:
-    """The table of a comparison with the figures of all runs, and the differences between pairs."""
+    """The table of a comparison with the figures of all runs, and the differences between pairs.
+
+    Its hint says how the p-values were corrected.
+    """
     rows: list[Sequence[object]] = []
     for metric in comparison.metrics:
         rows.extend(_metric_rows(metric))
@@ -349,7 +358,10 @@ def _metric_rows(metric: MetricComparison) -> Iterator[Sequence[object]]:
 
 
 def _system_sections(comparison: Comparison) -> Iterator[Section]:
-    """The sections on what differs in the system of each run from that of the first one."""
+    """The sections on what differs in the system of each run from that of the first one.
+
+    A changed prompt, model or package is the likeliest reason of other scores.
+    """
     for pair, change in zip(comparison.pairs, comparison.systems, strict=True):
         yield system_section(pair.first, pair.second, change)
 

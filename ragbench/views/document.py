@@ -100,7 +100,10 @@ class Document(Record):
 
     @property
     def shown(self) -> list[Section]:
-        """The sections of a document that hold anything, with its notes as the last one."""
+        """The sections of a document that hold anything, with its notes as the last one.
+
+        Markdown and page draw these, so that an empty table has no heading.
+        """
         notes = Section(title="Notes", lines=self.notes)
         return [section for section in (*self.sections, notes) if not section.is_empty]
 
@@ -302,7 +305,10 @@ def cause_text(case: CaseDifference) -> str:
 
 
 def response_text(response: str | None, generated: Status | None) -> str:
-    """A response of a case in quotes; how generation ended where there is none."""
+    """A response of a case in quotes; how generation ended where there is none.
+
+    An abstention is marked, since its text alone reads like an answer.
+    """
     if response is None:
         if generated is Status.FAILED:
             return "failed"
@@ -455,17 +461,28 @@ class Ends(Protocol):
 
     @property
     def low(self) -> float | None:
-        """The lower end of an interval to print; None without an interval."""
+        """The lower end of an interval to print; None without an interval.
+
+        `range_text` needs both ends.
+        """
         ...
 
     @property
     def high(self) -> float | None:
-        """The upper end of an interval to print; None without an interval."""
+        """The upper end of an interval to print; None without an interval.
+
+        `range_text` needs both ends.
+        """
         ...
 
 
 def range_text(ends: Ends | None, unit: str = "", *, sign: bool = False) -> str:
-    """An interval from end to end as text; ``-`` where it is not known."""
+    """An interval from end to end as text; ``-`` where it is not known.
+
+    Args:
+        unit: as for `number_text`; both ends have it.
+        sign: whether a plus stands before positive ends, as for a difference.
+    """
     if ends is None or ends.low is None or ends.high is None:
         return "-"
     low = number_text(ends.low, unit, sign=sign)

@@ -136,7 +136,10 @@ def short_story_lines(
 
 
 def _score_line(row: CaseRow, metrics: Sequence[Metric], *, longest: int) -> Iterator[LabelledLine]:
-    """The line of a short case with its scores, without the metrics that have none."""
+    """The line of a short case with its scores, without the metrics that have none.
+
+    On one screen there is no room for the reasons of the others.
+    """
     scores: list[str] = []
     for metric, cell in zip(metrics, row.cells, strict=True):
         if cell.value is not None:
@@ -194,12 +197,18 @@ def search_text(search: SearchStory) -> str:
 
 
 def _line_of_text(text: str) -> str:
-    """A text from a run on one line, which cannot steer the terminal."""
+    """A text from a run on one line, which cannot steer the terminal.
+
+    Texts of a dataset or a model may hold control characters, and may be long.
+    """
     return shown_line(text, longest=_LONGEST)
 
 
 def _answer_text(row: CaseRow, *, longest: int) -> str:
-    """The answer of a case; ``-`` where it has none."""
+    """The answer of a case; ``-`` where it has none.
+
+    A case has none where generation failed or was not asked.
+    """
     if row.response is None:
         return "-"
     return shown_line(row.response, longest=longest)
@@ -211,7 +220,10 @@ _STATES = {None: "unknown", True: "holds", False: _DOES_NOT_HOLD}
 
 
 def _expectation_lines(story: CaseStory, *, longest: int) -> Iterator[LabelledLine]:
-    """The lines with a case's expectations of its answer, and whether each of them holds."""
+    """The lines with a case's expectations of its answer, and whether each of them holds.
+
+    An expectation is what a case's author demands, such as a word that the answer must hold.
+    """
     for expectation in story.expectations:
         text = f"{_STATES[expectation.holds]}: {expectation.sentence}"
         yield "expected", shown_line(text, longest=longest)
@@ -236,7 +248,10 @@ def _doubtful_sentence_lines(story: CaseStory) -> Iterator[LabelledLine]:
 
 
 def _gold_lines(story: CaseStory) -> Iterator[LabelledLine]:
-    """The lines with a case's gold, the content that answers it: its ids, then its texts."""
+    """The lines with a case's gold, the content that answers it: its ids, then its texts.
+
+    A dataset has the one or the other; without them no retrieval could be judged.
+    """
     for id in story.gold_ids:
         yield "gold", shown_line(id, longest=_LONGEST_GOLD_ID)
     for text in story.gold_texts:
@@ -305,7 +320,10 @@ def chunk_fate(chunk: ChunkStory) -> str:
 
 
 def _chunk_heading(chunk: ChunkStory) -> str:
-    """The head of a chunk's line: its ranks, id and score, and what the operators did to it."""
+    """The head of a chunk's line: its ranks, id and score, and what the operators did to it.
+
+    "GOLD" marks a chunk that answers the question: its rank explains the loss of an answer.
+    """
     text = f"{chunk_ranks(chunk)}. {shown_line(chunk.id, longest=_LONGEST_ID)}"
     if chunk.is_gold:
         text += " GOLD"

@@ -143,7 +143,11 @@ _CHANGED_COLUMNS = (
 
 
 def changed_cases_frame(comparison: Comparison) -> DataFrame:
-    """The DataFrame with a row per case that failed in one compared run and passed in another."""
+    """The DataFrame with a row per case that failed in one compared run and passed in another.
+
+    ``Comparison.to_pandas`` gives it; its columns are `_CHANGED_COLUMNS`, whose names users rely
+    on.
+    """
     rows: list[tuple[object, ...]] = []
     for case in comparison.changed:
         cause_before: str | None = None
@@ -197,7 +201,10 @@ def differences_frame(comparison: Comparison) -> DataFrame:
 
 
 def _difference_values(metric: MetricComparison, difference: Difference) -> tuple[object, ...]:
-    """The values of two runs on one metric, as a row under `_PAIR_COLUMNS`, in that order."""
+    """The values of two runs on one metric, as a row under `_PAIR_COLUMNS`, in that order.
+
+    Where the runs share no measured case nothing was tested, and the p-value is missing.
+    """
     p_value: float | None = None
     if difference.cases:  # without common cases nothing was tested
         p_value = difference.p_corrected

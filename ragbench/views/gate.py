@@ -131,7 +131,10 @@ def _foot_text(verdict: GateResult) -> str:
 
 
 def _refusals_section(verdict: GateResult) -> Section:
-    """The section on why a gate could not compare the runs, and what to do about each reason."""
+    """The section on why a gate could not compare the runs, and what to do about each reason.
+
+    Without it a reader would take an inconclusive gate for a small loss.
+    """
     lines = [f"{refusal.what}: {refusal_text(refusal)}" for refusal in verdict.refusals]
     return Section(title="Not compared", lines=lines)
 
@@ -353,7 +356,10 @@ def _drawn_figures(check: GateCheck) -> tuple[float | None, float | None, float 
 
 
 def _trend_rows(checks: Sequence[GateCheck]) -> Iterator[Sequence[str]]:
-    """The table's rows of metrics that drifted on main, each with its course in bars."""
+    """The table's rows of metrics that drifted on main, each with its course in bars.
+
+    The drift is one that a test of all merges shows. `_calm_document` unpacks the rows by position.
+    """
     for check in checks:
         trend = check.trend
         if trend is None:
@@ -396,12 +402,18 @@ def github_annotations(verdict: GateResult) -> str:
 
 
 def github_error(message: str) -> str:
-    """The line that GitHub turns into an annotation for a gate that could not run."""
+    """The line that GitHub turns into an annotation for a gate that could not run.
+
+    A workflow's page shows it, where the log would have to be opened else.
+    """
     return annotation("error", "ragbench gate could not run", message)
 
 
 def refusal_text(refusal: Refusal) -> str:
-    """Why two runs are not compared, and the way out, in two sentences."""
+    """Why two runs are not compared, and the way out, in two sentences.
+
+    All forms of a gate's result use these sentences.
+    """
     return f"{refusal.reason}. To go on, {refusal.remedy}"
 
 
@@ -439,7 +451,10 @@ def check_cells(check: GateCheck) -> CheckCells:
 
 
 def limit_text(check: GateCheck) -> str:
-    """The limit of a gate's check in words: "at least 0.800"; ``-`` where nothing is demanded."""
+    """The limit of a gate's check in words: "at least 0.800"; ``-`` where nothing is demanded.
+
+    Tests of pytest have it in their names, so another wording renames them.
+    """
     if check.outcome is GateOutcome.NOT_JUDGED:
         return "-"
     number = number_text(check.limit, check.unit)
@@ -448,7 +463,10 @@ def limit_text(check: GateCheck) -> str:
 
 
 def after_text(change: CaseChange) -> str:
-    """The score of a case in the judged run: a number, or why there is none, such as "failed"."""
+    """The score of a case in the judged run: a number, or why there is none, such as "failed".
+
+    An error is no 0: a failed case is shown with its reason.
+    """
     if change.after is not None:
         return number_text(change.after)
     if change.status == "failed" and change.reason:
@@ -530,7 +548,11 @@ def _junit(dataset: str, settings: Mapping[str, object], cases: Sequence[_JUnitC
 
 
 def _junit_cases(verdict: GateResult) -> Iterator[_JUnitCase]:
-    """A gate's refusals and checks as JUnit test cases; checks that were not judged have none."""
+    """A gate's refusals and checks as JUnit test cases; checks that were not judged have none.
+
+    A failed check is a failure, an inconclusive one is skipped. Their names hold no figures and
+    must stay: servers follow a test by its name.
+    """
     for refusal in verdict.refusals:
         message = refusal_text(refusal)
         yield _JUnitCase(f"comparable: {refusal.what}", "error", message, refusal.what)
@@ -560,7 +582,10 @@ def _reason_in_full(verdict: GateResult, check: GateCheck) -> str:
 
 
 def unfulfilled_lines(unfulfilled: Unfulfilled) -> list[str]:
-    """A line for each case with expectations that do not hold: its id, then these expectations."""
+    """A line for each case with expectations that do not hold: its id, then these expectations.
+
+    An expectation is what a case's author demands of its answer.
+    """
     lines: list[str] = []
     for case in unfulfilled.cases:
         id = shown_line(case.id, longest=_LONGEST)

@@ -35,7 +35,10 @@ def history_object(history: History) -> dict[str, Any]:
 
 
 def _metric_object(metric: MetricHistory) -> dict[str, Any]:
-    """One metric over the runs of main as JSON, with the fall that its figures show, if any."""
+    """One metric over the runs of main as JSON, with the fall that its figures show, if any.
+
+    A run without the metric has null in its list, so that positions stay those of the runs.
+    """
     fall = None
     if metric.fall is not None:
         fall = values_of(metric.fall, "start end runs since p_value")
@@ -94,7 +97,10 @@ def sparkline(
 
 
 def span_text(dates: Sequence[str | None]) -> str:
-    """The days of the first and last run, to be put behind their number; empty without days."""
+    """The days of the first and last run, to be put behind their number; empty without days.
+
+    It is made to follow a count: "12 runs, 2026-01-02 to 2026-03-04".
+    """
     days = [date[:10] for date in dates if date]  # the day of an ISO time
     if not days:
         return ""
@@ -136,7 +142,10 @@ def name_of(history: History, position: int) -> str:
 
 
 def people_lines(history: History) -> Iterator[str]:
-    """A line for each figure of a run that labels of people correct, beside the metric's own."""
+    """A line for each figure of a run that labels of people correct, beside the metric's own.
+
+    Where people labelled answers, their figure is the one to trust.
+    """
     for position, run in enumerate(history.runs):
         for metric, (corrected, low, high, labels) in run.people.items():
             label_count = counted(round(labels), "label")
@@ -213,7 +222,10 @@ def limits_yaml(
 
 
 def limit_line(limit: FittedLimit) -> str:
-    """What a fitted limit rests on: cases, noise, and the drop that it can show."""
+    """A text on the basis of a fitted limit: its cases, their noise, and the drop that it can show.
+
+    It is the comment above the limit in a YAML file that people edit.
+    """
     cases = counted(limit.cases, "case")
     if limit.clusters < limit.cases:
         cases += f" in {counted(limit.clusters, 'cluster')}"

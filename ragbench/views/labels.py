@@ -86,7 +86,10 @@ def corrected_text(correction: Correction) -> str:
 
 
 def corrected_section(corrections: Sequence[Correction]) -> Section:
-    """The section of the figures that labels of people correct; empty where there are none."""
+    """The section of the figures that labels of people correct; empty where there are none.
+
+    Where it is shown, its figures are the ones to quote.
+    """
     return Section(
         title="Corrected by labels",
         columns=CORRECTED_COLUMNS,

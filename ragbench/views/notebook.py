@@ -82,7 +82,10 @@ def _metrics_section(report: Report) -> Section:
 
 
 def _worst_cases_section(report: Report) -> Section:
-    """The table of a notebook with the lost cases that are worst by the main metric."""
+    """The table of a notebook with the lost cases that are worst by the main metric.
+
+    These are where a reader begins to look; a case is lost if its cause is among `LOSSES`.
+    """
     position = main_metric(report.metrics)
     metric: Metric | None = None
     if position is not None:
@@ -159,7 +162,10 @@ def _changed_section(changes: Changes) -> Section:
 
 
 def _short_text(text: str | None) -> str:
-    """The beginning of a text on one line for a table of a notebook; a dash where there is none."""
+    """The beginning of a text on one line for a table of a notebook; a dash where there is none.
+
+    A notebook keeps its outputs in its file.
+    """
     if text is None:
         return "-"
     return shown_line(text, longest=_LONGEST)

@@ -194,7 +194,10 @@ def _gold_section(gold: Mapping[GoldCause, int]) -> Section:
 
 
 def _failures_section(failures: Sequence[FailureGroup]) -> Section:
-    """The table of errors that stages and metrics raised, equal errors together, with examples."""
+    """The table of errors that stages and metrics raised, equal errors together, with examples.
+
+    A thousand cases may fail by one error, whose message is worth a row.
+    """
     rows: list[Sequence[object]] = []
     for group in failures[:_MOST_FAILURES]:
         error = f"{group.type}: {group.message}"
@@ -302,7 +305,10 @@ def _validation_section(table: ValidationTable) -> Section:
 
 
 def _judging_section(judging: JudgeReport) -> Section:
-    """The section on which models judged, with answers, tokens and money for each metric."""
+    """The section on which models judged, with answers, tokens and money for each metric.
+
+    Scores of other models or prompts cannot be compared, so a report names its judge.
+    """
     judge = judging.judge
     lines: list[str] = []
     models = {"judge": judge["chat"], "embeddings": judge["embeddings"]}
@@ -367,7 +373,10 @@ def _steadiness_section(judging: JudgeReport) -> Section:
 
 
 def _slices_section(report: Report) -> Section:
-    """The table of scores by tag and language, which shows where a system is weak."""
+    """The table of scores by tag and language, which shows where a system is weak.
+
+    A slice is the cases of one tag or language. The mean over all hides such a weakness.
+    """
     summaries: list[Summary] = []
     for summary in report.summaries:
         is_measured = any(part.measured for part in summary.slices)
@@ -405,7 +414,10 @@ def _slice_text(part: Slice) -> str:
 
 
 def _field_roles(manifest: Mapping[str, Any]) -> list[FieldRole]:
-    """The fields or columns that each part of a case was read from; none of an older run."""
+    """The fields or columns that each part of a case was read from; none of an older run.
+
+    A column read as the wrong field makes all figures wrong; reports show the roles for that.
+    """
     return [msgspec.convert(role, FieldRole) for role in manifest.get("roles", ())]
 
 
@@ -587,7 +599,10 @@ def causes_section(causes: Sequence[CauseCount]) -> Section:
 
 
 def flow_text(flow: CauseFlow) -> str:
-    """A text on how many cases went from one cause to another between two runs."""
+    """A text on how many cases went from one cause to another between two runs.
+
+    A change of the system may cure one loss and cause another.
+    """
     return f"{flow.before.label} -> {flow.after.label}: {flow.cases:,}"
 
 
@@ -610,7 +625,10 @@ def judge_remarks(judging: JudgeReport) -> Iterator[str]:
 
 
 def _verdicts_text(verdicts: Mapping[str, int]) -> str:
-    """A text on how often a judge gave each verdict: ``12 right, 3 partly, 5 wrong``."""
+    """A text on how often a judge gave each verdict: ``12 right, 3 partly, 5 wrong``.
+
+    A score is their mean, and does not show that a judge never says "wrong".
+    """
     return ", ".join(f"{count:,} {verdict}" for verdict, count in verdicts.items())
 
 
@@ -724,7 +742,11 @@ def operator_rows(table: OperatorTable) -> Iterator[tuple[str, ...]]:
 
 
 def operator_remarks(table: OperatorTable) -> Iterator[str]:
-    """The sentences to know of post-retrieval's operators, the losses of gold first."""
+    """The sentences to know of post-retrieval's operators, the losses of gold first.
+
+    Gold is the content that answers a question. The losses come first, one sentence per loser in
+    the order of the table: an ablation's page takes only so many of them.
+    """
     for loser in table.losers:
         lost = counted(loser.lost_for_good, "gold context")
         examples = ", ".join(loser.examples[:_MOST_EXAMPLES])
@@ -784,7 +806,10 @@ def verdict_rows(table: ValidationTable) -> Iterator[tuple[str, ...]]:
 
 
 def quality_text(table: ValidationTable) -> str:
-    """A sentence with the numbers of cases that have a good, a partial and a poor retrieval."""
+    """A sentence with the numbers of cases that have a good, a partial and a poor retrieval.
+
+    The rating is the validator's.
+    """
     counts = [f"{name} {count:,}" for name, count in table.quality.items()]
     return f"Retrieval quality: {', '.join(counts)}."
 

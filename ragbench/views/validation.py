@@ -229,7 +229,10 @@ def _figure_lines(summary: DumpSummary) -> Iterator[str]:
 
 
 def _warning_lines(warnings: Sequence[WarningCount]) -> Iterator[str]:
-    """The lines that list each kind of warning of a dump, with the first queries that have it."""
+    """The lines that list each kind of warning of a dump, with the first queries that have it.
+
+    A warning is about a query's chunks, such as that two of them contradict each other.
+    """
     if not warnings:
         return
     yield "warnings"

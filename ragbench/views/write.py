@@ -89,13 +89,20 @@ class CaseFiles(ExitStack):
         return self._add_case
 
     def flush(self) -> None:
-        """Encodes the rows of cases.csv that are still text, and appends them to the others."""
+        """Encodes the rows of cases.csv that are still text, and appends them to the others.
+
+        Rows are encoded many at a time, which is faster; the rest must be written before the table
+        is read.
+        """
         self.table.write(self._text.getvalue().encode("utf-8", "backslashreplace"))
         self._text.seek(0)
         self._text.truncate()
 
     def _add_case(self, row: CaseRow) -> None:
-        """Takes in a case for the page, for cases.csv and, where judged, for judgements.jsonl."""
+        """Takes in a case for the page, for cases.csv and, where judged, for judgements.jsonl.
+
+        Each case is read once for all files: a run may be larger than the memory.
+        """
         self.count += 1
         self.page.case(row)
         self._text.write(csv_line(self._row_of_case(row)))
@@ -183,7 +190,10 @@ def _csv_head(report: Report, cases: CaseFiles) -> bytes:
 
 
 def _append_rows(collected: SpooledTemporaryFile[bytes], file: IO[bytes]) -> None:
-    """Appends the rows that were collected while the cases came to the file of a report."""
+    """Appends the rows that were collected while the cases came to the file of a report.
+
+    Headings are written before, as only the finished report knows all columns.
+    """
     collected.seek(0)
     copyfileobj(collected, file)
 

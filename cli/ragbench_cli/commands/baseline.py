@@ -248,7 +248,10 @@ def _metric_row(metric: dict[str, Any], *, shows_noise: bool) -> list[str]:
 
 
 def _size_text(baseline: Baseline) -> str:
-    """A text on a baseline's size: its cases and metrics, and the runs that it is the mean of."""
+    """A text on a baseline's size: its cases and metrics, and the runs that it is the mean of.
+
+    It is reported after each command that writes a baseline file.
+    """
     cases = counted(len(baseline.cases), "case")
     metrics = counted(len(baseline.metrics), "metric")
     if baseline.kept > 1:
@@ -337,7 +340,10 @@ def _baseline_facts(baseline: Baseline) -> dict[str, Any]:
 
 
 def _unstable_ids(baseline: Baseline) -> list[str]:
-    """The ids of cases that came out differently in a baseline's runs, which are of one system."""
+    """The ids of cases that came out differently in a baseline's runs, which are of one system.
+
+    What changes there is noise of the system itself: a gate cannot tell it from a loss.
+    """
     ids: list[str] = []
     for case in baseline.cases:
         for repeats in case.repeats.values():

@@ -95,7 +95,11 @@ def prune(options: PruneOptions, cache: _CacheOption = None) -> None:
 
 
 def _cache_path(cache: Path | None) -> Path:
-    """The path of the cache's file: that of ``--cache``, of the environment, or the default."""
+    """The path of the cache's file: that of ``--cache``, of the environment, or the default.
+
+    Where the environment switches the cache off, a file has to be named: deleting from the default
+    one would be a surprise.
+    """
     from ragbench.llm.settings import DEFAULT_CACHE
 
     if cache is not None:

@@ -168,7 +168,10 @@ def _check_repeats(options: EvalOptions, rag: str | None) -> None:
 
 
 def _check_asking(options: EvalOptions) -> None:
-    """Refuses limits on how the system is asked (time, calls, errors) that are out of range."""
+    """Refuses limits on how the system is asked (time, calls, errors) that are out of range.
+
+    It is refused before the dataset is read, which may take long.
+    """
     # Written so that a number that is not one (nan) is refused as well: it is above nothing.
     timeout = options.asking.timeout
     if timeout is not None and not timeout > 0:
@@ -232,7 +235,10 @@ def _exit_code_and_problem(
 
 
 def _dead_stages_problem(report: Report) -> str:
-    """The problem of a run in which nothing was measured, or a stage gave no result; else empty."""
+    """The problem of a run in which nothing was measured, or a stage gave no result; else empty.
+
+    Scores of the remaining stages would look like a result: the command ends with an error instead.
+    """
     if all(stage.measured + stage.abstained == 0 for stage in report.stages):
         return "no call succeeded, so nothing was measured."
     dead_stages: list[str] = []
@@ -271,7 +277,10 @@ def _valueless_metrics_problem(report: Report, retry_command: Callable[[], str])
 
 
 def _say_places(report: Report, folder: Path) -> None:
-    """Reports where the files of the report are, and the command that shows its notes."""
+    """Reports where the files of the report are, and the command that shows its notes.
+
+    The screen is short: notes on the figures are shown by the command alone.
+    """
     console.say("")
     console.say(f"report  {folder / 'report.html'} (also report.md, report.json, cases.csv)")
     notes = len(report.notes)
@@ -552,7 +561,11 @@ class _Opened:
             import_packages_of(self.validator)
 
     def _read_operators(self, file: Path) -> PostRetrieval:
-        """The operators of a post-retrieval file, with the RAG and the model that they may need."""
+        """The operators of a post-retrieval file, with the RAG and the model that they may need.
+
+        Operators change the chunks between retrieval and generation; some of them rerank by a
+        model.
+        """
         from ragbench.post.build import Resources, load_post_retrieval
         from ragbench.stages.rag import chunk_service
 
@@ -564,7 +577,11 @@ class _Opened:
         return load_post_retrieval(file, Resources(service=service, chat=chat))
 
     def _open_validator(self, name: str, stack: ExitStack) -> None:
-        """Builds the validator that ``--validate`` names, for this process and for workers."""
+        """Builds the validator that ``--validate`` names, for this process and for workers.
+
+        A validator that asks a language model is made once: one rate limit and one budget hold
+        then.
+        """
         from ragbench_cli.validator_options import CalibratedChoice, validator_maker
 
         measuring = self.options.measuring
@@ -684,7 +701,10 @@ class _Opened:
         return self._with_canaries(report, judging, folder)
 
     def _eval_settings(self) -> EvalSettings:
-        """The options of the command as the settings of an evaluation."""
+        """The options of the command as the settings of an evaluation.
+
+        Notes on the dataset's answers are left out where the system is asked again.
+        """
         from ragbench.metrics.matching import Matching
         from ragbench.stages.stage import CallSettings
         from ragbench.stages.system import EvalSettings

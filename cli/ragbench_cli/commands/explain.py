@@ -203,7 +203,10 @@ def _replay(run: Path, case: str | None, options: ReplayOptions, *, as_json: boo
 
 
 def _draw_replay(cases: Sequence[ReplayedCase], *, is_single: bool) -> None:
-    """Shows on the screen all changes of a single replayed case, or which changes cure several."""
+    """Shows on the screen all changes of a single replayed case, or which changes cure several.
+
+    A replay asks the RAG again with one change of its context at a time.
+    """
     if is_single:
         draw(_try_blocks(cases[0]))
     else:
@@ -263,7 +266,10 @@ def _announcement(plan: Replay, name: str, chats: Sequence[Chat]) -> str:
 
 
 def _try_blocks(case: ReplayedCase) -> Blocks:
-    """The blocks with each change of a replayed case's context, and the answer that it brings."""
+    """The blocks with each change of a replayed case's context, and the answer that it brings.
+
+    A change that cures shows the stage to mend: where adding the gold helps, retrieval lost it.
+    """
     yield styled((shown_line(case.id), "bold"), f": {case.cause.label}")
     for attempt in case.tries:
         state = ("does not cure it", "dim")
@@ -278,7 +284,10 @@ def _try_blocks(case: ReplayedCase) -> Blocks:
 
 
 def _cure_blocks(cases: Sequence[ReplayedCase]) -> Blocks:
-    """The blocks with the number of cases that each change cures, and the cures of each case."""
+    """The blocks with the number of cases that each change cures, and the cures of each case.
+
+    The change that cures most cases is the one to make first.
+    """
     rows = [(cure.change, f"{cure.tried:,}", f"{cure.cured:,}") for cure in cures(cases)]
     yield table(("one change at a time", "cases", "cured"), rows)
     yield ""

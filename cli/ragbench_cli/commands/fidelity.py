@@ -79,7 +79,10 @@ def command(options: FidelityOptions, json: JsonOption = False) -> None:
 
 
 def _print_fidelity(result: Fidelity) -> None:
-    """Prints how far made-up questions rank retrievers like real ones: tables, figures, verdict."""
+    """Prints how far made-up questions rank retrievers like real ones: tables, figures, verdict.
+
+    The verdict comes last, where the eye ends.
+    """
     draw([_retriever_table(result), "", _draw_table(result), ""])
     for name, text in _figure_rows(result):
         typer.echo(entry(name, text, width=14, indent=0))
@@ -87,7 +90,11 @@ def _print_fidelity(result: Fidelity) -> None:
 
 
 def _retriever_table(result: Fidelity) -> Table:
-    """The table of retrievers with their MRR by real and by made-up questions."""
+    """The table of retrievers with their MRR by real and by made-up questions.
+
+    MRR is the mean of one over the rank of the first relevant chunk; equal orders in both columns
+    are the aim.
+    """
     rows: list[tuple[str, str, str]] = []
     for retriever in result.retrievers:
         rows.append((retriever.name, f"{retriever.real:.3f}", f"{retriever.made:.3f}"))
@@ -120,7 +127,10 @@ def _draw_table(result: Fidelity) -> Table:
 
 
 def _figure_rows(result: Fidelity) -> Iterator[tuple[str, str]]:
-    """The figures below the tables of ``ragbench fidelity``: the name of each, and its sentence."""
+    """The figures below the tables of ``ragbench fidelity``: the name of each, and its sentence.
+
+    Each has its interval, since thirty real questions leave much to chance.
+    """
     real = result.real
     made = result.made
     yield "real", _questions_text(real)
@@ -160,7 +170,10 @@ def _questions_text(questions: Questions) -> str:
 
 
 def _choice_text(result: Fidelity) -> str:
-    """A text on the retriever that made-up questions choose, and on what that choice costs."""
+    """A text on the retriever that made-up questions choose, and on what that choice costs.
+
+    It is the price of trusting made-up questions: the MRR that real users lose.
+    """
     retriever, *equally_good = result.chosen
     choice = f"'{retriever}'"
     if equally_good:
@@ -173,7 +186,10 @@ def _choice_text(result: Fidelity) -> str:
 
 
 def _verdict_text(result: Fidelity) -> str:
-    """The verdict on made-up questions in a sentence or two: how many real ones they are worth."""
+    """The verdict on made-up questions in a sentence or two: how many real ones they are worth.
+
+    ``--json`` has the same sentence. The figures that decide are those of `Fidelity.worth`.
+    """
     made = f"these {result.made.questions:,}"
     half = result.draws[-1]
     if result.tau.value is None:

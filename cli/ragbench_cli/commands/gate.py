@@ -187,7 +187,11 @@ def _demanded_config(options: GateOptions) -> GateConfig:
 
 
 def _judged_run(options: GateOptions, config: GateConfig) -> GateResult:
-    """The verdict on a run, for which systems are asked again where the options want that."""
+    """The verdict on a run, for which systems are asked again where the options want that.
+
+    Args:
+        config: the limits, and the baseline.
+    """
     from ragbench.verbs.gate import gate_run
 
     if not (options.settle or options.reask_baseline):

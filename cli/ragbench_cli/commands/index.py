@@ -141,12 +141,18 @@ class _DocumentBar:
         self._total = 0
 
     def advance(self, *, documents: int, **_: int) -> None:
-        """Moves the progress of an indexing on by some documents; other counts are not shown."""
+        """Moves the progress of an indexing on by some documents; other counts are not shown.
+
+        Indexing calls this after each batch.
+        """
         if self._bars is not None:
             self._bars(Progress("index", self._total, documents))
 
     def set_total(self, documents: int) -> None:
-        """Sets the number of all documents to index, which is known once all were read."""
+        """Sets the number of all documents to index, which is known once all were read.
+
+        Until then the bar has no end.
+        """
         self._total = documents
 
 
@@ -213,7 +219,10 @@ def _index_notes(result: IndexResult, *, is_named: bool) -> Iterator[str]:
 
 
 def _without_corpus(options: IndexOptions, *, json: bool) -> None:
-    """Does what ``ragbench index`` does without a corpus: drops, checks or lists collections."""
+    """Does what ``ragbench index`` does without a corpus: drops, checks or lists collections.
+
+    Nothing is written to the store, except that ``--drop`` removes a collection.
+    """
     if options.drop is None and not options.check and not options.list_:
         raise ConfigError("there is nothing to index: name a file or folder, or give --list")
     with closing(open_database(options.store)) as database:
@@ -230,7 +239,10 @@ def _without_corpus(options: IndexOptions, *, json: bool) -> None:
 
 
 def _print_collection(database: Database, name: str, *, json: bool) -> None:
-    """Prints one collection of a store for ``--list``, as a line or as JSON."""
+    """Prints one collection of a store for ``--list``, as a line or as JSON.
+
+    Its embedder and state are what a user must know to search it.
+    """
     with database.open(name) as collection:
         info = collection.info()
         chunks = collection.count()
@@ -260,7 +272,10 @@ def _print_collection(database: Database, name: str, *, json: bool) -> None:
 
 
 def _drop_collection(database: Database, name: str) -> None:
-    """Removes a collection that ragbench made from its store; one that is not there is an error."""
+    """Removes a collection that ragbench made from its store; one that is not there is an error.
+
+    Other writers are kept out meanwhile.
+    """
     names = database.collections()
     if name not in names:
         existing = "it holds none"
@@ -273,7 +288,10 @@ def _drop_collection(database: Database, name: str) -> None:
 
 
 def _result_text(result: IndexResult) -> str:
-    """The result of an indexing in a line: documents, chunks, and what was written and removed."""
+    """The result of an indexing in a line: documents, chunks, and what was written and removed.
+
+    Unchanged chunks are counted apart: they cost no embedding.
+    """
     documents = counted(result.documents, "document")
     empty = ""
     if result.empty:

@@ -121,7 +121,10 @@ def _card_object(card: JudgeCard) -> dict[str, object]:
 
 
 def _print_card(card: JudgeCard) -> None:
-    """Prints a judge's card: counts, the table of labels, the figures, the recommendation."""
+    """Prints a judge's card: counts, the table of labels, the figures, the recommendation.
+
+    A judge's card is a comparison of its verdicts with labels of people.
+    """
     # A metric such as answer similarity asks for embeddings alone.
     judge = card.judge["chat"] or card.judge["embeddings"]
     typer.echo(f"{judge['model']} with {card.metric} on {card.labels}")
@@ -232,7 +235,10 @@ def _print_table(card: JudgeCard) -> None:
 
 
 def _figure_text(figure: CardFigure) -> str:
-    """A figure of a judge's card with its interval; ``-`` where nothing was measured."""
+    """A figure of a judge's card with its interval; ``-`` where nothing was measured.
+
+    A card of few claims has wide intervals, which a reader must see.
+    """
     if figure.value is None:
         return "-"
     if figure.low is None:

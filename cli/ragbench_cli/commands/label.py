@@ -147,11 +147,17 @@ class Session:
 
     @property
     def left(self) -> int:
-        """The number of drawn answers that have no label yet."""
+        """The number of drawn answers that have no label yet.
+
+        Undoing a label raises it again.
+        """
         return len(self._open) - len(self._ends_before)
 
     def book(self) -> LabelBook:
-        """All labels of the session's file: of this and other sessions, and of other people."""
+        """All labels of the session's file: of this and other sessions, and of other people.
+
+        They are read anew each time, since other people may label into the same file.
+        """
         # A reader of tables reports an empty file as an error; here it is a beginning.
         if not self.path.exists() or not self.path.stat().st_size:
             return LabelBook(())

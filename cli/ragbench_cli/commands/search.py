@@ -173,7 +173,10 @@ def _questions_of_lines(text: str, name: str) -> list[_Question]:
 
 
 def _typed_questions() -> Iterator[_Question]:
-    """The questions that a person types, until an empty line or the end of input."""
+    """The questions that a person types, until an empty line or the end of input.
+
+    Each has the id "1": a person at a terminal writes no dump.
+    """
     console.say("Type a question; an empty line ends.")
     with suppress(EOFError):
         while text := input("> ").strip():
@@ -239,7 +242,10 @@ def _printed_rows(
 
 
 def _about_chunk(chunk: Chunk) -> str:
-    """A line on a chunk below its text: its document and metadata, cut where it is long."""
+    """A line on a chunk below its text: its document and metadata, cut where it is long.
+
+    It shows where the text is from, and which fields a filter could use.
+    """
     parts: list[str] = []
     if chunk.document_id not in (None, chunk.id):
         place = str(chunk.document_id)

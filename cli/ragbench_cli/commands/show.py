@@ -30,7 +30,11 @@ def _print_listing(value: object, lines: Iterable[str], *, json: bool) -> None:
 
 
 def _entry_lines(entries: Iterable[tuple[str, str]], *, width: int = 24) -> Iterator[str]:
-    """The lines of a list of things that can be named: names in a column, texts beside them."""
+    """The lines of a list of things that can be named: names in a column, texts beside them.
+
+    Args:
+        width: columns of the names.
+    """
     for name, text in entries:
         yield entry(name, text, width=width)
 
@@ -123,7 +127,10 @@ def _metric_summary(definition: MetricDefinition) -> str:
 
 
 def _better_text(definition: MetricDefinition) -> str:
-    """A text on which values of a metric are the better ones."""
+    """A text on which values of a metric are the better ones.
+
+    A length, say, has no better side, and must not be read as a score.
+    """
     direction = definition.direction.value
     if direction == "neither":
         return "neither way is better"
@@ -131,7 +138,10 @@ def _better_text(definition: MetricDefinition) -> str:
 
 
 def _default_text(parameter: Parameter) -> str:
-    """A metric's parameter with its default, as users write it in a metric's name: ``rel=1``."""
+    """A metric's parameter with its default, as users write it in a metric's name: ``rel=1``.
+
+    It can be pasted into a metric's name.
+    """
     return f"{parameter.name}={_value_text(parameter.default)}"
 
 
@@ -146,7 +156,10 @@ def _value_text(value: object) -> str:
 
 
 def _range_text(definition: MetricDefinition) -> str:
-    """A text on the values that a metric can have, such as "0 to 1"."""
+    """A text on the values that a metric can have, such as "0 to 1".
+
+    A reader needs it to know whether 0.3 is much.
+    """
     low = definition.low
     high = definition.high
     if low is None and high is None:
@@ -159,7 +172,10 @@ def _range_text(definition: MetricDefinition) -> str:
 
 
 def _metric_facts(definition: MetricDefinition) -> list[tuple[str, str]]:
-    """The rows of ``ragbench show metric``: a word and a sentence on the metric each."""
+    """The rows of ``ragbench show metric``: a word and a sentence on the metric each.
+
+    They are what the list has no room for: range, needs, cost, parameters, source.
+    """
     value_range = _range_text(definition)
     if definition.unit:
         value_range += f" {definition.unit}"
@@ -212,7 +228,10 @@ _SHOWN = (
 
 
 def _metric_object(definition: MetricDefinition) -> dict[str, Any]:
-    """A metric's definition as the JSON of ``ragbench show``: without the code that computes it."""
+    """A metric's definition as the JSON of ``ragbench show``: without the code that computes it.
+
+    Programs choose metrics by it; the order of fields is that of `_SHOWN`.
+    """
     fields = {name: getattr(definition, name) for name in _SHOWN}
     return {**fields, "needs": sorted(definition.needs)}
 
@@ -232,7 +251,10 @@ def formats(json: JsonOption = False) -> None:
 
 
 def _format_entries(form_list: Sequence[FormatInfo]) -> Iterator[tuple[str, str]]:
-    """The entries of ``ragbench show formats``: a format by name and, below it, an example."""
+    """The entries of ``ragbench show formats``: a format by name and, below it, an example.
+
+    Users recognise their own file by the example rather than by a name.
+    """
     for form in form_list:
         text = f"{form.summary} {' and '.join(form.reads).capitalize()}."
         if form.records:
@@ -362,7 +384,10 @@ def schema(
 
 
 def _stage_text(target: object) -> str:
-    """The summary of an implementation of a pipeline's stage, with its settings and defaults."""
+    """The summary of an implementation of a pipeline's stage, with its settings and defaults.
+
+    It is read from the class itself, so that the list is never out of date.
+    """
     from ragbench.io.settings import schema_of_settings, summary_of
 
     settings: list[str] = []
@@ -378,7 +403,10 @@ def _stage_text(target: object) -> str:
 
 
 def _unmarked(text: str) -> str:
-    """A docstring's text without backticks, the marks of code, for the terminal."""
+    """A docstring's text without backticks, the marks of code, for the terminal.
+
+    Docstrings are written for web pages, where these marks become code.
+    """
     return text.replace("`", "")
 
 
@@ -468,7 +496,11 @@ def operator(
 
 
 def _show_listed(registry: Registry, *, json: bool) -> None:
-    """Lists the operators or rerankers of a registry, each by its name and in a sentence."""
+    """Lists the operators or rerankers of a registry, each by its name and in a sentence.
+
+    Args:
+        json: whether they are printed with all of their settings as JSON.
+    """
     from ragbench.post.build import described
 
     descriptions = [described(registry, name) for name in registry.targets()]

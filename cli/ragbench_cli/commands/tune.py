@@ -70,7 +70,11 @@ def command(options: TuneOptions, where: CollectionChoice, json: JsonOption = Fa
 
 
 def _print_tuning(tuning: Tuning) -> None:
-    """Prints every setting of the search that was tried, and the one to take."""
+    """Prints every setting of the search that was tried, and the one to take.
+
+    The setting in use is marked "now". The best is compared with cheaper ones, which may lose up to
+    the margin.
+    """
     heading = f"{tuning.measure} over {counted(tuning.questions, 'question')}"
     if tuning.skipped:
         heading += f" ({tuning.skipped:,} more have no gold that can be compared)"

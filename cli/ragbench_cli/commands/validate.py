@@ -248,7 +248,10 @@ def _progress_of_dump(
 
 
 def _write_summary(summary: DumpSummary, options: ValidateOptions, page: DumpPage | None) -> None:
-    """Writes the summary of a validated dump and its page, and shows the summary."""
+    """Writes the summary of a validated dump and its page, and shows the summary.
+
+    What is excluded from the figures is shown even with ``--quiet``: they must not look complete.
+    """
     from ragbench.io.atomic import write_whole
     from ragbench.views.report import json_bytes
     from ragbench.views.validation import summary_lines, summary_object

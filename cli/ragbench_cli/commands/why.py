@@ -262,7 +262,10 @@ def _best_of_each(changes: Sequence[Change]) -> Iterator[Change]:
 
 
 def _print_notes(reasons: Reasons) -> None:
-    """Reports how estimated changes were tried, and what could not be estimated."""
+    """Reports how estimated changes were tried, and what could not be estimated.
+
+    A gain that was estimated on the store's texts is less certain than one that was tried.
+    """
     if any(change.is_estimate for change in reasons.changes):
         console.say(
             "estimated: tried on the store's own texts, in memory; nothing was indexed anew"

@@ -299,7 +299,10 @@ def _cause_html(row: CaseRow) -> Iterator[str]:
 
 
 def _hops_text(story: CaseStory) -> str:
-    """A text on how each stage of a case ended; that it was measured goes without saying."""
+    """A text on how each stage of a case ended; that it was measured goes without saying.
+
+    A hop is a stage that the case went through; its time and a failure's reason are shown.
+    """
     hops: list[str] = []
     for hop in story.hops:
         text = hop_text(hop).removeprefix("measured, ")
@@ -371,7 +374,10 @@ def _reference_and_answer(
 
 
 def _failing_expectations(story: CaseStory) -> Iterator[str]:
-    """The HTML of a case's expectations that do not hold; nothing where all hold."""
+    """The HTML of a case's expectations that do not hold; nothing where all hold.
+
+    An expectation is what a case's author demands of its answer, such as a word in it.
+    """
     failing = [expectation for expectation in story.expectations if expectation.holds is False]
     if not failing:
         return
@@ -387,7 +393,10 @@ _TONES = {"supported": "passes", "not supported": "fails"}
 
 
 def _judged_sentences(answer: JudgedAnswer) -> Iterator[str]:
-    """The HTML of an answer by sentences, each with the claims that a judge made of it."""
+    """The HTML of an answer by sentences, each with the claims that a judge made of it.
+
+    So a reader sees which part of an answer is made up. Colours follow `_TONES`.
+    """
     yield "<div class=claims><h3>Supported by the chunks, by sentence: "
     yield safe(answer.metric)
     if answer.judge:
@@ -481,7 +490,10 @@ def _steps_text(judgement: Judgement) -> str:
 
 
 def _verdict_html(verdict: Verdict) -> str:
-    """The HTML of the validator's verdict on a case's chunks, a sentence for each of its parts."""
+    """The HTML of the validator's verdict on a case's chunks, a sentence for each of its parts.
+
+    It says whether the chunks hold the answer at all, before a reader blames generation.
+    """
     text = (
         f"{verdict.validator}: {verdict.message} Answer present: {presence_text(verdict)}. "
         f"Retrieval quality: {verdict.retrieval_quality.value}."
@@ -588,7 +600,10 @@ def compared_texts(first: str | None, second: str | None) -> tuple[Parts | None,
 
 
 def _unmarked_text(text: str | None) -> Parts | None:
-    """A text as a single part that is not marked as missing in the other text; None for no text."""
+    """A text as a single part that is not marked as missing in the other text; None for no text.
+
+    Texts that are equal, too long or alone are not compared.
+    """
     if text is None:
         return None
     return [(cut(text), True)]

@@ -245,7 +245,10 @@ def curve(
 
 
 def _end_numbers(first: int, last: int) -> Markup:
-    """The numbers below the two ends of a square drawing's axis to the right."""
+    """The numbers below the two ends of a square drawing's axis to the right.
+
+    Two numbers are enough to read a drawing of this size.
+    """
     below = _BOX - 18
     texts = Markup('<text x="{}" y="{}">{}</text><text x="{}" y="{}" class="end">{}</text>')
     return texts.format(_EDGE, below, first, _BOX - 6, below, last)
@@ -283,7 +286,10 @@ def _square_drawing(inside: Markup, label: str, across: str, up: str) -> Markup:
 
 
 def _x(share: float) -> str:
-    """The pixels from the left at which a share (0 to 1) lies in a square drawing."""
+    """The pixels from the left at which a share (0 to 1) lies in a square drawing.
+
+    `_y` gives the place upwards; both leave an edge for the axes' titles.
+    """
     return f"{_EDGE + share * _PLOT:.1f}"
 
 

@@ -89,7 +89,11 @@ class DumpPage:
             self._changed[verdict.answer_present].append((change, item_of_both))
 
     def page(self, summary: DumpSummary) -> Page:
-        """The page of a validated dump, after all its queries were added."""
+        """The page of a validated dump, after all its queries were added.
+
+        It shows the figures, how deep the answers are, and the worst queries, since nobody reads
+        millions.
+        """
         present = summary.answer_present
         queries = f"{present.count:,} of {present.total:,} queries"
         if present.share is not None:
@@ -156,14 +160,21 @@ class DumpPage:
 
 
 def _first_by_number(items: Sequence[_Shown], count: int) -> list[_Shown]:
-    """The first queries of a page by the number that they are sorted by, the least first."""
+    """The first queries of a page by the number that they are sorted by, the least first.
+
+    Items are dictionaries, which cannot be compared: the sort is stable, so equal numbers keep
+    their order.
+    """
     # By the number alone: two items of one number cannot be compared.
     in_order = sorted(items, key=lambda number_and_item: number_and_item[0])
     return in_order[:count]
 
 
 def _first_rank(chunk_ids: Sequence[str], relevant_ids: Collection[str]) -> int | None:
-    """The rank of a query's first relevant chunk, from 1; None where no chunk is relevant."""
+    """The rank of a query's first relevant chunk, from 1; None where no chunk is relevant.
+
+    The curve of a dump's page counts these ranks.
+    """
     for rank, id in enumerate(chunk_ids, 1):
         if id in relevant_ids:
             return rank

@@ -108,13 +108,20 @@ def write_html_folder(folder: Path, page: Page) -> Path:
 
 @cache
 def _asset(name: str) -> str:
-    """The text of a style sheet or script of ragbench's pages, by its file's name."""
+    """The text of a style sheet or script of ragbench's pages, by its file's name.
+
+    Files lie beside this module; each is read once.
+    """
     return Path(__file__).with_name(name).read_text("utf-8")
 
 
 @cache
 def _environment() -> Environment:
-    """The templates of pages with their filters; values are escaped, and unknown names raise."""
+    """The templates of pages with their filters; values are escaped, and unknown names raise.
+
+    It is made once a process. Compiled templates are kept on disk where that is allowed, as
+    compiling takes longer than a small report.
+    """
     from jinja2 import Environment, FileSystemBytecodeCache, PackageLoader, StrictUndefined
 
     # Compiling the templates takes longer than all other writing of a small run: what comes of it

@@ -173,7 +173,10 @@ class RunPage:
             self._worst_size += len(cases)
 
     def page(self) -> Page:
-        """The page of a run with its report and cases, which is rendered while it is written."""
+        """The page of a run with its report and cases, which is rendered while it is written.
+
+        Its parts are made one by one, so that a large page never is in memory as a whole.
+        """
         manifest = self.report.manifest
         title = f"{manifest['rag']['name']} on {manifest['dataset']['name']}"
         return Page(title=title, body=self._body())
@@ -313,7 +316,10 @@ class RunPage:
 
 
 def _sums_of_cases(causes: Sequence[CauseCount]) -> list[tuple[str, int]]:
-    """The numbers of cases that are right, lost and unchecked, for a page's head; without zeros."""
+    """The numbers of cases that are right, lost and unchecked, for a page's head; without zeros.
+
+    The names are the words that the page shows.
+    """
     sums = {"right": 0, "lost": 0, "unchecked": 0}
     for count in causes:
         if count.cause in _RIGHT:
@@ -389,7 +395,11 @@ def _urgency(kind: CaseKind) -> int:
 
 
 def _comparison_values(against: Against) -> dict[str, Any]:
-    """The values that ``run.html.jinja`` shows of the run that a page's run is compared with."""
+    """The values that ``run.html.jinja`` shows of the run that a page's run is compared with.
+
+    Each entry is a name in the template. Cases that were edited or are in one run alone are
+    counted: they are not compared.
+    """
     from ragbench.core.comparison import CaseKind  # few pages have one
     from ragbench.views.comparison import counts_text
 
@@ -543,7 +553,10 @@ def _score_drawing(summary: Summary, interval: Interval | None, start: float, en
 
 
 def _figure_text(value: Interval | str | int | float | None, unit: str) -> str:
-    """A figure of the table of metrics as the page writes it, with its unit."""
+    """A figure of the table of metrics as the page writes it, with its unit.
+
+    Numbers of one kind look alike in all columns.
+    """
     if isinstance(value, str):
         return value
     if isinstance(value, Interval):
@@ -609,7 +622,10 @@ def _time_rows(latencies: Sequence[Latency]) -> Iterator[list[str]]:
 
 
 def _time_text(seconds: float | None) -> str:
-    """A time on a page, in the unit in which it is easy to read; a dash for none."""
+    """A time on a page, in the unit in which it is easy to read; a dash for none.
+
+    Stages take from a fraction of a millisecond to a minute.
+    """
     if seconds is None:
         return "–"
     if seconds < 1:
@@ -619,7 +635,10 @@ def _time_text(seconds: float | None) -> str:
 
 
 def _stage_rows(stages: Sequence[StageCount]) -> Iterator[list[str]]:
-    """The rows of a page's table of stages: how cases ended, how many were asked now, or reused."""
+    """The rows of a page's table of stages: how cases ended, how many were asked now, or reused.
+
+    Reused and recorded outcomes are shown apart, since they were not measured in this run.
+    """
     for stage in stages:
         # Neither skipped cases nor outcomes of an earlier run or a file are asked for.
         ended = stage.measured + stage.abstained + stage.failed
