@@ -67,7 +67,7 @@ class Checks(list[DoctorCheck]):
     def record(self, detail: str, state: State = "ok", *, name: str = "") -> None:
         """Adds a finding to doctor's list: of the present step, unless it is named.
 
-        Keys are masked.
+        Keys in it are masked, since users paste doctor's output into issues.
         """
         self.append(DoctorCheck(name=name or self.step, state=state, detail=mask_text(detail)))
 
@@ -99,7 +99,7 @@ class Checks(list[DoctorCheck]):
     def trying(self, step: str) -> Generator[None]:
         """A block of doctor's checks.
 
-        Its first error fails the step that it is in, and ends the block. So doctor goes on with its
+        The first error fails the step that it is in, and ends the block. So doctor goes on with its
         other checks.
         """
         outer_step = self.step
@@ -181,7 +181,8 @@ def _end_of_python(extra: str, done: subprocess.CompletedProcess[str]) -> str:
 def check_installation() -> Checks:
     """Doctor's checks of the installation.
 
-    Versions, and whether each installed extra can be imported. A package may be there and not work.
+    It checks versions, and whether each installed extra can be imported. A package may be there and
+    not work.
     """
     checks = Checks()
     requirements: list[str] = []
@@ -231,7 +232,7 @@ def _import_problems(by_extra: Mapping[str, Sequence[str]]) -> dict[str, str]:
 def installation_in_short(checks: Sequence[DoctorCheck]) -> Checks:
     """Doctor's checks of the installation in a few lines.
 
-    Failures, versions, and the extras by name.
+    They hold failures, versions, and the extras by name.
     """
     by_name = {check.name: check for check in checks}
     short = Checks(check for check in checks if check.state == "failed")
@@ -253,7 +254,7 @@ def installation_in_short(checks: Sequence[DoctorCheck]) -> Checks:
 def _packages_by_extra(requirements: Sequence[str]) -> dict[str, list[str]]:
     """The names of packages that each extra of ragbench asks for.
 
-    Those of the core have an empty name.
+    Packages of the core have an empty name.
 
     Args:
         requirements: the lines of the installed package's metadata.

@@ -347,7 +347,7 @@ def _legend_text(metrics: Sequence[MetricComparison], *, hidden: int) -> str:
 def _pair_blocks(comparison: Comparison, cases: int) -> Blocks:
     """The part of a comparison's screen on each run against the first.
 
-    How many cases changed, which.
+    It says how many cases changed, and which.
 
     Args:
         cases: how many cases of each kind are spelled out. For none, the first ones are named in
@@ -393,8 +393,8 @@ def _named_cases(kind: CaseKind, cases: Sequence[CaseDifference]) -> Blocks:
 def _reason_blocks(comparison: Comparison) -> Blocks:
     """The lines of a comparison's screen on possible reasons.
 
-    Causes, changed systems, the first note. A change that several runs have in common is printed
-    once, with the marks of these runs.
+    They name causes, changes of the systems, and the first note. A change that several runs have in
+    common is printed once, with the marks of these runs.
     """
     moved = [flow for flow in comparison.flows if flow.before is not flow.after]
     if moved and len(comparison.pairs) == 1:

@@ -486,7 +486,8 @@ class _Bars:
     def advance(self, event: StageProgress) -> None:
         """Moves the bar of a stage on by an event.
 
-        The bar is added with the stage's first event.
+        The bar is added with the stage's first event. The counts beside it are the cases that are
+        not as expected.
         """
         stage = event.stage
         if stage not in self._tasks:
@@ -520,7 +521,7 @@ class _Stream:
     def write(self, text: str) -> int:
         """Writes a text to the guarded stream, masked and escaped.
 
-        Its own length counts as written.
+        The length of the text itself counts as written, as callers check that.
         """
         if not isinstance(cast("object", text), str):
             raise TypeError(f"write() takes a text, not {type(text).__name__}")
@@ -530,7 +531,7 @@ class _Stream:
     def writelines(self, lines: Iterable[str]) -> None:
         """Writes lines to the guarded stream as `write` does.
 
-        The plain stream's method would not guard.
+        The plain stream's own method would write past the guard.
         """
         for line in lines:
             self.write(line)
@@ -538,7 +539,7 @@ class _Stream:
     def close(self) -> None:
         """Leaves the guarded stream open.
 
-        The command writes on after a user's code has closed it.
+        The command writes on after a user's code has closed what it takes for standard output.
         """
 
     @property

@@ -99,7 +99,7 @@ class _OptionReader(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Reads a command line.
 
-        ``--help-all`` in it becomes ``--help`` that shows rare options, too.
+        A ``--help-all`` in it becomes ``--help`` that shows rare options, too.
         """
         if "--help-all" in self._own_part(args):
             ctx.meta[_SHOWS_ALL] = True
@@ -140,7 +140,8 @@ class _OptionReader(TyperCommand):
 def _read_value(parameter: Any, typers_reader: Callable[..., Any], context: Any, value: Any) -> Any:
     """The value of an option in its type.
 
-    Typer itself reads whatever is not plain, and words errors.
+    Plain values are read here, because newer releases of Typer import pydantic for them, which
+    takes long; Typer reads the others.
 
     Args:
         typers_reader: the method of the parameter that this function takes the place of.
@@ -199,8 +200,8 @@ def _read_number(
 def _single_value(parameter: Any, values: list[str]) -> str:
     """The value of an option that is on the command line several times.
 
-    Lists with commas are joined. Other options must have the same value each time: which one counts
-    would be a guess.
+    Lists with commas are joined to one. Other options must have the same value each time: which one
+    counts would be a guess.
     """
     if len(values) == 1:
         return values[0]
@@ -230,7 +231,7 @@ class _Group(TyperGroup, _OptionReader):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command of a group by its name.
 
-        An unknown name is an error with the nearest command.
+        An unknown name is an error that names the nearest command.
         """
         if self.get_command(ctx, args[0]) is None:
             from ragbench_cli.usage import unknown_command_text
@@ -241,7 +242,7 @@ class _Group(TyperGroup, _OptionReader):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Writes the help of a group.
 
-        Options, commands, and last how many options are not shown.
+        It has options, commands, and last how many options are not shown.
         """
         hidden_options = _write_options(self, ctx, formatter)
         self.format_commands(ctx, formatter)
@@ -310,8 +311,8 @@ class _Command(_OptionReader):
 def _write_options(command: Any, ctx: Any, formatter: Any) -> int:
     """Writes the options of a command in panels into its help.
 
-    Gives how many rare ones are left out. A first user of ``eval`` needs a dozen of its many
-    options, and would not find them among all.
+    The result is the number of rare options that are left out. A first user of ``eval`` needs a
+    dozen of its many options, and would not find them among all.
     """
     document(command)
     panels: dict[str, list[tuple[str, str]]] = {}
@@ -368,7 +369,7 @@ def _panel_of(parameter: Any) -> str:
 def _panel_position(panel: str) -> tuple[int, str]:
     """The sort key of a panel in a help.
 
-    The order of `Panel`, each before its rarely needed options.
+    Panels come in the order of `Panel`, each before its rarely needed options.
     """
     titles = [str(title) for title in Panel]
     return titles.index(panel.removesuffix(RARE)), panel
@@ -385,7 +386,7 @@ class _LazyCommand(TyperCommand):
     ) -> Any:
         """Typer's call when this command is on the command line.
 
-        The command's own module answers it.
+        The command's own module, which is imported now, answers it.
         """
         return self.loaded().make_context(info_name, args, parent, **extra)
 
@@ -607,7 +608,7 @@ def _exit_code_of(error: BaseException, invocation: Invocation) -> ExitCode:
 def _drop_output() -> None:
     """Sends the rest of both output streams nowhere.
 
-    Python would flush into a closed pipe at its end.
+    Python would else flush into a closed pipe at its end, and print an error.
     """
     for stream in (sys.stdout, sys.stderr):
         with suppress(ValueError):  # it is not a file, or not an open one

@@ -61,7 +61,7 @@ class LLMChoice(NamedModel):
     def settings(self) -> LLMSettings:
         """The settings of the language model.
 
-        Options go before the file, the file before the environment.
+        Options go before the file, and the file before the environment.
 
         Raises:
             NoModelError: none of them names one.
@@ -89,7 +89,7 @@ class LLMChoice(NamedModel):
     def embeddings(self, chat: LLMSettings | None) -> LLMSettings:
         """The settings of the model for embeddings.
 
-        Its address is that of ``chat`` if no other is named.
+        The address is that of ``chat`` if no other is named.
         """
         from ragbench.llm.settings import resolve_embeddings
 
@@ -99,8 +99,8 @@ class LLMChoice(NamedModel):
     def _endpoint_options(self) -> dict[str, str | None]:
         """The settings that options give of where the language model is.
 
-        Address and place of its key. Judges of a panel at the same address take these over, but not
-        the model's name.
+        They are its address and the place of its key. Judges of a panel at the same address take
+        these over, but not the model's name.
         """
         return {
             "base_url": self.base_url,
@@ -278,7 +278,7 @@ def _configured_judge(config: Path | None) -> str | None:
 def configured_rubrics(config: Path | None) -> dict[str, str]:
     """The rubrics of a configuration file by name.
 
-    Criteria in words, by which a judge scores answers.
+    A rubric is a criterion in words, by which a judge scores answers.
 
     Raises:
         DataError: one has no words.
@@ -489,7 +489,7 @@ def say_receipt(receipt: Receipt, not_sent: Mapping[str, str] | None = None) -> 
 def show_estimate(estimate: JudgingEstimate, judgements: int, *, as_json: bool) -> None:
     """Prints the estimate of a dry run.
 
-    Calls, kept answers, tokens and cost, each from least to most.
+    It has calls, kept answers, tokens and cost, each from least to most.
 
     Args:
         judgements: how many would be made.

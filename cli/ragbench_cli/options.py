@@ -55,11 +55,11 @@ def option(
 ) -> Any:
     """The description of an option for Typer.
 
-    Whatever the type and default of its field leave open. Its name, if another than the field's,
-    and short names begin with a dash; what else is among the names is what the help calls its
-    value. It stands in the panel of its record unless another is given, and is shown by --help-all
-    alone if rare. Its value may also come from an environment variable, which the program's own
-    help explains once.
+    It holds whatever the type and the default of its field leave open. Its name, if another than
+    the field's, and short names begin with a dash; what else is among the names is what the help
+    calls its value. It stands in the panel of its record unless another is given, and is shown by
+    --help-all alone if rare. Its value may also come from an environment variable, which the
+    program's own help explains once.
     """
     flags: list[str] = []
     metavar: str | None = None
@@ -91,7 +91,7 @@ def among(names: Iterable[str]) -> Completion:
     def complete(typed: str) -> list[str]:
         """Those of the enclosing call's ``names`` that begin with the typed letters.
 
-        A shell asks for them.
+        A shell asks for them when its user presses the tab key.
         """
         return [name for name in names if name.startswith(typed)]
 
@@ -112,7 +112,7 @@ def completed(kind: str, *others: str) -> Completion:
         # Read when somebody types: to look for what other packages bring takes time.
         """The names that begin with the typed letters.
 
-        Of the enclosing call's ``kind`` and ``others``.
+        They are of the enclosing call's ``kind`` and ``others``.
         """
         from ragbench.plugins import Registry
 
@@ -152,7 +152,7 @@ def argument(metavar: str, *, help: str | None = None, complete: Completion | No
 def subcommands(help: str) -> typer.Typer:
     """A group of commands under one name, such as ``ragbench cache``.
 
-    Alone it prints their help.
+    The name alone prints their help.
     """
     return typer.Typer(help=help, no_args_is_help=True, rich_markup_mode=None)
 
@@ -324,7 +324,7 @@ def _complete_option(info: OptionInfo, field: str, kind: Any, panel: str) -> str
 def _metavar(kind: Any) -> str | None:
     """The name that the help has for a value of a type, such as ``FILE`` for ``Path | None``.
 
-    None for a type without one.
+    It is None for a type without such a name.
     """
     for part in (kind, *get_args(kind)):
         for inner in (part, *get_args(part)):
@@ -344,8 +344,8 @@ def long_name(parameter: Any) -> str:
 def document(command: Any) -> None:
     """Gives the options of a command their help.
 
-    The text below the fields of the command's records. It is read from the source, and so only
-    where a help or an error shows it.
+    It is the text below the fields of the command's records. It is read from the source, and so
+    only where a help or an error shows it.
     """
     places = getattr(command.callback, _PLACES, {})
     for parameter in command.params:
@@ -409,7 +409,7 @@ class RecordChoice(Record):
     def only(self) -> Only | None:
         """The filter that records of a source must pass by the options.
 
-        None where all are taken.
+        It is None where all are taken.
         """
         if not (self.since or self.until or self.where):
             return None

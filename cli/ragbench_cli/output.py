@@ -205,7 +205,8 @@ def _column_width(columns: Sequence[str], rows: Sequence[Sequence[Cell]], index:
 def can_show(letter: str) -> bool:
     """Whether the terminal's encoding has a letter.
 
-    Where it has not, a plain letter is shown instead.
+    Where it has not, callers show a plain letter: an unknown one would be an error, or a question
+    mark.
     """
     try:
         letter.encode(console.data_console().encoding)
@@ -281,7 +282,7 @@ class Output(Record):
     def __post_init__(self) -> None:
         """Refuses ``--json`` together with ``--md -``.
 
-        Two forms would be mixed on standard output.
+        Two forms would be mixed on standard output, and no program could read it.
         """
         if self.json and self.md == "-":
             raise ConfigError("--json and --md - both want standard output: give --md a file")

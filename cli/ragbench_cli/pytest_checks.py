@@ -120,7 +120,7 @@ class _TestsOfRuns(pytest.Collector):
     def collect(self) -> list[pytest.Item | pytest.Collector]:
         """No further tests.
 
-        The tests of runs are made of stored results, and this is only their parent.
+        pytest asks every parent for its tests; those of runs are made of stored results instead.
         """
         return []
 
@@ -147,7 +147,7 @@ class _CheckItem(pytest.Item):
     ) -> str:
         """The text of a failed check.
 
-        Its reason alone, since ragbench's own lines of code help nobody.
+        It is the check's reason alone: a traceback through ragbench would hide it.
         """
         if isinstance(excinfo.value, _CheckFailedError):
             return str(excinfo.value)
@@ -205,7 +205,7 @@ class _CaseItem(pytest.Item):
     def runtest(self) -> None:
         """Fails with the cause where the case is lost.
 
-        Skips a case whose answer nothing was compared with.
+        A case whose answer was compared with nothing is skipped: it neither passed nor failed.
         """
         if self.case.cause in _UNDECIDED:
             pytest.skip(self.case.text.partition("\n")[0])
@@ -217,7 +217,7 @@ class _CaseItem(pytest.Item):
     ) -> str:
         """The text of a lost case.
 
-        Its cause alone, since ragbench's own lines of code help nobody.
+        It is the case's cause alone: a traceback through ragbench would hide it.
         """
         return str(excinfo.value)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds the options of ragbench's gate to pytest's command line.
 
-    Pytest calls it at its start.
+    pytest calls this at its start, in every environment that holds ragbench, so it must be quick.
     """
     group = parser.getgroup("ragbench", "ragbench: the checks of a gate as tests")
     for name, metavar, about in (

@@ -57,9 +57,9 @@ def print_report(report: Report, *, is_full: bool) -> None:
 def _report_blocks(report: Report, *, is_full: bool) -> Blocks:
     """The blocks of a report on a screen: stages, metrics, causes, failures.
 
-    In full the notes, too. Notes explain figures and ask for nothing, so that a short screen does
-    without them. All that a user must act on (failures, a judge that is not to be relied on) is in
-    both forms.
+    In full the notes are among them. Notes explain figures and ask for nothing, so that a short
+    screen does without them. All that a user must act on (failures, a judge that is not to be
+    relied on) is in both forms.
     """
     notes = list(report.notes)
     yield from _head_blocks(report, notes, is_full=is_full)
@@ -125,9 +125,9 @@ def _latency_blocks(report: Report) -> Blocks:
 def _loss_blocks(report: Report, *, is_full: bool) -> Blocks:
     """The middle of a report on a screen.
 
-    Where the answers were lost, by labels, operators, causes. Together they are the answer to
-    "where were the answers lost?", between the figures of a report, which say how many, and its
-    failures.
+    It shows where the answers were lost, by labels, operators and causes. Together they are the
+    answer to "where were the answers lost?", between the figures of a report, which say how many,
+    and its failures.
     """
     if report.corrections:
         yield from corrected_blocks(report.corrections)
@@ -184,7 +184,7 @@ def _validation_blocks(validation: ValidationTable) -> Blocks:
 def _head_blocks(report: Report, notes: list[str], *, is_full: bool) -> Blocks:
     """The head of a report on a screen: system and dataset, and how each stage ended.
 
-    In short only stages that did not end as expected.
+    In short only stages that did not end as expected are shown.
 
     Args:
         notes: the notes of the report. Where retrieval could not be compared with the gold, the

@@ -114,9 +114,9 @@ def _opened_asking(
 ) -> Generator[Asking]:
     """Opens what asks the baseline's and the run's system again.
 
-    The baseline's commit is checked out. Its answers are in a folder beside the run, one for each
-    question: another run, baseline, metric or option has another folder, and the same command
-    continues in its own.
+    The baseline's commit is checked out for the length of the block. Its answers are in a folder
+    beside the run, one for each question: another run, baseline, metric or option has another
+    folder, and the same command continues in its own.
     """
     folder = RunFolder(path=path)
     if not folder.exists:
@@ -235,8 +235,8 @@ class Asking:
     def _run_child(self, command: Sequence[str], place: Path, like: RunScores) -> None:
         """Runs one ``ragbench eval`` to its end in a process of its own.
 
-        Its errors are shown if it fails. A process of its own, since two versions of one module
-        cannot be imported into one.
+        If it fails, its last lines of errors are shown. A process of its own, since two versions of
+        one module cannot be imported into one.
         """
         # The system's own modules, where projects have them, before those that are installed.
         paths = [str(place), str(place / "src")]

@@ -143,7 +143,7 @@ class SearchChoice(Record):
     def _named_strategy(self) -> StrategyName | None:
         """The strategy where the user named it, else None.
 
-        A default may be impossible with this store.
+        A default that is impossible with the store gives way; a named one is an error there.
         """
         if not self.names_strategy:
             return None
@@ -357,7 +357,7 @@ def settings_of(entries: Sequence[str] | None, option_name: str) -> dict[str, An
 def filter_of(texts: Sequence[str] | None) -> Filter | None:
     """The filter on chunks' metadata from ``FIELD=VALUE`` and JSON objects; all of them must hold.
 
-    None without any.
+    It is None without any.
     """
     parts: list[Mapping[str, Any]] = []
     for text in texts or ():

@@ -134,8 +134,8 @@ def no_system(choice: SourceChoice, source: SourceInfo) -> ConfigError:
 def rag_of(manifest: Manifest) -> tuple[str, str] | None:
     """The RAG of a stored run and its arguments as JSON, to ask the same RAG again.
 
-    None if unknown. None for a pipeline, for a file that is not here, and where an argument is a
-    secret.
+    It is None where the run does not tell. None for a pipeline, for a file that is not here, and
+    where an argument is a secret.
     """
     description = manifest.rag.description
     spec = str(description.get("spec") or "")
@@ -273,7 +273,7 @@ def _fields_of_outputs(path: str | Path) -> Generator[None]:
 def _check_corpus(source: EntrySource, choice: SourceChoice, system: SystemChoice) -> None:
     """Refuses ``--corpus`` where nothing reads it.
 
-    The user would believe that a system searches it.
+    The user would believe that a system searches these documents.
     """
     info = source.info.answers or source.info
     if info.uses_corpus or system.rag == BASELINE:
@@ -330,7 +330,7 @@ def chosen_system(
 ) -> Generator[System]:
     """The system under evaluation that options choose, open for a block.
 
-    Without a RAG where recorded.
+    Where answers are recorded it has no RAG, and is only scored.
 
     Args:
         recorded: the file of recorded answers, empty where they are in the dataset; None for none.

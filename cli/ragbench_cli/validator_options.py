@@ -68,7 +68,7 @@ class ValidatorChoice(Record):
     def named(self) -> Self:
         """The choice with the name of a validator in place of ``auto``.
 
-        The best one that is installed.
+        It is the best validator that is installed.
         """
         from ragbench.validators.validator import default_validator
 

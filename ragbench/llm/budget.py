@@ -82,9 +82,9 @@ class Receipt(Record):
     def of(cls, receipts: Iterable[Receipt]) -> Receipt:
         """Several receipts as one.
 
-        All their lines by purpose and model, and each origin of prices once. A run's command has
-        one receipt a client; its users read one table. Lines of the same purpose and model stay
-        apart.
+        It has the lines of all of them by purpose and model, and names each origin of prices once.
+        A run's command has one receipt a client; its users read one table. Lines of the same
+        purpose and model stay apart.
         """
         lines: list[ReceiptLine] = []
         origins: dict[str, None] = {}  # each once, in order
@@ -254,9 +254,9 @@ class Ledger:
     def add(self, *event: Any) -> None:
         """Adds an event to the ledger's sums.
 
-        One of this command, or a line of a killed command's book. The letters "p", "s", "a", "e"
-        and "q" and what follows each are stored in ``calls.jsonl``: another form makes the books of
-        killed commands unreadable, and their costs are lost.
+        The event is one of this command, or a line of a killed command's book. The letters "p",
+        "s", "a", "e" and "q" and what follows each are stored in ``calls.jsonl``: another form
+        makes the books of killed commands unreadable, and their costs are lost.
         """
         match event:
             case "p", _, origin:
@@ -379,7 +379,7 @@ class CallBook:
     def close(self, receipt: Receipt) -> None:
         """Ends the book of calls: its lines become one receipt.
 
-        No receipt where no model was asked.
+        There is no receipt where no model was asked.
         """
         with self._lock:
             file = self._file
@@ -496,7 +496,7 @@ class Budget:
     def is_capped(self) -> bool:
         """Whether the budget has a limit.
 
-        Then no call may be made whose highest cost is unknown.
+        With one, no call may be made whose highest cost is unknown.
         """
         return self.limit is not None or self.run_limit is not None
 
@@ -608,7 +608,7 @@ def price_for(endpoint: Endpoint) -> Price | None:
 def _price_table() -> dict[str, dict[str, Price]]:
     """The list prices that come with ragbench, by host and model.
 
-    Each with its date as its origin, which receipts name: prices change.
+    Each price has its date as its origin, which receipts name: prices change.
     """
     content = get_data("ragbench.llm", "prices.json") or b""
     prices_by_host: dict[str, Any] = {}

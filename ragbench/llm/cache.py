@@ -200,8 +200,8 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
     def get(self, key: bytes) -> Reply[str] | None:
         """The kept answer to a question, with the cost its endpoint reported.
 
-        None without an answer. The question's key is made by `cache_key`. That the answer was used
-        is noted at most once a day.
+        It is None without an answer. The question's key is made by `cache_key`. That the answer was
+        used is noted at most once a day.
         """
         for body, used in self._rows("SELECT body, used FROM replies WHERE key = ?", key):
             now = int(self._today())

@@ -233,9 +233,9 @@ class Caller:
     ) -> ValueT:
         """Sends a request to the endpoint, again and again where that can help.
 
-        Gives what ``read`` makes. Rate limits are waited for; server errors, lost connections and
-        empty answers are tried again; a refusal is raised at once. All waiting ends with the time
-        for all calls.
+        The result is what ``read`` makes of the answer. Rate limits are waited for; server errors,
+        lost connections and empty answers are tried again; a refusal is raised at once. All waiting
+        ends with the time for all calls.
 
         Args:
             path: of the interface, such as ``"/chat/completions"``.

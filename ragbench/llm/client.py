@@ -182,8 +182,8 @@ class LLMClient(Caller):
     ) -> Reply[Any]:
         """The reply to a question that several callers may ask at once.
 
-        Only the first caller's is sent. Equal questions in flight are one: who comes first pays,
-        all get the answer.
+        Only the first caller's question is sent. Equal questions in flight are one: who comes first
+        pays, all get the answer.
 
         Args:
             work: asks the question; it runs for the first caller alone.
@@ -298,8 +298,8 @@ class LLMClient(Caller):
     def _read(self, text: str, schema: Schema[Any], question: _ChatQuestion) -> Any:
         """The value in an answer's text, checked by its schema.
 
-        Confirms the way of asking for JSON. The dialect then keeps that way: an endpoint that gave
-        the structure understands it.
+        A good value confirms the way of asking for JSON. The dialect then keeps that way: an
+        endpoint that gave the structure understands it.
         """
         value = read_structure(text, schema)
         self.dialect.confirmed(question.mode)
@@ -461,8 +461,8 @@ class LLMClient(Caller):
     async def _ask_plainly(self, messages: Sequence[Message]) -> str:
         """The text of an answer that is neither checked nor kept.
 
-        To see whether prompts are read whole. Hidden codes are asked for this way (`Reading`); a
-        check of this call would start another one.
+        It is asked to see whether prompts are read whole. Hidden codes are asked for this way
+        (`Reading`); a check of this call would start another one.
         """
         longest = self.dialect.longest_beside(messages)
         payload = self.dialect.payload(messages, None, StructuredOutput.NONE, longest)
@@ -497,8 +497,8 @@ class LLMClient(Caller):
     def _cached_reply(self, key: bytes, schema: Schema[Any] | None) -> Reply[Any] | None:
         """The reply that the cache has to a question.
 
-        None without one, or where it fails its check. It is checked again: the check is no part of
-        the key, and may be stricter by now.
+        It is None where the cache has none, or where it fails its check. It is checked again: the
+        check is no part of the key, and may be stricter by now.
         """
         reply = None if self.cache is None else self.cache.get(key)
         if reply is None:
@@ -528,8 +528,8 @@ class LLMClient(Caller):
 def _spread(key: bytes) -> float:
     """A number in [0, 1) from a question's key.
 
-    Questions that failed together wait differently long. From the key and not at random, so that a
-    run repeats itself.
+    By it, questions that failed together wait differently long. From the key and not at random, so
+    that a run repeats itself.
     """
     number = int.from_bytes(key[:4], "big")
     return number / 2**32

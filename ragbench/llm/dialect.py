@@ -92,7 +92,7 @@ class Dialect:
     def mode_is_known(self) -> bool:
         """Whether the endpoint's way of being asked for JSON is settled.
 
-        By the user, or by an answer.
+        The user settles it, or an answer that has the structure.
         """
         return self._fixed is not None or self.learned.structured is not None
 
@@ -250,7 +250,7 @@ class Dialect:
     def learns(self, status: int, body: str, sent: Mapping[str, Any]) -> str | None:
         """Learns which parameter a rejection is about, and gives its name.
 
-        Without it, a request may pass. None when the rejection is about something else.
+        A request without that parameter may pass. None when the rejection is about something else.
         """
         if status not in _REJECTING or says("about_length").search(body):
             return None
@@ -316,8 +316,8 @@ def _byte_count(messages: Sequence[Message]) -> int:
 def schema_text(schema: Mapping[str, Any]) -> str:
     """The sentence that asks for JSON in a prompt, with the schema that the answer must follow.
 
-    For endpoints that have no field for a schema. The prompt is a part of what answers depend on:
-    other words may change scores.
+    It is for endpoints that have no field for a schema. The prompt is a part of what answers depend
+    on: other words may change scores.
     """
     return f"{_IN_PROMPT}{json.dumps(schema, ensure_ascii=False)}"
 
@@ -325,7 +325,8 @@ def schema_text(schema: Mapping[str, Any]) -> str:
 def _next_weaker(mode: StructuredOutput) -> StructuredOutput:
     """The next weaker way of asking for JSON.
 
-    There is none below the weakest, which is never passed.
+    Ways are tried from the strictest on until one works. There is none below the weakest (to ask in
+    the prompt alone): callers stop there, and this would raise.
     """
     return _LADDER[_LADDER.index(mode) + 1]
 
@@ -403,7 +404,7 @@ class Marked:
     def missing(self, answer: str) -> Sequence[int]:
         """The numbers (1 to 3) of the prompt's hidden codes that an answer lacks.
 
-        None if all was read.
+        There are none if all was read.
         """
         codes = enumerate(self._codes, start=1)
         return [number for number, code in codes if code not in answer]

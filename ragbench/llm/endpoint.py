@@ -48,7 +48,7 @@ class ApiKey(Record):
     def places(self) -> list[str]:
         """The places that the API key may come from, in words for messages.
 
-        More than one is refused.
+        A key with more than one is refused.
         """
         places: list[str] = []
         if self.variable:
@@ -248,8 +248,8 @@ class Endpoint(Checked):
     def identity(self) -> dict[str, Any]:
         """Everything that an answer of the endpoint depends on, as JSON.
 
-        For manifests and cache keys. A change of a field or its form makes all answers in users'
-        caches unknown: they are paid again.
+        Manifests and cache keys hold it. A change of a field or its form makes all answers in
+        users' caches unknown: they are paid again.
         """
         identity: dict[str, Any] = {name: getattr(self, name) for name in _IDENTITY}
         identity["structured"] = self.structured.value

@@ -86,8 +86,8 @@ def _parsed(text: str) -> object:
 def _among_words(text: str) -> list[object]:
     """The JSON objects and lists among the words of an answer.
 
-    None where one begins and never ends. What stands inside of an unended value is a part of an
-    answer, and what stands before it was not the answer.
+    There are none where one begins and never ends. What stands inside of an unended value is a part
+    of an answer, and what stands before it was not the answer.
     """
     values: list[object] = []
     remainder = text
@@ -292,7 +292,7 @@ class StructuredChat(ChatModel, Protocol):
     def ask_structure(self, messages: Sequence[Message], schema: Schema[ValueT]) -> ValueT:
         """The value of the schema that a model answers.
 
-        `LLMReplyError` where no answer holds one.
+        `LLMReplyError` is raised where no answer holds one.
         """
         ...
 

@@ -240,7 +240,7 @@ class LLMSession(AbstractContextManager["LLMSession"]):
     def begin(self, work: Callable[[ModelClients], Coroutine[Any, Any, ValueT]]) -> Future[ValueT]:
         """Starts a coroutine in the event loop of the models' clients.
 
-        Gives the future of its result.
+        The future of its result is given at once, so that the caller can do other things.
         """
         models = self.models
         return self._thread.begin(work(models))

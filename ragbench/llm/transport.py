@@ -42,7 +42,7 @@ class Clock:
     def now(self) -> float:
         """The event loop's time in seconds, since some moment in the past.
 
-        For waits and deadlines.
+        Waits and deadlines are measured by it.
         """
         return asyncio.get_running_loop().time()
 
@@ -138,8 +138,8 @@ class Circuit:
     def unanswered(self, detail: str) -> None:
         """Notes that a request got no answer (no connection, or none that held).
 
-        Opens after too many. An endpoint that has answered before gets some more seconds: it may be
-        restarting.
+        After too many in a row the circuit opens: no more calls are made. An endpoint that has
+        answered before gets some more seconds: it may be restarting.
         """
         now = self._clock.now()
         if self._unanswered == 0:

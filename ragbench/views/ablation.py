@@ -43,7 +43,7 @@ def ablation_object(ablation: Ablation) -> dict[str, Any]:
 def _variant_object(variant: VariantReport) -> dict[str, Any]:
     """The JSON of one variant of post-retrieval.
 
-    Its figures by metric, its costs, its operators' acts.
+    It has figures by metric, costs, and the acts of operators.
     """
     metrics: dict[str, Any] = {}
     for change in variant.changes:
@@ -140,8 +140,8 @@ def _effect_cells(change: VariantEffect, drawing: Markup, *, acted: bool) -> tup
 def _cost_table(ablation: Ablation) -> Section:
     """The table of what post-retrieval costs per case.
 
-    Its time, and the tokens generation then reads. A variant that reuses scores of an earlier one
-    was not timed.
+    These are its time, and the tokens that generation then reads. A variant that reuses scores of
+    an earlier one was not timed.
     """
     rows: list[Sequence[object]] = []
     for variant in ablation.variants:
@@ -168,7 +168,7 @@ def _cost_table(ablation: Ablation) -> Section:
 def _answer_table(ablation: Ablation) -> Section:
     """The table of how generation answered with each variant, and its cost.
 
-    Empty without answers.
+    It is empty where no generation was asked.
     """
     columns = ["variant", "answered", "declined", "failed", "time p50", "time p95"]
     answers = [variant.answers for variant in ablation.variants if variant.answers is not None]
@@ -285,7 +285,7 @@ def _time_text(value: float) -> str:
 def ablation_document(ablation: Ablation) -> Document:
     """The document of an ablation.
 
-    Variants of post-retrieval side by side, their gains and costs.
+    It sets variants of post-retrieval side by side, with their gains and costs.
     """
     notes = list(ablation.notes)
     if ablation.family > 1:

@@ -41,8 +41,8 @@ _LEAST_P = 0.001
 def kinds_text(pair: RunPair) -> str:
     """The counts of cases that pass in one of two runs and fail in the other.
 
-    ``3 lost, 5 won of 40``. "both" are cases that fail by one metric newly, and by another no
-    longer.
+    Its form is ``3 lost, 5 won of 40``. "both" are cases that fail by one metric newly, and by
+    another no longer.
     """
     kinds = [f"{pair.newly_failing:,} lost", f"{pair.newly_fixed:,} won"]
     if pair.mixed:
@@ -121,8 +121,8 @@ def difference_cells(metric: MetricComparison, difference: Difference) -> Differ
 def result_lines(comparison: Comparison) -> Iterator[str]:
     """The sentences with a comparison's result.
 
-    Where each run is better or worse than the first one. Only differences beyond chance are named.
-    Runs without any share a line, which says of how many metrics nothing could be shown.
+    They say where each run is better or worse than the first one. Only differences beyond chance
+    are named. Runs without any share a line, which says of how many metrics nothing could be shown.
     """
     first = comparison.runs[0].mark
     # Labels of people decide the differences that they correct.
@@ -322,8 +322,8 @@ def _metrics_section(comparison: Comparison, marks: Sequence[str]) -> Section:
 def _metric_rows(metric: MetricComparison) -> Iterator[Sequence[object]]:
     """The rows of a metric in a comparison.
 
-    One for each pair of runs, over cases that both measured. A metric of which no difference can be
-    computed has one row, with each run's own figure.
+    There is one for each pair of runs, over the cases that both measured. A metric of which no
+    difference can be computed has one row, with each run's own figure.
     """
     if not metric.differences:
         scores = [number_text(figure.score, metric.unit) for figure in metric.figures]
@@ -383,7 +383,7 @@ def _cases_section(comparison: Comparison, *, most: int) -> Section:
 def _notes_on_numbers(comparison: Comparison) -> Iterator[str]:
     """The notes on how a comparison's numbers are to be read.
 
-    Untested metrics, and when a case fails.
+    They name untested metrics, and say when a case fails.
     """
     for metric in comparison.metrics:
         if metric.untested is not None:

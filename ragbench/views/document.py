@@ -48,7 +48,7 @@ class Changes(Record):
     def title(self) -> str:
         """The heading of a group of changed cases.
 
-        What happened to how many, between which runs.
+        It names what happened, to how many cases, between which runs.
         """
         pair = f"{self.pair.second} against {self.pair.first}"
         return f"{self.kind.heading}: {len(self.cases):,} ({pair})"
@@ -293,7 +293,7 @@ def _id_text(id: str, ranks: str, gold: Collection[str]) -> str:
 def cause_text(case: CaseDifference) -> str:
     """The cause of a case before and now, such as "not retrieved -> right".
 
-    Once where it is the same.
+    Where both are the same, it is shown once.
     """
     labels: list[str] = []
     for cause in (case.cause_before, case.cause_after):
@@ -340,7 +340,7 @@ def what_changed(case: CaseDifference) -> Iterator[tuple[str, str]]:
 def _response_lines(case: CaseDifference) -> Iterator[tuple[str, str]]:
     """The lines with a case's answers in two runs, or that they are the same.
 
-    None without answers.
+    There are none where neither run gave an answer.
     """
     old = response_text(case.response_before, case.stages_before.get("generate"))
     new = response_text(case.response_after, case.stages_after.get("generate"))
@@ -357,7 +357,7 @@ def _response_lines(case: CaseDifference) -> Iterator[tuple[str, str]]:
 def _cell_text(value: float | None, status: Status) -> str:
     """The value of a case's score, or why it has none, such as "skipped".
 
-    Never a 0 in its place.
+    A missing score must never read as a 0.
     """
     if value is None:
         return status.value

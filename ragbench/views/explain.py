@@ -96,8 +96,8 @@ def short_story_lines(
 ) -> Iterator[LabelledLine]:
     """The labelled lines that tell a case on one screen.
 
-    What lost the answer, the gold, the chunks. ``ragbench explain RUN`` prints several cases so,
-    one below the other.
+    They are those on what lost the answer, the gold and the chunks. ``ragbench explain RUN`` prints
+    several cases so, one below the other.
 
     Args:
         row: must hold its story.
@@ -153,7 +153,7 @@ def _question_lines(
 ) -> Iterator[LabelledLine]:
     """The lines that begin a case.
 
-    Last turns, question, cause, and the queries that were searched for.
+    They hold the last turns, the question, the cause, and the queries that were searched for.
 
     Args:
         longest: letters of a line.
@@ -313,7 +313,7 @@ def chunk_ranks(chunk: ChunkStory) -> str:
 def chunk_fate(chunk: ChunkStory) -> str:
     """A line on what post-retrieval's operators did to a chunk, such as moving it.
 
-    Empty when nothing.
+    It is empty when they did nothing.
     """
     moves = [shown_line(move, longest=_LONGEST_MOVE) for move in chunk.moves]
     return "; ".join(moves)
@@ -337,7 +337,7 @@ def _chunk_heading(chunk: ChunkStory) -> str:
 def score_text(cell: Cell) -> str:
     """The value of a case's score, or why it has none, such as "skipped".
 
-    Never a 0 in its place.
+    A missing score must never read as a 0.
     """
     if cell.value is None:
         return cell.status.value

@@ -28,7 +28,7 @@ _LISTS = ("contexts",)
 def cases_frame(report: Report) -> DataFrame:
     """The DataFrame that ``Report.to_pandas`` gives.
 
-    A row per case of a run, a column per metric.
+    It has a row per case of a run, and a column per metric.
     """
     metric_columns = _metric_columns(report)
     rows: list[tuple[object, ...]] = []
@@ -58,7 +58,7 @@ def _metric_columns(report: Report) -> list[str]:
 def _first_values(row: CaseRow) -> tuple[object, ...]:
     """A case's values before its scores, under `_FIRST_COLUMNS`.
 
-    Question, reference, answer, contexts.
+    They are its id, question, reference, answer and contexts: another order would shift columns.
     """
     return row.id, row.query, row.reference, row.response, _context_texts(row)
 
@@ -66,7 +66,7 @@ def _first_values(row: CaseRow) -> tuple[object, ...]:
 def _context_texts(row: CaseRow) -> list[str] | None:
     """The texts of chunks that generation was given for a case, best first.
 
-    None without retrieval.
+    It is None without retrieval.
     """
     stage = "retrieve"
     if "post_retrieve" in row.stages:  # whose chunks generation was given
@@ -84,8 +84,8 @@ def _context_texts(row: CaseRow) -> list[str] | None:
 def _last_values(row: CaseRow) -> tuple[object, ...]:
     """A case's values behind its scores, under `_LAST_COLUMNS`.
 
-    Cause, decider, explanation, failure. Of several failures the first: the others mostly follow
-    from it.
+    They are its cause, decider, explanation and failure. Of several failures the first: the others
+    mostly follow from it.
     """
     attribution = row.attribution
     failure: str | None = None
@@ -102,7 +102,7 @@ _SUMMARY_COUNTS = ("measured", "total", "abstained", "skipped", "failed", "unpro
 def summaries_frame(report: Report) -> DataFrame:
     """The DataFrame with a row per metric of a run.
 
-    Its score, its interval, and how its cases ended.
+    A row has the score, the interval, and how the cases ended.
     """
     rows: list[tuple[object, ...]] = []
     for summary in report.summaries:

@@ -84,8 +84,9 @@ def gate_document(
 ) -> Document:
     """The document of a gate's verdict, with all its checks.
 
-    A short one for Markdown where it passed. The Markdown is a comment on a pull request: one that
-    passed has nothing to act on, and a long comment on each of them would soon be read by none.
+    It has a short form for Markdown where the gate passed. The Markdown is a comment on a pull
+    request: one that passed has nothing to act on, and a long comment on each of them would soon be
+    read by none.
 
     Args:
         causes: what became of the run's cases.
@@ -162,7 +163,7 @@ def _checks_section(verdict: GateResult) -> Section:
 def _trends_section(verdict: GateResult) -> Section:
     """The table of metrics that drifted over the runs of main.
 
-    Losses too small to fail one gate.
+    Their losses are too small to fail a single gate.
     """
     columns = ("metric", "from", "to", "runs", "since", "p", "course")
     rows = list(_trend_rows(verdict.checks))
@@ -295,7 +296,8 @@ def dataset_section(change: DatasetChange | None) -> Section:
 def _check_row(check: GateCheck, drawing: Markup) -> Sequence[object]:
     """The cells of a check in the table of a gate.
 
-    Outcome, drawing, figures, and why it did not pass.
+    They hold its outcome, drawing and figures, and why it did not pass; the order is that of the
+    columns in `_checks_section`.
     """
     # The smallest true loss that these cases would have shown.
     detectable = "-"

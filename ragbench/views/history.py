@@ -112,9 +112,9 @@ def span_text(dates: Sequence[str | None]) -> str:
 def fall_line(metric: str, fall: MainTrend) -> str:
     """A sentence on a metric that fell on main.
 
-    From where to where, since when, and how sure that is. Its p-value is one that holds "however
-    often one looks": a test for a single look would raise an alarm sooner or later, when it is
-    repeated at every merge.
+    It says from where to where, since when, and how sure that is. Its p-value is one that holds
+    "however often one looks": a test for a single look would raise an alarm sooner or later, when
+    it is repeated at every merge.
     """
     runs = counted(fall.runs, "run")
     if fall.since is not None:
@@ -128,7 +128,7 @@ def fall_line(metric: str, fall: MainTrend) -> str:
 def name_of(history: History, position: int) -> str:
     """A run of the history by its commit and day, in words.
 
-    By its number where neither is known.
+    Where neither is known, its number names it.
     """
     run = history.runs[position]
     parts: list[str] = []

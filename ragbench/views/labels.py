@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def ask_text(drawn: Drawn) -> str:
     """The sentence that asks a person for a verdict, with the keys.
 
-    In the terminal and on the page.
+    Terminal and page show the same.
     """
     is_paired = any(len(task.answers) > 1 for task in drawn.tasks)
     order = ""

@@ -31,7 +31,7 @@ _LONGEST = 200
 def report_html(report: Report) -> str:
     """A report as HTML for the output of a notebook's cell.
 
-    Headline, causes, metrics, worst cases.
+    It has the headline, the causes, the metrics and the worst cases.
     """
     notes = list(report.notes)
     warnings: list[str] = []
@@ -131,7 +131,7 @@ def comparison_html(comparison: Comparison) -> str:
 def _changed_section(changes: Changes) -> Section:
     """The first cases that changed in one way between two runs.
 
-    Their answers and causes in both.
+    Each row has the case's answers and causes in both runs.
     """
     rows: list[Sequence[object]] = []
     for case in changes.cases[:_MOST_CASES]:

@@ -109,7 +109,8 @@ def _repeats_object(row: CaseRow, columns: Sequence[tuple[str, int]]) -> dict[st
 def _gold_object(biography: Biography) -> dict[str, Any]:
     """The JSON of how post-retrieval treated a case's gold (the relevant chunks).
 
-    Ranks, and who lost it. The other chunks' ways are in the journal of the run alone.
+    It has the ranks of each, and the operator that lost it. The other chunks' ways are in the
+    journal of the run alone.
     """
     gold: list[dict[str, Any]] = []
     for fate in biography.gold:
@@ -219,7 +220,7 @@ def report_json(report: Report) -> bytes:
 def _reported_metric(summary: Summary) -> ReportedMetric:
     """The summary of a metric in the form of report.json.
 
-    Its figures, and the metric's definition.
+    It has the figures, and the metric's definition.
     """
     # By the names of the fields, so that report.json has every figure that a summary has.
     figures = {name: getattr(summary, name) for name in Counted.__struct_fields__}
@@ -229,7 +230,7 @@ def _reported_metric(summary: Summary) -> ReportedMetric:
 def sharing_remark(latencies: Sequence[Latency]) -> str | None:
     """A remark on why stages have no percentiles of time: their cases shared calls.
 
-    None without such. Terminal and page show it below their times.
+    It is None where no stage shared calls. Terminal and page show it below their times.
     """
     shared = [latency for latency in latencies if latency.sharing > 1]
     if not shared:

@@ -286,7 +286,7 @@ _GOLD_CAUSES: Mapping[GoldCause, str] = {
 def _validation_section(table: ValidationTable) -> Section:
     """The section on a validator's verdicts.
 
-    How often the answer is in the chunks, and was given.
+    It shows how often the answer is in the chunks, and how often it was given.
     """
     share = number_text(table.answer_present.share)
     cases = counted(table.verdicts, "case")
@@ -344,8 +344,8 @@ def _judging_section(judging: JudgeReport) -> Section:
 def _steadiness_section(judging: JudgeReport) -> Section:
     """The table of how far repeated judgements of the same case agree.
 
-    Empty where none was repeated. A difference between two systems that is smaller than the error
-    of the mean is the judge's own.
+    It is empty where none was repeated. A difference between two systems that is smaller than the
+    error of the mean is the judge's own.
     """
     rows: list[Sequence[object]] = []
     for line in judging.lines:
@@ -462,8 +462,8 @@ def has_default_metrics(report: Report) -> bool:
 def headline_metrics(report: Report) -> list[Summary]:
     """The metrics that a short screen shows.
 
-    Of the default ones at most four, and those named beside. The four are whether answers are
-    right, two of retrieval, and one of grounding or abstention.
+    They are at most four of the default ones, and those that the user names beside. The four are
+    whether answers are right, two of retrieval, and one of grounding or abstention.
     """
     summaries = {summary.metric.name: summary for summary in report.summaries if summary.measured}
     if not has_default_metrics(report):
@@ -573,7 +573,7 @@ def waterfall(causes: Sequence[CauseCount]) -> tuple[Fall, ...]:
 def _cause_notes(count: CauseCount) -> Iterator[str]:
     """The notes beside a cause of losses.
 
-    By which stages, how far it is an estimate, who decided.
+    They say by which stages it came about, how far it is an estimate, and who decided.
     """
     if count.stages and count.cause in (Cause.DROPPED, Cause.FAILED):
         stages: list[str] = []
@@ -635,7 +635,7 @@ def _verdicts_text(verdicts: Mapping[str, int]) -> str:
 def _proof_remarks(line: JudgeLine) -> Iterator[str]:
     """The sentences on weak proofs of a judge.
 
-    Invented quotes, unproved verdicts, refused parameters.
+    They name invented quotes, unproved verdicts, and parameters that its endpoint refused.
     """
     if line.fabricated_quotes:
         share = line.fabricated_quotes / line.quotes
@@ -686,8 +686,8 @@ def _panel_remarks(line: JudgeLine) -> Iterator[str]:
 def _canaries_remark(metric: str, lines: Sequence[CanaryLine]) -> str:
     """A sentence on how often a metric's judge is wrong about canaries.
 
-    Claims whose truth is known. They are asked by ``--judge-controls``, to see how far the judge
-    can be trusted.
+    Canaries are claims whose truth is known. They are asked by ``--judge-controls``, to see how far
+    the judge can be trusted.
 
     Args:
         lines: the counts of each kind of claims.
@@ -728,7 +728,7 @@ _MOST_NOTES = 3
 def operator_rows(table: OperatorTable) -> Iterator[tuple[str, ...]]:
     """The rows of post-retrieval's operators under `OPERATOR_COLUMNS`.
 
-    How often each acted, on what.
+    They show how often each acted, and on what.
     """
     for operator in table.operators:
         row = [operator.operator, f"{operator.acted:,} of {operator.cases:,}"]

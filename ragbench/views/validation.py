@@ -113,8 +113,8 @@ def _evidence_lines(verdict: Verdict) -> Iterator[str]:
 def self_test_lines(test: SelfTest) -> Iterator[str]:
     """The lines on how a validator does on each kind of near miss.
 
-    ``ragbench validate --self-test``. A near miss is a chunk that is close to the question and does
-    not answer it.
+    ``ragbench validate --stress-test`` prints them. A near miss is a chunk that is close to the
+    question and does not answer it.
 
     Near misses and answers are apart, because what is right differs. An example of each kind that
     it got wrong shows the user whether the mistake would matter in his own data.
@@ -180,7 +180,7 @@ def _demand_line(demand: RequiredShare, words: Sequence[WordCount]) -> str:
 def _excluded_lines(name: str, count: int, examples: Sequence[str]) -> Iterator[str]:
     """The lines on records that are in no figure of a dump.
 
-    Their number, and the first as examples.
+    They say how many there are, and show the first as examples.
 
     Args:
         name: why they are excluded: "malformed" or "failed".
@@ -198,7 +198,7 @@ def _excluded_lines(name: str, count: int, examples: Sequence[str]) -> Iterator[
 def _figure_lines(summary: DumpSummary) -> Iterator[str]:
     """The lines with a validated dump's figures.
 
-    Present answers, quality, warnings, reused verdicts.
+    They are present answers, quality, warnings and reused verdicts.
     """
     queries = counted(summary.queries, "query", "queries")
     chunks = counted(summary.chunks, "chunk")
@@ -231,7 +231,7 @@ def _figure_lines(summary: DumpSummary) -> Iterator[str]:
 def _warning_lines(warnings: Sequence[WarningCount]) -> Iterator[str]:
     """The lines that list each kind of warning of a dump, with the first queries that have it.
 
-    A warning is about a query's chunks, such as that two of them contradict each other.
+    A warning is a problem with which a query can still be judged, such as an empty chunk.
     """
     if not warnings:
         return
@@ -261,7 +261,7 @@ def _whole_of(name: str, summary: DumpSummary) -> float:
 def _doctor_lines(summary: DumpSummary) -> Iterator[str]:
     """The lines with a diagnosis of the retriever.
 
-    Ranks of the answers, weak queries, what to try.
+    They show ranks of the answers, weak queries, and what to try.
     """
     doctor = summary.doctor
     ranks = [f"{rank}: {count:,}" for rank, count in doctor.answer_ranks.items()]
@@ -294,8 +294,8 @@ def _doctor_lines(summary: DumpSummary) -> Iterator[str]:
 def _compared_line(pair: PairedDumps) -> str:
     """The line that compares two retrievers.
 
-    Queries whose answer only one of them has in its chunks. Queries on which both agree say nothing
-    of which retriever is better, so McNemar's test, and this line, leave them out.
+    It counts queries whose answer only one of them has in its chunks. Queries on which both agree
+    say nothing of which retriever is better, so McNemar's test, and this line, leave them out.
     """
     queries = counted(pair.queries, "query", "queries")
     return (

@@ -10,8 +10,8 @@ from ragbench.core.validation import AnswerWorth, Verdict, WordCount
 def presence_text(verdict: Verdict) -> str:
     """Whether a validator finds the answer in the chunks.
 
-    Yes or No, with its word and the word's worth. A word is such as "likely"; its worth is how
-    often it was true.
+    It is Yes or No, with the validator's word and the word's worth. A word is such as "likely"; its
+    worth is how often it was true.
 
     A validator's probability is its own number. The word says how often it was right with such a
     number; where that was never measured, the bare number says so.

@@ -220,7 +220,7 @@ def _state_of_files(report: Report, folder: Path, journal: Journal) -> str:
 def _file_names(report: Report) -> list[str]:
     """The names of a report's files besides its page.
 
-    One of judgements only where a model judged.
+    There is a file of judgements only where a model judged.
     """
     names = ["report.json", "cases.csv", "report.md", "timings.json"]
     if report.judging is not None:
@@ -284,7 +284,7 @@ def _id_cell(text: str | None) -> str | None:
 def _judgement_lines(row: CaseRow, names: Sequence[str]) -> Iterator[bytes]:
     """The lines of judgements.jsonl for a case.
 
-    Each metric's judgements, which its score rests on.
+    A line has the judgements that a metric's score rests on, so that a reader can check them.
     """
     for name, judgements in zip(names, row.judgements, strict=True):
         if judgements:

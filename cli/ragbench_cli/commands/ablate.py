@@ -195,7 +195,7 @@ def _show_progress(bars: StageAdvance | None, total: int, count: int) -> None:
 def _asks_elsewhere(variants: Sequence[Variant]) -> bool:
     """Whether a reranker of the variants asks a model or an endpoint.
 
-    Then its scores are stored.
+    Scores of such rerankers are stored, since they cost time or money.
     """
     for variant in variants:
         for reranker in rerankers_of(variant.stage):

@@ -308,7 +308,7 @@ def _added_text(added: Added) -> str:
 def _warn_of_run(scores: RunScores) -> None:
     """Reports what makes a run a poor baseline (failed calls, uncommitted changes).
 
-    It is no error.
+    The run becomes the baseline all the same.
     """
     failed = sum(stage.failed for stage in scores.stages)
     if failed:
@@ -322,7 +322,7 @@ def _warn_of_run(scores: RunScores) -> None:
 def _baseline_facts(baseline: Baseline) -> dict[str, Any]:
     """A baseline as the JSON object of ``--json``.
 
-    The screen of ``baseline show`` is drawn from it.
+    The screen of ``baseline show`` is drawn from the same object, by its keys.
     """
     newest = baseline.made_of[-1]
     return {

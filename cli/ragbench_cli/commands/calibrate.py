@@ -109,8 +109,8 @@ def _show_progress(bars: StageAdvance | None, done: int) -> None:
 def _print_calibration(result: DumpCalibration) -> None:
     """Prints a calibration.
 
-    Precision and recall before and after, and what other targets would give. Queries that are in no
-    figure are counted first.
+    It shows precision and recall before and after, and what other targets would give. Queries that
+    are in no figure are counted first.
     """
     report = result.report
     typer.echo(

@@ -100,7 +100,7 @@ def command(options: DoctorOptions, model: LLMChoice, json: JsonOption = False) 
 def _refuse_without_dataset(options: DoctorOptions) -> None:
     """Refuses doctor's options about a dataset where ``--dataset`` names none.
 
-    Nothing would read them.
+    Nothing would read these options.
     """
     for name, value in (("--corpus", options.corpus), ("--field", options.field)):
         if value is not None and options.dataset is None:

@@ -119,7 +119,7 @@ def command(context: typer.Context, options: EvalOptions, json: JsonOption = Fal
 def _say_of_labels(notes: Sequence[str]) -> None:
     """Reports how many labels of people count, in lines of their own.
 
-    The screen folds other notes.
+    The short screen leaves other notes out.
     """
     for note in notes:
         console.say(f"labels: {note}")
@@ -348,8 +348,7 @@ def _summaries_that_need_labels(report: Report) -> list[Summary]:
 def _has_results(report: Report, stage: str) -> bool:
     """Whether a stage of the run gave a result for any case.
 
-    That a system abstained is a result, too. Where none did, the advice for the next step is
-    another one.
+    An abstention is a result, too. Where none did, the advice for the next step is another one.
     """
     for counts in report.stages:
         if counts.stage == stage and counts.measured + counts.abstained:
@@ -360,7 +359,7 @@ def _has_results(report: Report, stage: str) -> bool:
 def _lacking_text(report: Report, summaries: Sequence[Summary]) -> str:
     """The reasons why no metric that needs labels has a value.
 
-    Missing results and missing labels.
+    They are missing results and missing labels.
     """
     from ragbench.metrics.matching import NO_GOLD
     from ragbench.metrics.plan import NO_REFERENCE
@@ -652,7 +651,7 @@ class _Opened:
     def _field_roles(self) -> tuple[FieldRole, ...]:
         """The fields that the measured values were read from.
 
-        Recorded ones only where they are measured.
+        Fields of recorded answers are among them only where these are measured.
         """
         from ragbench.io.roles import case_roles
 

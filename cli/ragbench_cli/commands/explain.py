@@ -236,7 +236,7 @@ def _rag_to_ask(manifest: Manifest, options: ReplayOptions) -> tuple[str | None,
 def _read_if_there(beside: DocumentsBeside) -> Iterator[Document]:
     """The documents beside the dataset.
 
-    None where there are none, since a replay can do without.
+    There may be none: a replay tries fewer changes then.
     """
     try:
         yield from beside.read()

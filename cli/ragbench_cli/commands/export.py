@@ -17,7 +17,7 @@ from ragbench_cli.options import JsonOption, RunArgument, completed, option, tak
 def _completed_targets(typed: str) -> list[str]:
     """The completions of ``--to``, for shells.
 
-    Formats and trackers that begin with the typed letters.
+    They are the formats and trackers that begin with the typed letters.
     """
     return [*completed("exports")(typed), *completed("trackers")(typed)]
 

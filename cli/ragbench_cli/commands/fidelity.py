@@ -160,8 +160,8 @@ def _figure_rows(result: Fidelity) -> Iterator[tuple[str, str]]:
 def _questions_text(questions: Questions) -> str:
     """A text on a set of questions.
 
-    How many, how their gold is matched, and how many were left out. Gold is the content that
-    answers a question.
+    It says how many there are, how their gold is matched, and how many were left out. Gold is the
+    content that answers a question.
     """
     text = f"{counted(questions.questions, 'question')}, compared by {questions.matching}"
     if questions.skipped:

@@ -138,7 +138,7 @@ def command(options: GateOptions, output: GateOutput) -> None:
 def _write_problem(output: GateOutput, message: str) -> None:
     """Writes the files of a gate that could not judge.
 
-    Those of an earlier run may say that it passed.
+    Files of an earlier run may say that it passed.
 
     Args:
         message: of the error, in which keys are masked.
@@ -157,7 +157,7 @@ def _write_problem(output: GateOutput, message: str) -> None:
 def _demanded_config(options: GateOptions) -> GateConfig:
     """The gate's limits from the options and the file.
 
-    Options that do not go together are refused.
+    Options that do not go together are refused before anything is judged.
     """
     from ragbench.gate.config import OPTIONS, demanded
 

@@ -44,7 +44,7 @@ def command(
 def _history_blocks(history: History) -> Blocks:
     """The blocks of the screen of ``ragbench history``.
 
-    The table of metrics, what fell, and notes.
+    They are the table of metrics, what fell, and notes.
     """
     from ragbench.views.history import fall_line, people_lines, remarks, span_text
 
@@ -83,9 +83,9 @@ _LEAST_WIDTH = 10
 def _history_table(history: History) -> Table:
     """The table of ``ragbench history``.
 
-    Per metric first and last mean, change, and a line of all runs. First, last and change are of
-    the runs since the last break: only their cases are comparable. The line goes on before it, so
-    that a reader sees where it was.
+    It has per metric the first and last mean, the change, and a line of all runs. First, last and
+    change are of the runs since the last break: only their cases are comparable. The line goes on
+    before it, so that a reader sees where it was.
     """
     from ragbench.views.history import sparkline
 
@@ -123,6 +123,6 @@ def _history_table(history: History) -> Table:
 def _is_measured(metric: MetricHistory) -> bool:
     """Whether any run of the history has a figure of the metric.
 
-    The others are named below the table.
+    The other metrics are named below the table.
     """
     return any(figure is not None for figure in metric.figures)

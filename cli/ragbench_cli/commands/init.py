@@ -41,7 +41,8 @@ def write_scaffold(
 ) -> tuple[list[str], list[str]]:
     """Writes those files of a new project that are not there yet.
 
-    Gives those written and those left. A user who runs `init` twice keeps what he edited.
+    The result names the files that were written, and those that were left. A user who runs `init`
+    twice keeps what he edited.
 
     Args:
         force: overwrite those that are there.

@@ -199,7 +199,7 @@ class Session:
     def _add_label(self, task: LabelTask, answer: Judged, value: float | None) -> None:
         """Adds the label of an answer to the session's file at once.
 
-        Whoever stops keeps all labels.
+        A person who stops at any time keeps all labels.
 
         Args:
             value: None where the person skips the answer.
@@ -251,7 +251,7 @@ class Session:
     def _show_answers(self, task: LabelTask, answer: Judged) -> None:
         """Draws the answer to label, or both where two runs are compared.
 
-        The one to label is marked.
+        The answer to label is marked.
         """
         if len(task.answers) == 1:
             _print_block("Answer", answer.answer)

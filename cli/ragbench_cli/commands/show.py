@@ -109,8 +109,8 @@ def _spelled_name(definition: MetricDefinition) -> str:
 def _metric_summary(definition: MetricDefinition) -> str:
     """The line of a metric in the list.
 
-    What it measures, and in brackets what must be known besides. Which way is better is left out
-    where it is up, as it is for most.
+    It says what the metric measures, and in brackets what must be known besides. Which way is
+    better is left out where it is up, as it is for most.
     """
     from ragbench.core.metric import Direction
 
@@ -148,7 +148,7 @@ def _default_text(parameter: Parameter) -> str:
 def _value_text(value: object) -> str:
     """A setting's value as users write it in YAML or in a metric's name.
 
-    ``true``, and not ``True``.
+    YAML has ``true``, and not ``True``.
     """
     if isinstance(value, bool):
         return str(value).lower()
@@ -543,7 +543,7 @@ def _setting_text(setting: dict[str, Any], *, needed: bool) -> str:
 def _kind_text(schema: dict[str, Any]) -> str:
     """A text on the type of an operator's setting, from its JSON schema.
 
-    Users need not know schemas.
+    Users of YAML need not know schemas.
     """
     if "enum" in schema:
         values = [str(value) for value in schema["enum"]]

@@ -154,7 +154,7 @@ def command(options: ValidateOptions, dump: DumpChoice, validator: CalibratedCho
 def _is_same_file(out: Path, dump: Path) -> bool:
     """Whether the output and the dump are one file, perhaps by a link.
 
-    Writing would destroy the dump.
+    Writing the one would destroy the other.
     """
     if not out.exists() or not dump.exists():
         return False

@@ -183,7 +183,7 @@ def _print_question(reasons: Reasons, case: Case) -> None:
 def _change_lines(change: Change) -> list[str]:
     """The lines on a change of the search.
 
-    Its name, and below it the command or setting that makes it.
+    They are its name, and below it the command or setting that makes it.
     """
     name = change.name
     if change.is_estimate:

@@ -112,9 +112,9 @@ class CaseBlocks:
     def block(self, row: CaseRow) -> str:
         """A case as HTML.
 
-        One line while it is closed, all that is known of it when a reader opens it. It is read from
-        top to bottom: why the case was lost, its answer beside the reference, the chunks, then what
-        the scores rest on.
+        While it is closed it is one line; a reader who opens it sees all that is known. It is read
+        from top to bottom: why the case was lost, its answer beside the reference, the chunks, then
+        what the scores rest on.
 
         Args:
             row: must hold its story.
@@ -438,7 +438,7 @@ def _claim_html(claim: JudgedClaim, *, is_whole: bool) -> Iterator[str]:
 def _baseline_differences(before: CaseBefore, row: CaseRow) -> Iterator[str]:
     """The HTML of a case's cause, scores and chunks in the baseline.
 
-    Nothing where they are the same.
+    There is nothing to show where they are the same.
     """
     cause = ""
     if before.cause is not None and before.cause != row.attribution.cause:
@@ -455,7 +455,7 @@ def _baseline_differences(before: CaseBefore, row: CaseRow) -> Iterator[str]:
 def _cell_text(cell: Cell) -> str:
     """The value of a case's score, or why it has none, such as "skipped".
 
-    Never a 0 in its place.
+    A missing score must never read as a 0.
     """
     if cell.value is None:
         return cell.status.value

@@ -110,8 +110,8 @@ def times(
 ) -> Markup:
     """A drawing of how long stages took, on an axis from 0 to ``most``.
 
-    Bar to p95, line to the longest. Where there are no percentiles, because cases shared their
-    calls, the mean alone is drawn.
+    A bar goes to the 95th percentile, a line to the longest time. Where there are no percentiles,
+    because cases shared their calls, the mean alone is drawn.
     """
     inside = Markup("")
     if p95 is not None and longest is not None:

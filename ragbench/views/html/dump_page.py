@@ -66,7 +66,7 @@ class DumpPage:
     def add(self, query_id: str, query: str, outcome: Outcome[Verdict]) -> None:
         """Takes in the verdict on a query of the dump.
 
-        A failed one is on no curve and in no list.
+        A query whose verdict failed is on no curve and in no list.
         """
         verdict = outcome.value
         if verdict is None:

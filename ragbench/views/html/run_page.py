@@ -123,7 +123,7 @@ class RunPage:
     def case(self, row: CaseRow) -> None:
         """Takes in a case of the run.
 
-        Every figure counts it, and the page keeps it where there is room. A page has room for
+        Every figure counts the case, and the page keeps it where there is room. A page has room for
         `MOST_CASES`: the cases that changed, and the worst of every cause of loss.
         """
         for position, cell in enumerate(row.cells):
@@ -184,8 +184,8 @@ class RunPage:
     def _body(self) -> Iterator[str]:
         """The HTML of a run's page part by part.
 
-        Its head, a block for each case, the texts of the chunks. The texts come last, because only
-        the blocks tell which chunks are linked to.
+        These are its head, a block for each case, and the texts of the chunks. The texts come last,
+        because only the blocks tell which chunks are linked to.
         """
         rows = self._shown_cases()
         total = sum(count.cases for count in self.report.causes)
@@ -216,7 +216,7 @@ class RunPage:
     def _cases_before(self, rows: Sequence[CaseRow]) -> Mapping[str, CaseBefore]:
         """The page's cases as they were in the run that this one is compared with.
 
-        None without one.
+        There are none without such a run; what changed of each case is shown in its block.
         """
         if self.against is None:
             return {}
@@ -225,7 +225,7 @@ class RunPage:
     def _shown_cases(self) -> list[CaseRow]:
         """The cases that a run's page shows.
 
-        Changed ones first, then the others in the run's order.
+        Cases that changed come first, then the others in the run's order.
         """
         rows: list[CaseRow] = []
         for kind in sorted(self._changed, key=_urgency):
@@ -292,7 +292,8 @@ class RunPage:
     def _metric_groups(self, columns: Sequence[TableColumn]) -> dict[str, list[_MetricRow]]:
         """The rows of the page's table of metrics, by the metrics' group.
 
-        Without metrics that have no value. The page names those, with the reasons, below the table.
+        Metrics that have no value are left out. The page names those, with the reasons, below the
+        table.
         """
         groups: dict[str, list[_MetricRow]] = {}
         for summary, values in zip(self.report.summaries, self._values, strict=True):
@@ -334,7 +335,7 @@ def _sums_of_cases(causes: Sequence[CauseCount]) -> list[tuple[str, int]]:
 def _outcome_parts(causes: Sequence[CauseCount]) -> list[tuple[str, str, int]]:
     """The parts of a page's bar of all cases, as (name, label, cases).
 
-    Right, lost by cause, unchecked. The largest loss comes first.
+    The cases are right, lost by some cause, or unchecked. The largest loss comes first.
     """
     right: list[CauseCount] = []
     lost: list[CauseCount] = []
@@ -540,7 +541,7 @@ def _axis_ends(summary: Summary, values: Sequence[float]) -> tuple[float, float]
 def _score_drawing(summary: Summary, interval: Interval | None, start: float, end: float) -> str:
     """The drawing of a metric's score and interval, on an axis from start to end.
 
-    Empty without a score.
+    It is empty without a score.
     """
     if summary.score is None:
         return ""
@@ -569,7 +570,7 @@ def _figure_text(value: Interval | str | int | float | None, unit: str) -> str:
 def _missing_values_text(summary: Summary) -> str:
     """The text on how many cases have no value of a metric, by the reason.
 
-    Empty where all have one.
+    It is empty where all have one.
     """
     counts = {
         "abstained": summary.abstained,
@@ -610,7 +611,7 @@ def _calibration_drawing(confidences: Sequence[tuple[float, bool]]) -> Markup:
 def _time_rows(latencies: Sequence[Latency]) -> Iterator[list[str]]:
     """The rows of a page's table of times.
 
-    How long a case took in each stage, drawn and in numbers.
+    They show how long a case took in each stage, drawn and in numbers.
     """
     # All drawings have one axis, up to the longest time of any stage.
     end = max((latency.longest or latency.mean for latency in latencies), default=0.0)
