@@ -515,6 +515,8 @@ def _explore_service(
 async def _ask_rag(checks: Checks, rag: RAG, question: str) -> None:
     """Asks a RAG one question, then probes it for mistakes that no error would show.
 
+    Such mistakes are results of a batch in another order, or answers that ignore the contexts.
+
     Args:
         checks: doctor's list, which gets the findings.
     """

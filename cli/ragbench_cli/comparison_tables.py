@@ -271,6 +271,8 @@ def _next_step(verdict: GateResult) -> str:
 def comparison_blocks(comparison: Comparison, *, named: bool, cases: int) -> Blocks:
     """The blocks of the screen of ``compare``: the result, the metrics that matter, the cases.
 
+    It fits 24 lines where there are two runs; Markdown and the page have everything.
+
     Args:
         named: whether the user named the metrics: all of them are then shown.
         cases: how many cases of each kind are spelled out.
@@ -487,6 +489,8 @@ def _score_texts(metric: MetricComparison) -> list[str]:
 def _marks_text(figure: RunFigure, *, raised: bool) -> str:
     """The marks (letters) of the runs that a run is better than, which follow its score.
 
+    They save a column for each pair of runs.
+
     Args:
         raised: as raised letters; else, for a terminal whose encoding lacks them, each behind a ^.
     """
@@ -497,6 +501,8 @@ def _marks_text(figure: RunFigure, *, raised: bool) -> str:
 
 def _spelled_out_blocks(kind: CaseKind, cases: Sequence[CaseDifference], most: int) -> Blocks:
     """The lines that spell out changed cases of a kind: question, scores, cause, both answers.
+
+    The same lines are in Markdown and on the page.
 
     Args:
         most: how many cases ``--cases`` asks for.

@@ -264,6 +264,8 @@ def stop_on_signal() -> Generator[Callable[[], bool]]:
 def _interrupt(main_thread: int) -> None:
     """Interrupts the command's main thread as Ctrl-C would, also where it waits for a lock.
 
+    It is the last way to end a command whose calls do not finish in time.
+
     Args:
         main_thread: the number of that thread.
     """
@@ -300,6 +302,8 @@ class Invocation:
 
     def again(self, *more: str, first: str = "", without: str = "") -> str:
         """This command line with changes, for the user to run next; credentials in URLs are masked.
+
+        Users paste it, so that it must be the same command in all but the change.
 
         Args:
             more: options that it ends with, each once.

@@ -730,6 +730,8 @@ def _exit_with_code(
 ) -> NoReturn:
     """Takes the place of ``os._exit`` at the end of a command: its exit code stays the command's.
 
+    A gate that fails would pass if a library ended the process with 0.
+
     Args:
         exit_at_once: the function itself.
         process: the number of the command's process; one that was forked keeps its own code.

@@ -75,6 +75,9 @@ class LLMChoice(NamedModel):
     def panel(self, models: str | None) -> tuple[LLMSettings, ...]:
         """The settings of the further judges of a panel beside the language model.
 
+        A panel is several models that judge each case; options of the address hold for those at the
+        same one.
+
         Args:
             models: their names with commas between them, as ``--panel`` has them; None for those
                 of the file.
@@ -121,6 +124,8 @@ class EvaluationLLM(LLMChoice):
 def budget_of(max_cost: str | None, run_limit: str | None = None) -> Budget:
     """The cap on costs of a command's models: in this command, and in all commands of a run.
 
+    A text that is no amount is an error that names the option.
+
     Args:
         max_cost: as ``--max-cost`` has it; None for no limit.
         run_limit: as ``--max-cost-run`` has it.
@@ -145,6 +150,8 @@ def config_section(
 ) -> tuple[Mapping[str, object], str]:
     """A section of a configuration file, and the file; both empty where there is none.
 
+    Several commands share the file, and each reads the sections that it needs.
+
     Args:
         config: the file that the user names; without one, it is ragbench.yaml.
         name: of the section.
@@ -164,6 +171,8 @@ def config_section(
 def config_file(config: Path | None) -> YamlFile | None:
     """The parsed configuration file, an object of sections; None where there is none.
 
+    A file that is no mapping of sections is an error with its line.
+
     Args:
         config: the file that the user names; without one, it is ragbench.yaml.
     """
@@ -182,6 +191,8 @@ def language_model(
     purpose: str, settings: Callable[[], LLMSettings], *, budget: Budget | None = None
 ) -> Generator[Chat]:
     """Opens a language model for the length of a block; it costs nothing until it is asked.
+
+    At the end of the block its connections are closed.
 
     Args:
         purpose: what its calls are booked under.
@@ -365,6 +376,8 @@ class ModelsInUse:
     ) -> AbstractAsyncContextManager[ModelClients]:
         """Opens the clients of the evaluation's models; the first question to one calls this.
 
+        A cached answer needs them open, too.
+
         Args:
             jurors: the further judges of a panel.
         """
@@ -389,6 +402,8 @@ class ModelsInUse:
 
     def chat(self, purpose: str) -> Chat:
         """The language model for a stage of the run that is not a judge: operators, or a validator.
+
+        Its calls share cache, cap and books with the judges.
 
         Args:
             purpose: what its calls are booked under.
@@ -451,6 +466,8 @@ def booked_run(
 
 def say_receipt(receipt: Receipt, not_sent: Mapping[str, str] | None = None) -> None:
     """Reports on standard error what a command's models were asked and cost; nothing without calls.
+
+    Costs that may have been billed without an answer are in a line of their own.
 
     Args:
         not_sent: parameters that the endpoint refuses, each with its words.

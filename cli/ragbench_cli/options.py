@@ -233,6 +233,8 @@ def _is_record(kind: object) -> bool:
 def _take_record(record: type, values: dict[str, Any]) -> Any:
     """Builds a record of options from the values that Typer has read, and takes these out of them.
 
+    What no record has taken is an argument of the command itself.
+
     Args:
         values: all values of a command by the names of its options; this changes it.
     """
@@ -291,6 +293,8 @@ def _record_fields(record: type) -> Sequence[_Field]:
 
 def _complete_option(info: OptionInfo, field: str, kind: Any, panel: str) -> str:
     """Completes an option with what its field says: flag, panel of the help, name of its value.
+
+    So a field needs no more than its type, its default, and a text below it.
 
     Args:
         info: the option as declared; it is changed in place.
@@ -451,6 +455,8 @@ class Labelled(Record):
     def book_by(self, columns: Mapping[str, str]) -> LabelBook | None:
         """The labels of people in all files of --labels, of tables with columns of other names.
 
+        Users who label in their dataset's own table need not rename its columns.
+
         Args:
             columns: the names of the columns that hold ``query`` and ``response``.
         """
@@ -488,6 +494,8 @@ def mapping(
     entries: Iterable[str], option: str, form: str = "TARGET=SOURCE, such as query=Frage"
 ) -> dict[str, str]:
     """The targets and sources of a repeated option such as ``--field query=Frage``, by target.
+
+    The same target twice with two sources is an error: one of them would be ignored.
 
     Args:
         option: the option's name, for errors.

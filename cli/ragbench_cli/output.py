@@ -122,6 +122,9 @@ def section_table(section: Section) -> Table:
 def table(columns: Sequence[str], rows: Iterable[Iterable[Cell]], *, gap: int = 2) -> Table:
     """A table for the terminal: the first column to the left and folded, the others to the right.
 
+    The first column holds names, the others figures, which are compared from the right. Texts are
+    escaped.
+
     Args:
         gap: spaces between columns.
     """
@@ -149,6 +152,8 @@ def fitted_table(
     gap: int = 2,
 ) -> Table:
     """A table that a narrow terminal shows without the columns that can best be missed.
+
+    Folded figures cannot be read, so that columns go before any cell is folded.
 
     Args:
         missed: those columns, the first to go first.
@@ -217,6 +222,8 @@ def can_show(letter: str) -> bool:
 
 def entry(name: str, text: str, *, width: int = 24, indent: int = 2) -> str:
     """A name and its text beside it, for lists; a name too long for its column gets its own line.
+
+    Lines are wrapped to between 40 and 100 letters.
 
     Args:
         width: columns of the names.
@@ -296,6 +303,9 @@ class Output(Record):
         marker: str = "",
     ) -> None:
         """Writes a result's files, and prints the result in the form that the options ask for.
+
+        Commands with a document end with it: ``--md``, ``--html`` and ``--json`` work alike in all
+        of them.
 
         Args:
             marker: what Markdown begins with.

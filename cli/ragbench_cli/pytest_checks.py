@@ -27,6 +27,8 @@ from ragbench.views.write import write_reports
 def tests_of(session: pytest.Session) -> Iterator[pytest.Item]:
     """The tests of the runs that pytest's options name: those of cases before those of checks.
 
+    pytest then reports them like any other test.
+
     Raises:
         pytest.UsageError: a run cannot be read, or not be judged.
     """
@@ -234,6 +236,8 @@ class Evaluation:
 
     def __init__(self, home: Path) -> None:
         """The evaluation of a test that has not evaluated a RAG yet.
+
+        The fixture ``ragbench_eval`` gives it to the test.
 
         Args:
             home: the test's own folder, in which each evaluation makes a folder for its run.

@@ -47,6 +47,8 @@ _LONGEST_QUESTION = 60
 def print_report(report: Report, *, is_full: bool) -> None:
     """Prints a run's report on standard output.
 
+    Files of the report hold the same figures.
+
     Args:
         is_full: all of it, for ``ragbench report``. Else one screen, for the end of an
             evaluation: what was asked for, and what went wrong.

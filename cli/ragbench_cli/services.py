@@ -82,6 +82,8 @@ _ARGUMENT_KEYS = ("send", "take", "headers", "timeout", "retries")
 def configured_rag(config: Path | None) -> NamedRag:
     """The RAG that the section ``rag`` of a configuration file names; nothing where it has none.
 
+    With it, ``ragbench eval DATASET`` needs no further options.
+
     Args:
         config: the file that the user names; without one, it is ragbench.yaml.
 
@@ -141,6 +143,8 @@ def _rag_of_section(file: YamlFile, section: Mapping[str, Any]) -> NamedRag:
 
 def _check_section(spec: str, method: object, arguments: Mapping[str, Any]) -> None:
     """Refuses a wrong address, method, mapping or limit of a service, with its place.
+
+    A wrong mapping would else show only after the first answers, as missing fields.
 
     Raises:
         ConfigError: one is; where it is known, with the place below the section.

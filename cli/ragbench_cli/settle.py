@@ -149,6 +149,8 @@ def _opened_asking(
 def _split_options(options: str) -> list[str]:
     """The options of ``--rerun-options``, split as a shell would split them.
 
+    They are passed to ``ragbench eval`` in a child process, without a shell.
+
     Raises:
         ConfigError: a quote is not closed.
     """
@@ -178,6 +180,9 @@ class Asking:
         self, number: int, metrics: Sequence[str], drawn: Sequence[str]
     ) -> tuple[RunScores, RunScores]:
         """The scores of the baseline's system and of the run's on drawn cases, asked anew.
+
+        `settle` draws cases in rounds until the check is decided, and compares the two runs of
+        each.
 
         Args:
             number: of the round, which names its folder: a finished round is read only.
@@ -215,6 +220,8 @@ class Asking:
         self, home: Path, name: str, place: Path, metrics: Sequence[str], like: RunScores
     ) -> RunScores:
         """The scores of one system on the cases of a folder, asked unless that was finished before.
+
+        A finished run in the folder is read, so that an interrupted command does not ask twice.
 
         Args:
             name: of the folder of its run in that folder.
@@ -274,6 +281,8 @@ class Asking:
 def _check_same_system(like: RunScores, scores: RunScores) -> None:
     """Refuses answers of another system than the one that is to be asked again.
 
+    Mixed with scores of a changed system, the new ones would decide the gate wrongly.
+
     Raises:
         RunMismatchError: what the system is made of has changed since its run.
     """
@@ -311,6 +320,8 @@ def _errors_of_child(child: subprocess.Popen[str], stopped: Callable[[], bool]) 
 
 def eval_options(manifest: Manifest) -> list[str]:
     """The options of ``ragbench eval`` that ask the system of a stored run again.
+
+    So a user need not repeat them to have a gate ask again.
 
     Raises:
         ConfigError: it was asked with a pipeline, a secret or settings that the run does not keep
@@ -366,6 +377,8 @@ def base_checkout(baseline: RunScores, folder: Path) -> Generator[Path]:
 
 def _git(*arguments: str) -> str:
     """The output of a git command; its failure is an error that names the next step.
+
+    Messages of git alone would not say that a shallow clone is the cause.
 
     Args:
         arguments: of git, which runs in the working directory.

@@ -73,6 +73,8 @@ class Opened(NamedTuple):
     def tuned(self, effort: Effort, threshold: float | None) -> TunedCollection:
         """The opened collection for tuning, with all its rankings, by words and by vectors.
 
+        What the options ask for now is marked, so that advice can be compared with it.
+
         Args:
             effort: how hard the store's index looks now.
             threshold: the least score of a chunk; None for none.
@@ -262,6 +264,8 @@ def embedder_of(name: str | None, settings: Sequence[str] | None) -> Generator[E
 def only_collection(database: Database) -> str:
     """The name of a store's collection, where it has exactly one, so that users need not name it.
 
+    To choose among several would be a guess.
+
     Raises:
         ConfigError: it has none or several.
     """
@@ -319,6 +323,8 @@ class CollectionChoice(StoredIn):
 def search_settings(options: object = None) -> RetrievalSettings:
     """The settings of a search: those of the command's options over those of the environment.
 
+    Pipelines read the same variables of the environment, such as RETRIEVAL_STRATEGY.
+
     Args:
         options: of a command that may lack some of them, such as a strategy.
     """
@@ -342,6 +348,8 @@ def names_strategy(options: object = None) -> bool:
 
 def settings_of(entries: Sequence[str] | None, option_name: str) -> dict[str, Any]:
     """The settings of an option with ``NAME=VALUE``, by name; a value that is JSON is read as such.
+
+    So ``batch_size=8`` is a number, and ``query_prefix=query: `` a text.
 
     Args:
         option_name: for errors.

@@ -82,6 +82,8 @@ class DocumentsBeside(NamedTuple):
     def read_for_baseline(self) -> list[Document]:
         """The documents that the keyword RAG (``--rag baseline``) searches.
 
+        Without documents it could find nothing, and the error names the option.
+
         Raises:
             ConfigError: no documents are beside the cases, and none are named.
         """
@@ -421,6 +423,8 @@ def _baseline_over(
     documents: DocumentsBeside, arguments: dict[str, Any]
 ) -> tuple[BaselineRAG, list[Document]]:
     """The keyword RAG that ``--rag baseline`` names, and the documents that it searches.
+
+    It is a yardstick that needs no model: a user's own RAG should beat it.
 
     Args:
         arguments: its settings, from ``--rag-args``; an unknown one is an error that lists all.

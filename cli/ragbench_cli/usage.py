@@ -53,6 +53,8 @@ def choice_text(parameter: Any, context: Any, value: str, choices: Sequence[str]
 def number_text(parameter: Any, context: Any, value: str, minimum: float | None) -> str:
     """The text of an error about an option's value that is no number, or one that is too small.
 
+    It has an example with a number that the option takes.
+
     Args:
         minimum: the least number that the option takes; None for any.
     """
@@ -111,6 +113,8 @@ def _nearest(name: str, candidates: Iterable[str]) -> str | None:
 def _with_example(problem: str, context: Any, flag: str | None, value: str = "") -> str:
     """The text of a problem with an example of its command, and where all options are shown.
 
+    All errors of usage end so.
+
     Args:
         flag: the option that the example should have.
         value: one that the option takes, for a command whose help has no example of it.
@@ -147,6 +151,8 @@ def _flag_of(error: Any) -> str | None:
 
 def _problem_text(error: Any, context: Any, flag: str | None) -> str:
     """A sentence on what is wrong with the command line, and what to write instead.
+
+    Typer's own text names the problem alone.
 
     Args:
         flag: the nearest option, where the one of the error does not exist.
@@ -212,6 +218,8 @@ def _first_sentence(parameter: Any) -> str:
 
 def _example_line(command: Any, flag: str | None) -> str:
     """A line from the examples in a command's help; empty where it has none.
+
+    An example of the help works as it is, unlike one that is put together.
 
     Args:
         flag: an option that the example should have, if any of them does.

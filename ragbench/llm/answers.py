@@ -403,6 +403,9 @@ _MEANINGS: tuple[tuple[Container[int], str, Meaning], ...] = (
 def meaning_of(answer: Answer, *, has_answered: bool) -> Meaning:
     """The meaning of an endpoint's answer: whether to use it, wait, send it again or give up.
 
+    Endpoints agree on few statuses, so words of the body decide, too. A wrong meaning costs money
+    or time: an empty account that counts as a rate limit is waited for.
+
     Args:
         has_answered: whether the endpoint answered any call well; then it has the model, and the
             key is good.
@@ -508,6 +511,8 @@ class Limit(NamedTuple):
 
 def _stated_number(text: str, kind: str) -> int | None:
     """The number of tokens that an endpoint's error states of a kind; None where it states none.
+
+    It says by how much a prompt is too long.
 
     Args:
         kind: a row of ``said.toml``, such as ``limit``: each has several wordings, and the number

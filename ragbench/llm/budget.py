@@ -153,11 +153,11 @@ class Ledger:
     """
 
     def __init__(self, price: Price | None = None, book: CallBook | None = None) -> None:
-        """Begins empty.
+        """Begins without an event: no call of this command is booked yet.
 
         Args:
             price: what costs are reckoned by; None where the endpoint has to say them.
-            book: where each event is written, too.
+            book: the run's book, into which each event is written, too; None for none.
         """
         self._price = price
         self._book = book
@@ -197,6 +197,8 @@ class Ledger:
 
     def ended(self, number: int, *, billed: bool) -> None:
         """Books that a request ended without a usable answer.
+
+        The request leaves the requests in flight.
 
         Args:
             billed: whether its endpoint may bill it all the same; then the most that it can cost is
@@ -539,6 +541,8 @@ class Budget:
 
     def _set_aside(self, amount: Decimal) -> asyncio.Event | None:
         """Sets money aside and gives None, or gives the event that some money has come back.
+
+        Of several calls at once only so many are let through as fit below the cap together.
 
         Raises:
             LLMBudgetError: so much is spent that waiting for requests in flight cannot help.

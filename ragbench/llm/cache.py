@@ -154,7 +154,7 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
         must_exist: bool = False,
         today: Callable[[], float] = time.time,
     ) -> None:
-        """Opens the file, and makes it where it is not there.
+        """Opens the cache's file, and makes it where it is not there.
 
         Args:
             max_bytes: what the answers may take together; 0 keeps none.
@@ -291,6 +291,8 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
         everything: bool = False,
     ) -> int:
         """Deletes cached answers that any of the arguments selects; gives how many were deleted.
+
+        A deleted answer is paid for again when it is needed. Freed space is given back to the disk.
 
         Args:
             max_bytes: the answers beyond so many bytes, those that were used longest ago.

@@ -214,6 +214,8 @@ class Caller:
     def _highest_cost(self, payload: Mapping[str, Any], completion: int | None) -> Decimal | None:
         """The most that a request can cost in US dollars; None where its price is not known.
 
+        A cap sets this amount aside before the request is sent.
+
         Args:
             completion: tokens of the longest answer; None when it has no limit.
         """
@@ -275,6 +277,9 @@ class Caller:
 
     async def _wait_to_retry(self, question: Question, problem: str, sent: Sent) -> None:
         """Waits after a failed request before the next attempt; raises when there shall be none.
+
+        Failures are server errors, lost connections and empty answers. The wait grows with their
+        number, and is no shorter than the endpoint asks.
 
         Args:
             problem: the failure in words, for the error of a call that is given up.
@@ -426,6 +431,9 @@ class Caller:
 
     def _adjust(self, epoch: int, sent: Sent) -> None:
         """Adjusts the number of requests in flight to the outcome of a request.
+
+        After a rate limit or an error fewer are allowed, after answers again more. After many lost
+        requests none is sent at all.
 
         Args:
             epoch: how often the number had been lowered when the request got its slot.

@@ -153,6 +153,9 @@ class LLMClient(Caller):
     ) -> Reply[Any]:
         """Asks the model, or takes the answer that the cache has to the same question.
 
+        Judges, operators and validators ask here. All arguments but ``purpose`` are part of the
+        cache key.
+
         Args:
             schema: what the answer must be, where it is not a text.
             purpose: what the call is booked under.
@@ -363,6 +366,8 @@ class LLMClient(Caller):
     ) -> dict[str, Any]:
         """The body of a chat request, with the limit of its answer's length.
 
+        The dialect knows the names and forms that this endpoint takes.
+
         Args:
             longest: tokens that the answer may have at most; None where it has no limit.
         """
@@ -406,6 +411,8 @@ class LLMClient(Caller):
     ) -> bool:
         """Whether the request can be put another way, as its rejection says.
 
+        What the rejection teaches is learned by the dialect, for all later questions.
+
         Args:
             left_out: gets the parameter that is left out for it.
         """
@@ -426,6 +433,8 @@ class LLMClient(Caller):
         self, error: RejectedError, answer_limit: int | None, question: _ChatQuestion
     ) -> bool:
         """Whether a shorter answer fits beside the prompt, as a rejection says.
+
+        It sets the room of the question, which is then asked again.
 
         Args:
             answer_limit: tokens that the rejected request allowed its answer.
@@ -475,6 +484,8 @@ class LLMClient(Caller):
         self, payload: Mapping[str, Any], question: _ChatQuestion, limit: int | None
     ) -> Completion:
         """The model's answer to one form of a request, whose prompt the endpoint read as a whole.
+
+        Servers that drop the beginning of a long prompt would give an answer without its evidence.
 
         Args:
             limit: tokens that the answer may have at most; None where it has no limit.
@@ -537,6 +548,8 @@ def _spread(key: bytes) -> float:
 
 def _narrow(error: LLMTruncatedError, limit: int | None, longest: int | None) -> LLMTruncatedError:
     """The error of a cut-off answer, which names a long prompt as the cause where it was.
+
+    The remedy differs: a longer limit of answers does not help where the prompt fills the context.
 
     Args:
         limit: tokens that the answer had room for; None for no limit.
@@ -612,6 +625,9 @@ class EmbeddingClient(Caller):
     ) -> list[Vector]:
         """The vectors of the texts of one request, in order, kept in the cache.
 
+        One request of many texts is far quicker than many of one. Vectors are stored as JSON, which
+        is the form in users' caches.
+
         Args:
             keys: the cache keys of the texts.
         """
@@ -658,6 +674,9 @@ class EmbeddingClient(Caller):
 
 def _vectors(body: Mapping[str, Any], count: int) -> list[Vector]:
     """The vectors of an embedding endpoint's JSON, in the order of the texts that were sent.
+
+    Endpoints may give them in another order, with an index each. A missing vector must not shift
+    the others.
 
     Raises:
         EmptyAnswerError: there are not so many, or they are not of one length.

@@ -69,6 +69,9 @@ class Dialect:
     def __init__(self, endpoint: Endpoint, *, must_limit: bool = False) -> None:
         """Starts with the user's settings of the endpoint, and with most endpoints' habits.
 
+        A dialect is what one endpoint understands: how it is asked for JSON, and which parameters
+        it takes.
+
         Args:
             must_limit: no request may go without a limit of its answer's length, because a cap on
                 costs has to know the most that a call can cost.
@@ -160,6 +163,8 @@ class Dialect:
         limit: int | None,
     ) -> dict[str, Any]:
         """The JSON body of a chat request, in the form that this endpoint understands.
+
+        Parameters that it refused are left out. The form is part of what answers depend on.
 
         Args:
             schema: of the JSON that is wanted; None for a text.
@@ -338,6 +343,8 @@ _NEVER_DROPPED = frozenset({"model", "messages", "response_format"})
 def _named_parameter(answer: Answer, sent: Mapping[str, Any]) -> str | None:
     """The parameter of a request that a rejection is about, by its ``param`` or its words, or None.
 
+    Without that parameter the request may pass. Endpoints word rejections in their own ways.
+
     Args:
         sent: the body of the rejected request; only its fields can be meant.
     """
@@ -433,7 +440,7 @@ class Reading:
     def __init__(
         self, where: str, dialect: Dialect, ask: Callable[[Sequence[Message]], Awaitable[str]]
     ) -> None:
-        """Asks nothing yet.
+        """Begins without a doubt about the endpoint: nothing is asked yet.
 
         Args:
             where: the model and its address, for messages.

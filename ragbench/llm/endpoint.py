@@ -206,8 +206,8 @@ class Endpoint(Checked):
     def parameters(self) -> dict[str, Any]:
         """The fields of every request to the model beside its messages, such as the temperature.
 
-        Settings of None are left out: they are not sent. They are also part of the cache key of all
-        answers.
+        Settings of None are left out: they are not sent. These fields are part of the cache key of
+        all answers, so another name or value makes stored answers unknown.
         """
         parameters: dict[str, Any] = {}
         for name in _SENT:
@@ -416,6 +416,8 @@ def by_address(base_url: str) -> Provider | None:
 
 def azure_address(environ: Mapping[str, str], *, dated: bool) -> str:
     """The address of an Azure resource, from the variable that Azure's own tools read.
+
+    Each customer of Azure has an address of his own, so no table can hold it.
 
     Args:
         dated: whether a version such as ``2024-10-21`` is asked for; its path is built by the

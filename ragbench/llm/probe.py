@@ -69,6 +69,9 @@ async def ask_capital(
 async def preflight(models: ModelClients, *, chat: bool, embeddings: bool) -> None:
     """Raises unless the models answer as a run needs it, before the run asks them anything.
 
+    A run may take hours before its first judgement: a wrong key or a model that gives no JSON must
+    show before.
+
     Args:
         chat: whether the run asks the language models.
         embeddings: whether it asks the model for embeddings.
@@ -317,6 +320,8 @@ async def _context_findings(client: LLMClient, sizes: Sequence[int]) -> AsyncGen
 
 def _too_long_finding(words: int, problem: str, tokens_read: int) -> Finding:
     """The finding that a prompt was not read as a whole, with the setting that helps.
+
+    With it, prompts that would be cut fail before they cost anything.
 
     Args:
         words: of the prompt.

@@ -237,7 +237,7 @@ def read_structure(text: str, schema: Schema[ValueT]) -> ValueT:
 def _place_in_value(location: tuple[object, ...]) -> str:
     """The place of a problem within a JSON value, such as ``verdicts.0.reason``.
 
-    A model that is asked to correct its answer is told where the mistake is.
+    The request for a corrected answer names it.
     """
     return ".".join(str(part) for part in location) or "the value"
 
@@ -246,6 +246,9 @@ def changed(
     schema: object, change: Callable[[str, dict[str, Any]], dict[str, Any]], name: str = ""
 ) -> Any:
     """A JSON schema with a change made to each of the objects in it, the inner ones first.
+
+    Validators and servers want other forms of the same schema. The schema that comes in is not
+    changed.
 
     Args:
         change: gives an object's new form; it gets the name of the property or definition that
@@ -344,6 +347,8 @@ def field_schema(
 
 def _checked_field(key: str, check: Callable[[object], ValueT], value: object) -> ValueT:
     """The checked value of an object's only field, out of a model's parsed JSON.
+
+    The field exists because models that are held to a schema must answer with an object.
 
     Raises:
         ValueError: the value is no object with the field, or ``check`` refuses what is in it. The

@@ -361,6 +361,8 @@ class Chat(AbstractContextManager["Chat"]):
     ) -> Reply[Any]:
         """Asks the model, or takes the answer that the cache has; blocks until it is there.
 
+        It is for code without an event loop, in any thread.
+
         Args:
             repeat: which of several answers to the same question, from 0.
             schema: what the answer must be, where it is not a text.

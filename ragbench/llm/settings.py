@@ -175,6 +175,8 @@ class _UserSettings:
     ) -> None:
         """Reads and checks every setting of one model, and keeps where each was given.
 
+        A wrong name or value is an error that names the option, line of the file or variable.
+
         Args:
             options: of the command, by the names of the settings.
             section: of the configuration file.
@@ -349,6 +351,8 @@ class _UserSettings:
     def settings(self, base_url: str, key: ApiKey, cache: str) -> LLMSettings:
         """The checked settings of a model at an address, and where each setting came from.
 
+        They are all that a client is made of.
+
         Args:
             base_url: the address, which may be that of another model.
             cache: path of the file of answers where no setting names one; "off" for none.
@@ -396,6 +400,8 @@ def resolve(
 ) -> LLMSettings:
     """The settings of the language model: from options, a section of the file, and the environment.
 
+    Options go before the file, and the file before the environment.
+
     Args:
         section: ``llm`` of the file; its ``panel`` is for `resolve_panel`.
         file: the file's path, for messages.
@@ -414,6 +420,9 @@ def resolve_panel(
     file: str = "",
 ) -> tuple[LLMSettings, ...]:
     """The settings of each judge of a panel; what a judge leaves out it has from the first model.
+
+    A panel is several judges of one case. A judge at another address does not inherit the first
+    one's key.
 
     Args:
         given: the option ``--panel``: models, separated by commas.

@@ -129,6 +129,8 @@ class Circuit:
     def answered(self, *, well: bool) -> None:
         """Notes that the endpoint gave an answer, be it an error: the row of lost requests ends.
 
+        An endpoint that answers is there, whatever it says.
+
         Args:
             well: whether it answered as asked; then the key and the address are good.
         """
@@ -306,6 +308,8 @@ class Transport(Protocol):
     async def send(self, path: str, payload: Mapping[str, Any]) -> Answer:
         """Sends a request once and gives the endpoint's answer; its errors hold no credentials.
 
+        Tests put a transport of their own in place, which needs no network.
+
         Args:
             path: of the interface, such as ``"/chat/completions"``.
             payload: the request's body, sent as JSON.
@@ -339,6 +343,8 @@ class OpenAITransport:
         self, endpoint: Endpoint, *, timeout: float, environ: Mapping[str, str] | None = None
     ) -> None:
         """Takes an endpoint, and opens nothing yet: a pool belongs to the event loop that makes it.
+
+        The key is read when the transport is opened.
 
         Args:
             timeout: seconds for one request.

@@ -38,6 +38,9 @@ def answer_counts_text(
 ) -> str:
     """The share of right answers where labels correct it, then the counts, and what decided them.
 
+    Reports begin with these sentences, and a gate notes them: whoever reads no further knows how
+    good the answers are.
+
     Args:
         judge: the model that judged; empty without one.
         share: the corrected share.

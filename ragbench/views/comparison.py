@@ -154,6 +154,8 @@ def _significant_metrics(
 ) -> dict[str, list[str]]:
     """The metrics on which a run differs significantly from the first, by worse, better, different.
 
+    Worse ones come first, as they are what a reader must see.
+
     Args:
         corrections: metric and runs of the differences that labels decide instead.
     """
@@ -271,6 +273,8 @@ def system_section(before: str, now: str, change: SystemChange | None) -> Sectio
 def comparison_document(comparison: Comparison, *, cases: int = _MOST_CASES) -> Document:
     """Runs side by side: their metrics, what changed in the systems, and the cases that changed.
 
+    Markdown and page draw it; the terminal has tables of its own.
+
     Args:
         cases: how many cases of each kind Markdown shows.
     """
@@ -368,6 +372,8 @@ def _system_sections(comparison: Comparison) -> Iterator[Section]:
 
 def _cases_section(comparison: Comparison, *, most: int) -> Section:
     """The section of a comparison with the cases that changed between each run and the first one.
+
+    A mean may stay the same while many cases changed, so they are counted and shown.
 
     Args:
         most: cases of each kind that Markdown spells out.

@@ -113,6 +113,8 @@ def changes_of(
 ) -> tuple[Changes, ...]:
     """The cases that changed between runs, grouped by pair of runs and kind, newly failing first.
 
+    Cases that newly fail come first: these are the ones to act on.
+
     Args:
         differences: of all pairs together.
         places: the folders of the runs, by their marks.
@@ -160,6 +162,9 @@ def flows_section(flows: Sequence[CauseFlow]) -> Section:
 def markdown(document: Document, *, level: int = 3) -> str:
     """A document as GitHub-flavoured Markdown; its brief form, where it has one.
 
+    It is written for pull requests and files. Every text in it is escaped, since it is of users or
+    models.
+
     Args:
         level: of the heading of the document; its sections stand one below.
     """
@@ -179,6 +184,8 @@ def markdown(document: Document, *, level: int = 3) -> str:
 
 def _section_lines(section: Section, hashes: str) -> Iterator[str]:
     """A section as lines of Markdown; charts and details are the page's alone.
+
+    Tables that are too long are cut, with a line that says so.
 
     Args:
         hashes: the sign of its heading, such as ``####``.
@@ -219,6 +226,8 @@ def _table_lines(section: Section) -> Iterator[str]:
 
 def _change_lines(group: Changes, most: int | None) -> Iterator[str]:
     """The lines of Markdown that list changed cases, with what changed of each.
+
+    A reader of a pull request sees there why a case went another way.
 
     Args:
         most: how many cases there is room for; None for all.
@@ -278,6 +287,8 @@ def ids_text(change: IdChange | None, gold: Collection[str] = ()) -> str:
 
 def _id_text(id: str, ranks: str, gold: Collection[str]) -> str:
     """An id of a chunk with its ranks, and whether it is gold: content that answers the case.
+
+    A gold chunk that was lost explains a lower score.
 
     Args:
         ranks: the rank, or that of before and that of now.
@@ -393,6 +404,8 @@ class _NumberForm(NamedTuple):
     def text(self, number: float, *, sign: bool = False) -> str:
         """A number as text in this form: rounded to its places, with its unit.
 
+        A form is chosen for numbers that are read together, so that they have the same places.
+
         Args:
             number: multiplied by the factor already, because `movement` rounds such numbers.
             sign: whether a plus stands before a positive number.
@@ -403,6 +416,8 @@ class _NumberForm(NamedTuple):
 
 def number_text(value: float | None, unit: str = "", *, sign: bool = False) -> str:
     """A number for a report in as many places as its size needs; ``-`` where there is none.
+
+    All forms of a report use it, so that a figure looks the same in each.
 
     Args:
         unit: ``"share"`` is shown in per cent, ``"s"`` in seconds or milliseconds; else as it is.

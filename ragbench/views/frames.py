@@ -236,6 +236,8 @@ def _frame(
 ) -> DataFrame:
     """A DataFrame of rows whose missing values are NA: by itself pandas would make NaN of None.
 
+    A missing score that became 0 or NaN would spoil a user's means without a word.
+
     Args:
         columns: their names. Those that are none of the following hold texts, or lists of texts.
     """

@@ -173,6 +173,8 @@ def _trends_section(verdict: GateResult) -> Section:
 def _cases_section(verdict: GateResult, against: Against | None) -> Section:
     """The section of cases that pass in one run alone; without such, of those with a lower score.
 
+    These are where to look for the reason of a lower figure.
+
     Args:
         against: the run's cases beside the baseline's; None where a baseline holds no cases.
     """
@@ -203,6 +205,8 @@ def _cases_section(verdict: GateResult, against: Against | None) -> Section:
 
 def _calm_document(verdict: GateResult, whole: Document, against: Against | None) -> Document:
     """The short document of a gate that passed, for a comment of at most 24 lines.
+
+    A pull request that may be merged needs no more than the first figures and what to know besides.
 
     Args:
         whole: the document that the page shows, from which title and headline are taken.
@@ -251,6 +255,8 @@ def _telling_checks(verdict: GateResult) -> list[GateCheck]:
 
 def unjudged_document(message: str) -> Document:
     """The document of a gate that could not run: a pull request needs a comment then, too.
+
+    Without it, the comment of an earlier run would stay, and may say that it passed.
 
     Args:
         message: of the error. Its first line becomes the headline, each further one a note.
@@ -504,6 +510,8 @@ class _JUnitCase(NamedTuple):
 
 def _junit(dataset: str, settings: Mapping[str, object], cases: Sequence[_JUnitCase]) -> bytes:
     """The bytes of a JUnit document, ``testsuites`` with one suite, from test cases.
+
+    The form is that of the schema which CI servers read: they refuse or ignore other attributes.
 
     Args:
         dataset: names the classes of the test cases, so that servers tell gates on several

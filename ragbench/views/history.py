@@ -60,6 +60,9 @@ def sparkline(
 ) -> str:
     """A metric's figures over runs as a row of bars, the newest to the right, for lines of text.
 
+    It shows a course in the width of a table's cell. A least span keeps noise from looking like a
+    cliff.
+
     Args:
         figures: None for a run without one, which is a gap.
         scale: the size of the metric's range, such as 1 for a share; None where it has no ends.

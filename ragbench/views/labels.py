@@ -116,6 +116,9 @@ def raters_text(raters: Raters) -> str:
 def label_page(drawn: Drawn, *, by: str = "", shows_judge: bool = False) -> Page:
     """The page on which a person labels drawn cases, a block for each with its answers.
 
+    People who have no ragbench label on it: it needs no server, and saves a file of labels. A
+    person sees only what the metric reads, and no value of it, unless that is asked for.
+
     Args:
         by: who labels, where that is known.
         shows_judge: whether the judge's value and the run are shown, too.

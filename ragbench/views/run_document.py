@@ -96,6 +96,8 @@ def run_document(report: Report) -> Document:
 def _drawn_cases(dataset: Mapping[str, Any]) -> str:
     """A text on how many cases of a dataset were asked, and how they were chosen.
 
+    Figures of a sample are not those of the whole dataset, which a reader must see.
+
     Args:
         dataset: as the manifest of the run has it.
     """

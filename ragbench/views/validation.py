@@ -144,6 +144,9 @@ def self_test_lines(test: SelfTest) -> Iterator[str]:
 def summary_lines(summary: DumpSummary, *, troubles_only: bool = False) -> Iterator[str]:
     """The lines that summarise a validated dump of queries, in the terminal and on its page.
 
+    They come in the order in which a user reads: figures, diagnosis, what was excluded, what was
+    demanded.
+
     Args:
         troubles_only: for ``--quiet``. Excluded records and unmet demands are shown all the same:
             a figure that leaves records out must never look complete.

@@ -183,6 +183,8 @@ def command(
 def _show_progress(bars: StageAdvance | None, total: int, count: int) -> None:
     """Moves the progress on by some cases that are through all variants.
 
+    Variants take long where a reranker is a model.
+
     Args:
         bars: None where no progress is shown.
         total: all cases.

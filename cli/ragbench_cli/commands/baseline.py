@@ -189,6 +189,8 @@ def show(
 def _baseline_blocks(facts: dict[str, Any]) -> Blocks:
     """The blocks of the screen of ``baseline show``: metrics, and how steady the system is.
 
+    The share of noise says whether more runs would make the gate sharper.
+
     Args:
         facts: the baseline as JSON has it.
     """

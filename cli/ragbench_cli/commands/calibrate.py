@@ -99,6 +99,8 @@ def command(
 def _show_progress(bars: StageAdvance | None, done: int) -> None:
     """Moves the progress on by some judged queries; how many there are in all is not known.
 
+    A dump is read as a stream.
+
     Args:
         bars: None where no progress is shown.
     """
@@ -161,6 +163,8 @@ def _print_rows(name: str, before: Quality, after: Quality) -> None:
 
 def _share_text(quality: Quality, name: str) -> str:
     """A precision or recall as text, with its interval; ``-`` where no query gives one.
+
+    Labels are few, so the interval says as much as the figure.
 
     Args:
         name: "precision" or "recall".

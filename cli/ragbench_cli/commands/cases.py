@@ -127,6 +127,8 @@ def _write_cases(run: Path, rows: list[CaseRow], folder: Path, *, is_json: bool)
 def _case_lines(report: Report, rows: list[CaseRow], metric: int | None) -> Blocks:
     """The three lines of each case in the list: its name, its cause and score, and the explanation.
 
+    A reader recognises a case by its question, and sees at once what lost it.
+
     Args:
         metric: the position of the metric whose score is shown; None for none.
     """

@@ -151,6 +151,8 @@ def _check_options(options: EvalOptions) -> None:
 def _check_repeats(options: EvalOptions, rag: str | None) -> None:
     """Refuses repeated asking where every repeat would be the same: where no RAG is asked.
 
+    They would cost time, and show a noise of 0 that is none.
+
     Args:
         rag: the RAG that is asked; None where answers are recorded.
     """
@@ -184,6 +186,8 @@ def _check_asking(options: EvalOptions) -> None:
 
 def _calls_in_flight(option: str | None, of_system: int | None) -> int | None:
     """The number of calls in flight; None where it follows what the system bears.
+
+    "auto" lets the number follow the answers, also where a pipeline's file names one.
 
     Args:
         option: as the user gives it.
@@ -257,6 +261,8 @@ def _dead_stages_problem(report: Report) -> str:
 def _valueless_metrics_problem(report: Report, retry_command: Callable[[], str]) -> str:
     """The problem of metrics that failed for every case, with the error; empty where none did.
 
+    A report without these metrics must not end as a success.
+
     Args:
         retry_command: gives the command that tries again.
     """
@@ -295,6 +301,8 @@ def _say_next_step(
     report: Report, place: str, retry_command: Callable[[], str], *, is_asked: bool
 ) -> None:
     """Reports the command that helps most after this run.
+
+    It is one line: retry what failed, label what cannot be compared, or look at what was lost.
 
     Args:
         is_asked: whether a RAG is asked, whose failures another try may mend; recorded ones stay.
@@ -385,6 +393,8 @@ def _lacking_text(report: Report, summaries: Sequence[Summary]) -> str:
 def _evaluate_options(options: EvalOptions, collect: Collect) -> Evaluated:
     """Opens everything that options name, runs the evaluation in its folder, and books its cost.
 
+    The folder is chosen after all is open, since its name depends on the system.
+
     Args:
         collect: takes each case as it is finished, for the files of the report.
     """
@@ -424,6 +434,8 @@ def _chosen_metrics(
     metric_list: str | None, models: ModelChoice, *, has_expectations: bool = False
 ) -> tuple[Metric, ...]:
     """The metrics of an evaluation: those that options name, or the usual ones, and the judge's.
+
+    Whether answers are right, by a judge, leads the table where a judge is named.
 
     Args:
         metric_list: the option ``--metrics``.
@@ -542,6 +554,8 @@ class _Opened:
 
     def _import_packages(self, stack: ExitStack) -> None:
         """Imports the packages of metrics, validator and engine: a missing one is an error at once.
+
+        It comes before anything is asked: a run must not fail after hours for want of a package.
 
         Args:
             stack: closes the validator at the end.

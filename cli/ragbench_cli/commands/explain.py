@@ -131,6 +131,8 @@ def command(
 def _explain_run(report: Report, most: int, *, as_json: bool) -> None:
     """Shows where a run's cases were lost, as text or JSON, with the worst cases of each cause.
 
+    The largest cause, with its remedy, is where to begin.
+
     Args:
         most: cases of each cause.
     """
@@ -153,6 +155,8 @@ def _explain_run(report: Report, most: int, *, as_json: bool) -> None:
 
 def _explain_case(row: CaseRow, report: Report, *, is_full: bool) -> None:
     """Prints a case's story from question to answer: a label and a text in each line.
+
+    It is the screen of ``ragbench explain RUN CASE``.
 
     Args:
         is_full: whether all is shown; else as much as fits on a screen.
@@ -215,6 +219,8 @@ def _draw_replay(cases: Sequence[ReplayedCase], *, is_single: bool) -> None:
 
 def _rag_to_ask(manifest: Manifest, options: ReplayOptions) -> tuple[str | None, str | None]:
     """The RAG to replay a run with, and its arguments: those of the options, else those of the run.
+
+    A replay of another RAG than the run's would explain nothing, so it is not guessed.
 
     Raises:
         ConfigError: the run does not tell, as where its answers were recorded.

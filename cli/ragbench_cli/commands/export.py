@@ -63,6 +63,9 @@ def command(options: ExportOptions, json: JsonOption = False) -> None:
 def _send_to_tracker(options: ExportOptions, *, json: bool) -> None:
     """Sends a run to a tracker such as mlflow, and prints the run's address there.
 
+    A run that is there already is updated, not repeated. Traces that the tracker lacks are counted
+    on standard error.
+
     Args:
         json: whether the result is printed as JSON.
     """

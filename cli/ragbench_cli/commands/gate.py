@@ -211,6 +211,8 @@ def _judged_run(options: GateOptions, config: GateConfig) -> GateResult:
 def _verdict_document(verdict: GateResult, labels: Sequence[str]) -> Document:
     """The document of a verdict, with the run's causes, and its cases beside the baseline's.
 
+    It is made only where Markdown or a page is asked for, as it reads the cases of both runs.
+
     Args:
         labels: files with labels of people.
     """

@@ -193,6 +193,8 @@ def _collection_name(source: str) -> str:
 def _index_notes(result: IndexResult, *, is_named: bool) -> Iterator[str]:
     """The notes after an indexing: the embedder that was taken, and files that were not read.
 
+    A search needs the same embedder, and a user may believe that all files are indexed.
+
     Args:
         is_named: whether the user named the embedder, so that there is nothing to report of it.
     """

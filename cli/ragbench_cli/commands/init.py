@@ -185,6 +185,8 @@ def _baseline_files(runs: Sequence[Path]) -> dict[str, bytes]:
 def _say_next(folder: Path, *, pipeline: bool) -> None:
     """Reports the commands to try a new project with.
 
+    They run as they are, in the folder of the project.
+
     Args:
         pipeline: whether the project has a pipeline file.
     """

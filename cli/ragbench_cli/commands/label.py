@@ -121,6 +121,8 @@ class Session:
         # Labels are added line by line, which such a file could not be read with afterwards.
         """Opens the labels of a file, so that labelling goes on with the answers that have none.
 
+        A file that is no JSON lines is refused, since labels are added line by line.
+
         Args:
             drawn: the answers to label, in their order.
             path: the file, with labels of earlier sessions or of other people.
@@ -292,6 +294,8 @@ def _pressed_keys() -> Iterator[str]:
 
 def _print_labels(book: LabelBook, run: Path, against: Path | None, *, as_json: bool) -> None:
     """Prints how far people agree so far, and how their labels correct the run's figures.
+
+    A person sees after each session whether more labels are worth the time.
 
     Args:
         against: the run that the labelled one is compared with; None without one.

@@ -123,6 +123,8 @@ class _Question(NamedTuple):
 def _questions(query: str | None, questions: str | None) -> list[_Question] | None:
     """The questions that options name; None where a person types them.
 
+    Without a question and without a terminal there is nobody to ask.
+
     Args:
         questions: a file, or '-' for standard input.
     """
@@ -144,6 +146,8 @@ def _questions(query: str | None, questions: str | None) -> list[_Question] | No
 
 def _questions_of_lines(text: str, name: str) -> list[_Question]:
     """The questions in a text, one a line: as plain text, or as a JSON object with its ``query``.
+
+    All wrong lines are reported at once.
 
     Args:
         name: of the file, for errors.

@@ -23,6 +23,8 @@ app = subcommands("List metrics, formats, rerankers and what else can be named."
 def _print_listing(value: object, lines: Iterable[str], *, json: bool) -> None:
     """Prints what can be chosen from as JSON, or as lines of text.
 
+    All ``ragbench show`` commands end with it.
+
     Args:
         lines: are made only where they are printed.
     """
@@ -333,6 +335,8 @@ def pipeline(json: JsonOption = False) -> None:
 def _pipeline_lines(schema: dict[str, Any], sections: Mapping[str, Registry]) -> Iterator[str]:
     """The lines of ``ragbench show pipeline``: settings of indexing, then kinds of other stages.
 
+    They are read from the code, so that the list is that of this version.
+
     Args:
         schema: of a pipeline file, with the settings of indexing.
         sections: the implementations of each other stage, by the section of the file.
@@ -513,6 +517,8 @@ def _show_listed(registry: Registry, *, json: bool) -> None:
 def _operator_lines(description: dict[str, Any]) -> Iterator[str]:
     """The lines of ``ragbench show operator``: summary, extras that it needs, and settings.
 
+    A user writes his YAML file by them.
+
     Args:
         description: as ``--json`` prints it; its settings are a JSON schema.
     """
@@ -527,6 +533,8 @@ def _operator_lines(description: dict[str, Any]) -> Iterator[str]:
 
 def _setting_text(setting: dict[str, Any], *, needed: bool) -> str:
     """A text on a setting of an operator: its type, its default, and what it does.
+
+    The type is worded for users of YAML.
 
     Args:
         setting: its JSON schema.

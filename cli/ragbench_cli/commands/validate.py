@@ -183,6 +183,9 @@ _SELF_TEST = 40
 def _show_self_test(choice: ValidatorChoice, dataset: str, limit: int, *, json: bool) -> None:
     """Judges near misses that are made of a dataset, and shows how the validator does.
 
+    Users see whether a validator is fooled by text that looks like an answer before they rely on
+    it.
+
     Args:
         limit: near misses of each kind.
         json: whether the result is printed as JSON.
@@ -207,6 +210,8 @@ def _emit_verdict(
     page: DumpPage | None, stream: TextIO, json: bool, text: bool, judged: ValidatedQuery
 ) -> None:
     """Hands the verdict on one query to a page, and prints it as JSON or as text.
+
+    Verdicts are printed as they come, since a dump may have millions of queries.
 
     Args:
         page: None where no page is wanted.
@@ -273,6 +278,8 @@ def _write_summary(summary: DumpSummary, options: ValidateOptions, page: DumpPag
 
 def _demanded_shares(options: ValidateOptions) -> Demands:
     """The shares of queries and chunks that the options demand of a dump.
+
+    A dump that misses one ends the command with exit code 1.
 
     Raises:
         ConfigError: one of them is no share, or a rating is named twice.

@@ -417,6 +417,8 @@ def _judged_sentences(answer: JudgedAnswer) -> Iterator[str]:
 def _claim_html(claim: JudgedClaim, *, is_whole: bool) -> Iterator[str]:
     """The HTML of a claim that a judge drew from an answer, with the quotes that it rests on.
 
+    A quote that is in no chunk was made up by the judge, and is marked so.
+
     Args:
         is_whole: whether it is the sentence, whose text and verdict stand above it already.
     """
@@ -464,6 +466,8 @@ def _cell_text(cell: Cell) -> str:
 
 def _judgements_html(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[str]:
     """The HTML of the judgements behind a case's scores, folded: by them a reader checks the judge.
+
+    Texts of judges are escaped, and cut where they are very long.
 
     Args:
         metrics: those of the run, in the order of the row's judgements.
@@ -619,6 +623,8 @@ def _comparable_word(word: str) -> str:
 
 def _marked_html(parts: Parts | None, tag: str) -> str:
     """A text as HTML, in which a tag marks what the other text lacks; "none" for no text.
+
+    Texts are escaped: they may hold tags of their own.
 
     Args:
         tag: ``del``, ``ins`` or ``u``, which the page draws in colours of their own.

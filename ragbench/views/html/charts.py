@@ -154,6 +154,8 @@ def outcomes(parts: Sequence[tuple[str, str, int]]) -> Markup:
 def share_bar(share: float, *, kind: str = "", before: float = 0.0) -> Markup:
     """A bar of a share of all cases. Bars below each other make a waterfall of losses.
 
+    A bar has a least width, so that one case of a thousand is seen.
+
     Args:
         kind: of the cases, which has a colour.
         before: the share at which the bar begins.
@@ -226,6 +228,8 @@ def curve(
 ) -> Markup:
     """A drawing of shares (0 to 1) as a line over 1, 2, 3 ...
 
+    It shows how many chunks are worth keeping: where it is flat, more bring nothing.
+
     Args:
         before: of another retriever, which are drawn as a dashed line.
         label: what is drawn, for who cannot see it.
@@ -256,6 +260,8 @@ def _end_numbers(first: int, last: int) -> Markup:
 
 def _square_drawing(inside: Markup, label: str, across: str, up: str) -> Markup:
     """A square drawing with two axes and their titles, around what lies between them.
+
+    Curves and diagrams of calibration share this frame.
 
     Args:
         inside: what lies between the axes, at places by `_x` and `_y`.

@@ -25,6 +25,8 @@ _TONES = {CaseKind.FAILING: "fails", CaseKind.MIXED: "undecided", CaseKind.FIXED
 def document_page(document: Document, folder: Path = Path()) -> Page:
     """The page of a document, as of a gate or a comparison.
 
+    It needs no network: style, script and drawings are within.
+
     Args:
         folder: in which the page lies; by it the page links to the pages of the runs.
     """
@@ -40,6 +42,8 @@ def document_page(document: Document, folder: Path = Path()) -> Page:
 
 def _case_values(folder: Path, case: CaseDifference, place: str) -> dict[str, Any]:
     """The values of a changed case that the template of a page cannot read off its record.
+
+    They are the anchor, the link, the differences and both answers in parts.
 
     Args:
         folder: in which the page lies.

@@ -52,6 +52,8 @@ class DumpPage:
     def __init__(self, earlier: Mapping[str, EarlierRetrieval] = MappingProxyType({})) -> None:
         """Begins a page of a dump without any query.
 
+        Verdicts come one by one, and only those that the page shows are kept.
+
         Args:
             earlier: the verdicts on another retriever's chunks by query id; empty without another.
         """
@@ -194,6 +196,8 @@ def _comparison_sections(
 ) -> Iterator[Section]:
     """The sections that compare a dump with the earlier one: counts, then queries lost and won.
 
+    A user who changed his retriever sees whether that won more answers than it lost.
+
     Args:
         changed: these queries, by whether the answer is present in this dump.
     """
@@ -227,6 +231,8 @@ def _item_beside_earlier(
     item: dict[str, Any], verdict: Verdict, before: EarlierRetrieval
 ) -> dict[str, Any]:
     """The page's item of a won or lost query, with the verdict on the other retriever's chunks.
+
+    It shows which chunks only one of the two retrievers found. The template reads these names.
 
     Args:
         item: the query as the page shows it without the other retriever.

@@ -185,6 +185,9 @@ class LostCases:
     ) -> dict[str, Any]:
         """A group of lost cases as the page's template shows it, with a command for more.
 
+        A group is cases that were lost in one way and share something, such as a document: a place
+        to begin. The template reads these names.
+
         Args:
             key: what all of the members share; None where that is the cause alone.
             excess: how many more they are than at the rate of all other cases.

@@ -55,6 +55,8 @@ class Page(Record):
 def write_html(path: Path, page: Page, *, is_inline: bool = True) -> None:
     """Writes a page as one file, whole or not at all.
 
+    A page that is half written would replace a good one.
+
     Args:
         is_inline: whether style and script are in the file; else they are files beside it. Nothing
             else may act in the page: its policy names these two alone.
@@ -159,6 +161,8 @@ def _printed_value(value: object) -> object:
 
 def page_number(value: float | None, unit: str = "") -> str:
     """A number as pages show it, in as many places as its size needs; a dash for None.
+
+    Unlike `number_text` it has a long dash, and µs for times of fast stages.
 
     Args:
         unit: ``"s"`` is shown in µs, ms or s; every other number without a unit.

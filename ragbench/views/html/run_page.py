@@ -90,6 +90,8 @@ class RunPage:
     def __init__(self, metrics: Sequence[Metric], against: Against | None = None) -> None:
         """Begins a page of a run without any case.
 
+        Cases come one by one, so that a run may be larger than the memory.
+
         Args:
             metrics: those of the run, in the order of a row's cells.
             against: the run that each case is compared with; None without one.
@@ -483,6 +485,8 @@ def _metric_row(
 ) -> _MetricRow:
     """A row of a page's table of metrics: figures, a histogram, and how many cases have no value.
 
+    A mean alone hides whether all cases are middling, or half of them lost: the histogram shows it.
+
     Args:
         columns: of the table, the first of which is the metric's name.
         values: of all cases that have one.
@@ -518,6 +522,8 @@ def _metric_row(
 
 def _axis_ends(summary: Summary, values: Sequence[float]) -> tuple[float, float]:
     """The ends of the axis on which a metric's interval is drawn: its own range, or its values'.
+
+    The score is always within, whatever the range.
 
     Args:
         values: of all cases that have one.
@@ -587,6 +593,8 @@ def _missing_values_text(summary: Summary) -> str:
 
 def _calibration_drawing(confidences: Sequence[tuple[float, bool]]) -> Markup:
     """A reliability diagram: of answers given with about one confidence, the share that is right.
+
+    It shows whether a user can rely on the system's own confidence.
 
     Args:
         confidences: how sure the system was of each answer, and whether it is right.
