@@ -189,9 +189,7 @@ def _raise_exit(exit_at_once: Callable[[int], NoReturn], process: int, status: i
 def _flush_held_back() -> None:
     """Writes the texts that Python and C still hold back of a user's code, to standard error.
 
-    Afterwards standard output is the command's own again.
-
-    They were meant for standard error, too.
+    They were meant for it, too, and would else come out on standard output, which is the command's.
     """
     if sys.__stdout__ is not None:
         with contextlib.suppress(OSError, ValueError):  # the code has closed it
@@ -341,9 +339,8 @@ StageAdvance = Callable[["StageProgress"], None]
 def progress(*, shown: bool) -> Generator[StageAdvance | None]:
     """Shows the progress of a run's stages, with rate, failures and time left, while a block runs.
 
-    The bars are wiped when the run is through, and stay when it ends early.
-
-    None when nothing is shown.
+    It gives the function that takes each event; None when nothing is shown. The bars are wiped when
+    the run is through, and stay when it ends early.
     """
     if not shown:
         yield None

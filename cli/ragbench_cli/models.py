@@ -426,8 +426,8 @@ def booked_run(
 ) -> Generator[None]:
     """Keeps the books of a run's model calls for the length of a block, and shows what was spent.
 
-    Whatever ends it, its folder is named and what was spent is shown. What a command did that was
-    killed before is in the folder's receipts afterwards.
+    Whatever ends the block, the run's folder is named, so that the user can go on. Calls of a
+    command that was killed before are in the folder's receipts afterwards.
 
     Args:
         stage_chats: models with sessions of their own: those of a pipeline.

@@ -239,9 +239,7 @@ def run_text(run: JudgedRun | ComparedRun) -> str:
 def causes_table(causes: Sequence[CauseCount]) -> Table:
     """The table of where cases were lost, by cause in the order of the stages.
 
-    The first large number is where to begin.
-
-    ``ragbench explain`` prints it, too.
+    The first large number is where to begin. Reports and ``ragbench explain`` print it.
     """
     rows: list[list[Cell]] = []
     for fall in run_document.waterfall(causes):

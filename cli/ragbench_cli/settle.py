@@ -80,9 +80,8 @@ def settled_gate(
 def reasked_baseline(path: Path, ask: str | None, run: RunScores, baseline: RunScores) -> RunScores:
     """A baseline with scores for those cases of a run that are new to it or edited.
 
-    Its system is checked out and asked these cases.
-
-    Without that, only cases that both runs have are compared.
+    Its system is checked out and asked these cases. Without that, only cases that both runs have
+    are compared.
     """
     aligned, _ = under_ids_of(run, baseline)
     unchanged_ids = unchanged(run, aligned)

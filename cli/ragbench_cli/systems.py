@@ -136,8 +136,8 @@ def no_system(choice: SourceChoice, source: SourceInfo) -> ConfigError:
 def rag_of(manifest: Manifest) -> tuple[str, str] | None:
     """The RAG of a stored run and its arguments as JSON, to ask the same RAG again.
 
-    It is None where the run does not tell. None for a pipeline, for a file that is not here, and
-    where an argument is a secret.
+    It is None for a pipeline, for a file that is not here, and where an argument is a secret: the
+    run does not tell enough then.
     """
     description = manifest.rag.description
     spec = str(description.get("spec") or "")

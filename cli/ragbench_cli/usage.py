@@ -83,7 +83,7 @@ def unknown_command_text(name: str, group: Any, context: Any) -> str:
             commands[command_name] = command
     problem = f"{context.command_path} has no command '{name}'."
     all_commands = f"All commands: {context.command_path} --help"
-    nearest = _nearest(name, commands)
+    nearest = _nearest_name(name, commands)
     if nearest is None:
         return f"{problem}\n{all_commands}"
     command = commands[nearest]
@@ -93,7 +93,7 @@ def unknown_command_text(name: str, group: Any, context: Any) -> str:
     return f"{problem} Did you mean '{nearest}'?\nExample: {example}\n{all_commands}"
 
 
-def _nearest(name: str, candidates: Iterable[str]) -> str | None:
+def _nearest_name(name: str, candidates: Iterable[str]) -> str | None:
     """The command or option that was meant by a name that is none; None where none is near.
 
     One that begins the name, or that the name begins, goes before the most similar one:
@@ -146,7 +146,7 @@ def _flag_of(error: Any) -> str | None:
     options = _options_by_name(error.ctx)
     if name in options:
         return str(name)
-    return _nearest(name, options)
+    return _nearest_name(name, options)
 
 
 def _problem_text(error: Any, context: Any, flag: str | None) -> str:

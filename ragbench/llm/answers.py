@@ -81,12 +81,12 @@ def _error_in(body: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     if isinstance(value, list):
-        value = _first(cast("list[object]", value))
-    error_value = _dict(value).get("error")
+        value = _first_entry(cast("list[object]", value))
+    error_value = _object_or_empty(value).get("error")
     if isinstance(error_value, str):
         error: dict[str, Any] = {"message": error_value}
     else:
-        error = _dict(error_value)
+        error = _object_or_empty(error_value)
     message = error.get("message")
     if isinstance(message, str) and message.startswith(("{", "[")):
         inner_error = _error_in(message)
@@ -97,18 +97,18 @@ def _error_in(body: str) -> dict[str, Any]:
 # Endpoints answer in all sorts of forms: what has another one reads as if it were not there.
 
 
-def _first(values: object) -> object:
+def _first_entry(values: object) -> object:
     """The first entry of a list in an endpoint's JSON; None where there is none, or no list.
 
     Endpoints answer in all sorts of forms: a missing choice must read as missing, not raise.
     """
-    entries = _list(values)
+    entries = _list_or_empty(values)
     if not entries:
         return None
     return entries[0]
 
 
-def _dict(value: object) -> dict[str, Any]:
+def _object_or_empty(value: object) -> dict[str, Any]:
     """A value of an endpoint's JSON where it is an object; else an empty object.
 
     So a field in an unexpected form reads as if it were missing, and no answer makes the parser
@@ -119,7 +119,7 @@ def _dict(value: object) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def _list(value: object) -> list[object]:
+def _list_or_empty(value: object) -> list[object]:
     """A value of an endpoint's JSON where it is a list; else an empty list.
 
     So a field in an unexpected form reads as if it were missing, and no answer makes the parser
@@ -130,14 +130,14 @@ def _list(value: object) -> list[object]:
     return cast("list[object]", value)
 
 
-def _dicts(value: object) -> list[dict[str, Any]]:
+def _objects_in_list(value: object) -> list[dict[str, Any]]:
     """The non-empty objects of a list in an endpoint's JSON; none where the value is no list.
 
     Entries in another form are passed over, so that no answer makes the parser raise.
     """
     objects: list[dict[str, Any]] = []
-    for entry in _list(value):
-        fields = _dict(entry)
+    for entry in _list_or_empty(value):
+        fields = _object_or_empty(entry)
         if fields:
             objects.append(fields)
     return objects
@@ -177,7 +177,7 @@ def decoded(answer: Answer) -> Mapping[str, Any]:
         raise EmptyAnswerError("an answer that is not a JSON object")
     body = cast("dict[str, Any]", value)
     if _COST_HEADER in answer.headers:
-        usage = _dict(body.get("usage"))
+        usage = _object_or_empty(body.get("usage"))
         usage.setdefault("cost", answer.headers[_COST_HEADER])
     return body
 
@@ -193,19 +193,19 @@ def completion_of(body: Mapping[str, Any]) -> Completion:
         LLMRefusedError: the model declined, or a filter stopped it.
         LLMTruncatedError: the answer was cut off at its limit.
     """
-    choice = _dict(_first(body.get("choices")))
+    choice = _object_or_empty(_first_entry(body.get("choices")))
     if not choice:
         raise EmptyAnswerError("an answer without choices")
-    error_of_provider = _dict(choice.get("error"))  # behind a gateway
+    error_of_provider = _object_or_empty(choice.get("error"))  # behind a gateway
     if error_of_provider:
-        message = _short(str(error_of_provider.get("message")))
+        message = _short_line(str(error_of_provider.get("message")))
         raise EmptyAnswerError(f"an error in place of an answer: {message}")
-    reply = _dict(choice.get("message"))
-    text = _text(reply.get("content"))
+    reply = _object_or_empty(choice.get("message"))
+    text = _message_text(reply.get("content"))
     reason = choice.get("finish_reason")
-    refusal = _text(reply.get("refusal"))
+    refusal = _message_text(reply.get("refusal"))
     if refusal:
-        raise LLMRefusedError(f"the model declined: {_short(refusal)}", reply=refusal)
+        raise LLMRefusedError(f"the model declined: {_short_line(refusal)}", reply=refusal)
     if reason == "content_filter":
         raise LLMRefusedError("a content filter stopped the answer", reply=text)
     usage = usage_of(body)
@@ -221,7 +221,7 @@ def completion_of(body: Mapping[str, Any]) -> Completion:
     return Completion(
         text=text,
         finish_reason=reason if isinstance(reason, str) else "",
-        model=_text(body.get("model")),
+        model=_message_text(body.get("model")),
         usage=usage,
         cost=reported_cost(body),
     )
@@ -242,22 +242,22 @@ def usage_of(body: Mapping[str, Any]) -> Usage:
     Hidden reasoning is billed as part of the answer. Some endpoints count it in
     ``completion_tokens``, some only in ``total_tokens``: the larger count is taken.
     """
-    usage = _dict(body.get("usage"))
-    prompt = _count(usage.get("prompt_tokens"))
-    completion = _count(usage.get("completion_tokens"))
-    total = _count(usage.get("total_tokens"))
+    usage = _object_or_empty(body.get("usage"))
+    prompt = _token_count(usage.get("prompt_tokens"))
+    completion = _token_count(usage.get("completion_tokens"))
+    total = _token_count(usage.get("total_tokens"))
     if prompt is None:
         return Usage(reported=False)
     # Endpoints for embeddings leave the answer's tokens out, and their total is the prompt.
     if completion is None and total != prompt:
         return Usage(reported=False)
     completion = completion or 0
-    completion_details = _dict(usage.get("completion_tokens_details"))
-    prompt_details = _dict(usage.get("prompt_tokens_details"))
-    reasoning = _count(completion_details.get("reasoning_tokens")) or 0
-    cached = _count(prompt_details.get("cached_tokens")) or 0
-    cache_read = _count(usage.get("cache_read_input_tokens")) or 0
-    cache_written = _count(usage.get("cache_creation_input_tokens")) or 0
+    completion_details = _object_or_empty(usage.get("completion_tokens_details"))
+    prompt_details = _object_or_empty(usage.get("prompt_tokens_details"))
+    reasoning = _token_count(completion_details.get("reasoning_tokens")) or 0
+    cached = _token_count(prompt_details.get("cached_tokens")) or 0
+    cache_read = _token_count(usage.get("cache_read_input_tokens")) or 0
+    cache_written = _token_count(usage.get("cache_creation_input_tokens")) or 0
     cache_tokens = cache_read + cache_written
     # Anthropic counts these beside the prompt; some gateways in front of it count them as a part.
     is_beside = cache_tokens > prompt or total == prompt + cache_tokens + completion
@@ -279,19 +279,19 @@ def reported_cost(body: Mapping[str, Any]) -> Decimal | None:
     Sources: OpenRouter's ``usage.cost``; the header of LiteLLM's proxy, which `decoded` has put in
     the same place of the body.
     """
-    usage = _dict(body.get("usage"))
-    cost = _amount(usage.get("cost"))
+    usage = _object_or_empty(body.get("usage"))
+    cost = _amount_or_none(usage.get("cost"))
     # "Bring your own key": OpenRouter charges its fee alone, and the model's provider charges the
     # owner of the key. What that is, it says beside the fee.
     has_own_key = usage.get("is_byok") is True
     if cost is None or not has_own_key:
         return cost
-    details = _dict(usage.get("cost_details"))
-    cost_at_provider = _amount(details.get("upstream_inference_cost"))
+    details = _object_or_empty(usage.get("cost_details"))
+    cost_at_provider = _amount_or_none(details.get("upstream_inference_cost"))
     return cost + (cost_at_provider or Decimal(0))
 
 
-def _amount(value: object) -> Decimal | None:
+def _amount_or_none(value: object) -> Decimal | None:
     """A JSON value as a sum of money in US dollars; None where it is no number of at least 0.
 
     Endpoints report costs as numbers or as text. A sum that cannot be read is unknown, and not 0.
@@ -305,7 +305,7 @@ def _amount(value: object) -> Decimal | None:
     return amount
 
 
-def _count(value: object) -> int | None:
+def _token_count(value: object) -> int | None:
     """A JSON value as a number of tokens; None where it is no whole number of at least 0.
 
     An endpoint may report null or a text: such a count is unknown, and not 0.
@@ -315,13 +315,13 @@ def _count(value: object) -> int | None:
     return value
 
 
-def _text(content: object) -> str:
+def _message_text(content: object) -> str:
     """The text of a chat message: a plain text as it is, one in parts joined, anything else empty.
 
     Half of a surrogate pair becomes a question mark: models break off within one, and nothing could
     store it.
     """
-    texts: list[object] = [part.get("text") for part in _dicts(content)]
+    texts: list[object] = [part.get("text") for part in _objects_in_list(content)]
     if not texts:
         texts = [content]
     text = "".join(part for part in texts if isinstance(part, str))
@@ -338,7 +338,7 @@ def shortened(line: str, most: int = _SHOWN) -> str:
     return f"{line[:most]} ..."
 
 
-def _short(text: str) -> str:
+def _short_line(text: str) -> str:
     """The text of a refusal or of a provider's error, in a short line without credentials.
 
     Such texts may repeat a key of the request, and may be a whole page.
@@ -442,8 +442,8 @@ def _is_used_up(answer: Answer) -> bool:
     if re.search(r"\blimit: 0\b", description, re.IGNORECASE):  # the plan is without this model
         return True
     quotas: list[str] = []
-    for detail in _dicts(error.get("details")):
-        for violation in _dicts(detail.get("violations")):
+    for detail in _objects_in_list(error.get("details")):
+        for violation in _objects_in_list(detail.get("violations")):
             quotas.append(f"{violation.get('quotaId')} {violation.get('quotaMetric')}")
     if quotas:
         return re.search("PerDay|per_day", " ".join(quotas), re.IGNORECASE) is not None
@@ -467,7 +467,7 @@ def requested_wait(answer: Answer) -> float | None:
 
     Read are Google's ``RetryInfo`` and sentences such as "Please try again in 1.2s".
     """
-    for detail in _dicts(answer.error.get("details")):
+    for detail in _objects_in_list(answer.error.get("details")):
         delay = re.fullmatch(r"(\d+(?:\.\d+)?)s", str(detail.get("retryDelay")))
         if delay is not None:
             return float(delay[1])

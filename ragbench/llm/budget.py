@@ -179,8 +179,8 @@ class Ledger:
         number = next(_NUMBERS)
         price = self._price
         if price is not None and self._origin is None:
-            self._record("p", price.currency, price.origin)
-        self._record("s", number, purpose, model, most)
+            self._record_event("p", price.currency, price.origin)
+        self._record_event("s", number, purpose, model, most)
         return number
 
     def answered(self, number: int, usage: Usage, cost: Decimal | None) -> None:
@@ -192,8 +192,8 @@ class Ledger:
         """
         tokens = (usage.prompt_tokens, usage.completion_tokens, usage.reasoning_tokens)
         if self._price is None and cost is not None and self._origin is None:
-            self._record("p", Price.currency, "as the endpoint reports")
-        self._record("a", number, tokens, cost)
+            self._record_event("p", Price.currency, "as the endpoint reports")
+        self._record_event("a", number, tokens, cost)
 
     def ended(self, number: int, *, billed: bool) -> None:
         """Books that a request ended without a usable answer.
@@ -204,7 +204,7 @@ class Ledger:
             billed: whether its endpoint may bill it all the same; then the most that it can cost is
                 shown as unconfirmed. False where it never reached the endpoint: it cost nothing.
         """
-        self._record("e", number, billed)
+        self._record_event("e", number, billed)
 
     def call(self, purpose: str, model: str, *, cached: bool = False, failed: bool = False) -> None:
         """Books that a question is over, which took no request (cached), one, or several.
@@ -212,7 +212,7 @@ class Ledger:
         A question is what a metric or operator asks; retries and corrections are requests of the
         same question. Receipts count both.
         """
-        self._record("q", purpose, model, cached, failed)
+        self._record_event("q", purpose, model, cached, failed)
 
     def receipt(self) -> Receipt:
         """The receipt of all calls booked in the ledger so far, its lines sorted.
@@ -243,7 +243,7 @@ class Ledger:
             estimate = min(cost_by_mean, line.unconfirmed)
         return replace(line, unconfirmed_estimate=estimate)
 
-    def _record(self, *event: Any) -> None:
+    def _record_event(self, *event: Any) -> None:
         """Adds an event to the ledger's sums, and writes it to the run's book where there is one.
 
         Events begin with a letter, as `Ledger` lists them. The sums come first: `CallBook.note` may
@@ -264,7 +264,7 @@ class Ledger:
             case "p", _, origin:
                 self._origin = origin
             case "s", number, purpose, model, most:
-                line = self._line(purpose, model)
+                line = self._line_of_model(purpose, model)
                 line.requests += 1
                 self._open[number] = (line, _decimal(most))
             case "a", number, (prompt, completion, reasoning), cost:
@@ -280,7 +280,7 @@ class Ledger:
                     line.unconfirmed = total((line.unconfirmed, most))
                     line.unconfirmed_requests += 1
             case "q", purpose, model, cached, failed:
-                line = self._line(purpose, model)
+                line = self._line_of_model(purpose, model)
                 line.calls += 1
                 if cached:
                     line.cached += 1
@@ -300,7 +300,7 @@ class Ledger:
             self.add("e", number, True)
         return len(numbers)
 
-    def _line(self, purpose: str, model: str) -> ReceiptLine:
+    def _line_of_model(self, purpose: str, model: str) -> ReceiptLine:
         """The receipt's line of a purpose and a model, begun with the first event of the two.
 
         A line sums the calls to one model for one purpose, such as a metric.
@@ -349,7 +349,7 @@ class CallBook:
             try:
                 if calls.exists():
                     earlier = Ledger()
-                    for line in _lines(calls):
+                    for line in _json_lines(calls):
                         # A line that was cut, or that something else wrote, is skipped.
                         with suppress(ValueError, TypeError, KeyError, InvalidOperation):
                             earlier.add(*line)
@@ -357,7 +357,7 @@ class CallBook:
                     _append_receipt(
                         receipts, earlier.receipt(), ended="killed", in_flight=in_flight
                     )
-                self.spent_before = _spent(receipts)
+                self.spent_before = _spent_by_receipts(receipts)
                 flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
                 self._file = os.open(calls, flags, 0o600)
             except OSError as error:
@@ -421,7 +421,7 @@ def _append_receipt(path: Path, receipt: Receipt, **ending: Any) -> None:
         file.write(msgspec.json.encode(line) + b"\n")
 
 
-def _lines(path: Path) -> Iterator[Any]:
+def _json_lines(path: Path) -> Iterator[Any]:
     """The JSON values of a file, one a line; lines that cannot be read are skipped.
 
     Books and receipts are files of a killed command or may have been edited: one bad line must not
@@ -433,7 +433,7 @@ def _lines(path: Path) -> Iterator[Any]:
                 yield msgspec.json.decode(raw)
 
 
-def _spent(path: Path) -> Decimal:
+def _spent_by_receipts(path: Path) -> Decimal:
     """The sum that all commands of a run spent, or may have spent, by its receipts.
 
     It is what the cap of a run counts from, so lost answers count as well, at the most that they
@@ -442,7 +442,7 @@ def _spent(path: Path) -> Decimal:
     cut or edited must not keep every later command of the run from asking.
     """
     spent = Decimal(0)
-    for receipt in _lines(path):
+    for receipt in _json_lines(path):
         with suppress(TypeError, KeyError, InvalidOperation):
             for line in receipt["lines"]:
                 amount = Decimal(line["cost"] or 0) + Decimal(line["unconfirmed"] or 0)
@@ -508,10 +508,10 @@ class Budget:
 
         None without a limit. Where it is little, answers are given less room (`Caller.affordable`).
         """
-        amounts_left = [limit - spent for _, limit, spent in self._caps()]
+        amounts_left = [limit - spent for _, limit, spent in self._limits_in_force()]
         return min(amounts_left, default=None)
 
-    def _caps(self) -> list[tuple[str, Decimal, Decimal]]:
+    def _limits_in_force(self) -> list[tuple[str, Decimal, Decimal]]:
         """The limits that are set, as (words for an error, limit, spent so far).
 
         Empty without limits.
@@ -551,7 +551,7 @@ class Budget:
             self.book.open()  # reads what earlier commands spent
         with self._lock:
             fits = True
-            for subject, limit, spent in self._caps():
+            for subject, limit, spent in self._limits_in_force():
                 if spent + amount > limit:
                     raise LLMBudgetError(
                         f"{subject} is capped at {limit:f}; {spent:.6f} is spent, and the next "

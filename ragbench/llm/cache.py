@@ -35,7 +35,7 @@ _MARKS = f"PRAGMA application_id={_APPLICATION}; PRAGMA user_version={_VERSION};
 
 
 @cache
-def _schema() -> str:
+def _table_statements() -> str:
     """The SQL statements that make the tables of a cache.
 
     They are the format of users' files: another form needs another `_VERSION`.
@@ -80,7 +80,7 @@ def connect(path: Path, *, must_exist: bool = False) -> sqlite3.Connection:
         # Survives the process at any moment; a crash of the machine may cost the last seconds.
         db.execute("PRAGMA synchronous=NORMAL")
         if is_new:
-            db.executescript(f"BEGIN IMMEDIATE; {_schema()} {_MARKS} COMMIT;")
+            db.executescript(f"BEGIN IMMEDIATE; {_table_statements()} {_MARKS} COMMIT;")
         opened.pop_all()
     return db
 
@@ -180,7 +180,7 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
         """
         with closing(self._db):
             if self._stored:
-                self._trim()
+                self._trim_to_size()
 
     def _rows(self, statement: str, *values: Any) -> list[Any]:
         """The rows that an SQL statement gives, all read.
@@ -238,7 +238,7 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
         self._rows("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *row)
         self._stored += 1
         if self._stored % _CHECKED_EVERY == 0:
-            self._trim()
+            self._trim_to_size()
 
     def dialect(self, judge: str) -> bytes | None:
         """The stored dialect of an endpoint as JSON; None where none was stored in the last days.
@@ -247,7 +247,9 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
         the next command need not find it out again by rejected requests.
         """
         with guarded(self.path):
-            self._db.executescript(_schema())  # caches made by older versions lack the table
+            self._db.executescript(
+                _table_statements()
+            )  # caches made by older versions lack the table
         oldest = int(self._today()) - _DIALECT_DAYS * _DAY
         select = "SELECT body FROM dialects WHERE judge = ? AND learned > ?"
         for (body,) in self._rows(select, judge, oldest):
@@ -317,7 +319,7 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
             self._rows("PRAGMA wal_checkpoint(TRUNCATE)")
         return removed
 
-    def _trim(self) -> None:
+    def _trim_to_size(self) -> None:
         """Deletes the answers used longest ago where the cache has grown beyond its size.
 
         While the whole file is smaller than that, the sizes of its answers need not be added up.

@@ -189,16 +189,13 @@ class Caller:
     def affordable(self, payload: Mapping[str, Any], longest: int, needed: int) -> int:
         """The tokens that an answer may have: all, or near a cap on costs no more than it needs.
 
-        A cap sets aside the most that a request can cost: a long limit would stop calls that cost
-        little. The cap itself holds as strictly as before.
+        A cap sets aside the most that a request can cost, so that a long limit of length would stop
+        calls that cost little. The cap itself holds as strictly as before.
 
         Args:
             payload: the request's body, whose prompt counts as well.
             longest: the tokens that the answer may have at most.
             needed: the tokens that it is taken to need.
-
-        So a cap holds as strictly as before, and calls that take little are not kept from asking by
-        what they could take.
         """
         highest_cost = self._highest_cost(payload, longest)
         if self._budget is None or highest_cost is None:
@@ -378,8 +375,8 @@ class Caller:
                 sent = await self._exchange(path, payload)
                 in_flight = None
                 # Before anything else happens: a process that is killed now has it in its book.
-                cost = self._book(number, sent, reserved)
-                self._adjust(epoch, sent)
+                cost = self._book_request(number, sent, reserved)
+                self._adjust_concurrency(epoch, sent)
         finally:
             if in_flight is not None:  # cancelled: the endpoint may finish, and bill, it
                 self.ledger.ended(in_flight, billed=True)
@@ -429,7 +426,7 @@ class Caller:
             )
         return Sent(meaning=meaning, status=status, body=body)
 
-    def _adjust(self, epoch: int, sent: Sent) -> None:
+    def _adjust_concurrency(self, epoch: int, sent: Sent) -> None:
         """Adjusts the number of requests in flight to the outcome of a request.
 
         After a rate limit or an error fewer are allowed, after answers again more. After many lost
@@ -449,7 +446,7 @@ class Caller:
         else:
             self.circuit.answered(well=sent.meaning is Meaning.ANSWERED)
 
-    def _book(self, number: int, sent: Sent, highest_cost: Decimal) -> Decimal:
+    def _book_request(self, number: int, sent: Sent, highest_cost: Decimal) -> Decimal:
         """Books a request that is over in the ledger, and gives what it is taken to have cost.
 
         That is the most that it can have cost where it may be billed and nobody says how much.

@@ -178,9 +178,9 @@ class LLMClient(Caller):
         if self._cache_error is not None:
             raise LLMCacheError(str(self._cache_error))
         ask_model = partial(self._new_reply, key, messages, schema, purpose)
-        return await self._shared(key, purpose, ask_model)
+        return await self._shared_reply(key, purpose, ask_model)
 
-    async def _shared(
+    async def _shared_reply(
         self, key: bytes, purpose: str, work: Callable[[], Coroutine[Any, Any, Reply[Any]]]
     ) -> Reply[Any]:
         """The reply to a question that several callers may ask at once.
@@ -227,7 +227,7 @@ class LLMClient(Caller):
         """
         started = self.clock.now()
         question = _ChatQuestion(
-            purpose=purpose, spread=_spread(key), schema=schema, mode=self.dialect.structured
+            purpose=purpose, spread=_spread_of_key(key), schema=schema, mode=self.dialect.structured
         )
         value, repaired = await self._converse(messages, question)
         final = question.completions[-1]
@@ -258,7 +258,7 @@ class LLMClient(Caller):
             except LLMCacheError as error:
                 # This answer is paid for and is given; no other is bought.
                 self._cache_error = error
-        return self._priced(reply)
+        return self._with_cost(reply)
 
     async def _converse(
         self, messages: Sequence[Message], question: _ChatQuestion
@@ -270,35 +270,35 @@ class LLMClient(Caller):
         and in it the question is asked anew.
         """
         schema = question.schema
-        text = await self._complete(messages, question)
+        text = await self._answer_text(messages, question)
         if schema is None:
             return text, False
         while True:
             try:
-                return self._read(text, schema, question), False
+                return self._read_value(text, schema, question), False
             except LLMReplyError as error:
                 weaker = self.dialect.ignored(question.mode)
                 if weaker is None:
                     problem = str(error)
                     break
             question.mode = weaker
-            text = await self._complete(messages, question)
+            text = await self._answer_text(messages, question)
         objection = _CORRECTION_REQUEST.format(problem=shortened(problem, _SHOWN))
         if question.mode is StructuredOutput.JSON_SCHEMA:
             # So far the schema was beside the messages alone: the model may not have seen it.
             objection += f"\n\n{schema_text(schema.definition)}"
         answer = Message(role="assistant", content=text)
         conversation = [*messages, answer, Message(role="user", content=objection)]
-        text = await self._complete(conversation, question)
+        text = await self._answer_text(conversation, question)
         try:
-            return self._read(text, schema, question), True
+            return self._read_value(text, schema, question), True
         except LLMReplyError as error:
             message = f"{error}. It was asked once to correct its answer"
             if not self.dialect.mode_is_known:
                 message += "; if the endpoint takes no schema, set structured: none"
             raise LLMReplyError(message, reply=text, attempts=question.attempts) from None
 
-    def _read(self, text: str, schema: Schema[Any], question: _ChatQuestion) -> Any:
+    def _read_value(self, text: str, schema: Schema[Any], question: _ChatQuestion) -> Any:
         """The value in an answer's text, checked by its schema.
 
         A good value confirms the way of asking for JSON. The dialect then keeps that way: an
@@ -308,7 +308,7 @@ class LLMClient(Caller):
         self.dialect.confirmed(question.mode)
         return value
 
-    async def _complete(self, messages: Sequence[Message], question: _ChatQuestion) -> str:
+    async def _answer_text(self, messages: Sequence[Message], question: _ChatQuestion) -> str:
         """The text of one answer.
 
         The request is put another way while the endpoint rejects its form. Endpoints differ in
@@ -323,10 +323,10 @@ class LLMClient(Caller):
         while True:
             before = dialect.learned
             longest = question.room or dialect.longest_beside(messages)
-            payload = self._request(messages, question, longest)
+            payload = self._request_body(messages, question, longest)
             limit = payload.get(dialect.learned.token_limit)
             try:
-                completion = await self._once(payload, question, limit)
+                completion = await self._ask_once(payload, question, limit)
             except RejectedError as error:
                 first_rejection = first_rejection or error
                 # Groq rejects what a model held to JSON said in vain, and sends it along: it is
@@ -338,7 +338,7 @@ class LLMClient(Caller):
                 # Another call may have found something out meanwhile.
                 fits_now = self._has_room(error, limit, question)
                 has_changed = fits_now or dialect.learned is not before
-                if not has_changed and not self._adapts(error, payload, question, left_out):
+                if not has_changed and not self._can_adapt(error, payload, question, left_out):
                     # What was left out did not help: the next question has it again.
                     dialect.forgets(left_out)
                     # The first rejection is told: later ones may be about what was left out.
@@ -348,7 +348,7 @@ class LLMClient(Caller):
                     # It was cut for its cost, not for want of room: it gets more.
                     question.needed = _MARGIN * limit
                 elif not error.reasoned:
-                    raise _narrow(error, longest, dialect.longest) from None
+                    raise _error_of_long_prompt(error, longest, dialect.longest) from None
                 elif dialect.learned is before and before.reasons:
                     raise  # it had room for its thoughts already
                 else:
@@ -361,7 +361,7 @@ class LLMClient(Caller):
                 dialect.learn_prompt_size(messages, usage.prompt_tokens)
                 return completion.text
 
-    def _request(
+    def _request_body(
         self, messages: Sequence[Message], question: _ChatQuestion, longest: int | None
     ) -> dict[str, Any]:
         """The body of a chat request, with the limit of its answer's length.
@@ -402,7 +402,7 @@ class LLMClient(Caller):
             limit = min(limit, needed)
         return limit
 
-    def _adapts(
+    def _can_adapt(
         self,
         error: RejectedError,
         payload: Mapping[str, Any],
@@ -480,7 +480,7 @@ class LLMClient(Caller):
         completion = await self.call(_CHAT, payload, question, completion_of, max_tokens=longest)
         return completion.text
 
-    async def _once(
+    async def _ask_once(
         self, payload: Mapping[str, Any], question: _ChatQuestion, limit: int | None
     ) -> Completion:
         """The model's answer to one form of a request, whose prompt the endpoint read as a whole.
@@ -521,9 +521,9 @@ class LLMClient(Caller):
             except LLMReplyError:
                 return None
         reply = replace(reply, value=value)
-        return self._priced(reply)
+        return self._with_cost(reply)
 
-    def _priced(self, reply: Reply[Any]) -> Reply[Any]:
+    def _with_cost(self, reply: Reply[Any]) -> Reply[Any]:
         """A reply with the cost of its tokens at today's price, where the endpoint reported none.
 
         Cached replies hold tokens, not prices: prices change.
@@ -536,7 +536,7 @@ class LLMClient(Caller):
         return replace(reply, cost=cost)
 
 
-def _spread(key: bytes) -> float:
+def _spread_of_key(key: bytes) -> float:
     """A number in [0, 1) from a question's key.
 
     By it, questions that failed together wait differently long. From the key and not at random, so
@@ -546,7 +546,9 @@ def _spread(key: bytes) -> float:
     return number / 2**32
 
 
-def _narrow(error: LLMTruncatedError, limit: int | None, longest: int | None) -> LLMTruncatedError:
+def _error_of_long_prompt(
+    error: LLMTruncatedError, limit: int | None, longest: int | None
+) -> LLMTruncatedError:
     """The error of a cut-off answer, which names a long prompt as the cause where it was.
 
     The remedy differs: a longer limit of answers does not help where the prompt fills the context.
@@ -609,7 +611,7 @@ class EmbeddingClient(Caller):
         for start in range(0, len(missing), _BATCH_SIZE):
             batch = missing[start : start + _BATCH_SIZE]
             batches.append(batch)
-            tasks.append(asyncio.create_task(self._batch(batch, keys, purpose)))
+            tasks.append(asyncio.create_task(self._vectors_of_batch(batch, keys, purpose)))
         try:
             for batch, task in zip(batches, tasks, strict=True):
                 new_vectors = await task
@@ -620,7 +622,7 @@ class EmbeddingClient(Caller):
             await asyncio.gather(*tasks, return_exceptions=True)
         return tuple(vectors[text] for text in texts)
 
-    async def _batch(
+    async def _vectors_of_batch(
         self, texts: list[str], keys: Mapping[str, bytes], purpose: str
     ) -> list[Vector]:
         """The vectors of the texts of one request, in order, kept in the cache.
@@ -633,8 +635,8 @@ class EmbeddingClient(Caller):
         """
         model = self.endpoint.model
         payload = {"model": model, "input": texts, **self.endpoint.extra}
-        question = Question(purpose=purpose, spread=_spread(keys[texts[0]]))
-        read = partial(_vectors, count=len(texts))
+        question = Question(purpose=purpose, spread=_spread_of_key(keys[texts[0]]))
+        read = partial(_vectors_of_answer, count=len(texts))
         failed = True
         try:
             vectors = await self.call("/embeddings", payload, question, read, max_tokens=0)
@@ -672,7 +674,7 @@ class EmbeddingClient(Caller):
             return None
 
 
-def _vectors(body: Mapping[str, Any], count: int) -> list[Vector]:
+def _vectors_of_answer(body: Mapping[str, Any], count: int) -> list[Vector]:
     """The vectors of an embedding endpoint's JSON, in the order of the texts that were sent.
 
     Endpoints may give them in another order, with an index each. A missing vector must not shift

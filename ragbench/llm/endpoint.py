@@ -265,7 +265,7 @@ class Endpoint(Checked):
 
         The cache stores it beside each answer.
         """
-        return _digest(self.identity())
+        return _json_digest(self.identity())
 
     def place(self) -> str:
         """A short name of endpoint and model, whatever parameters they are asked with.
@@ -275,7 +275,7 @@ class Endpoint(Checked):
         place = self.identity()
         for name in ("parameters", "structured"):
             del place[name]
-        return _digest(place)
+        return _json_digest(place)
 
 
 def _value_of_variable(environ: Mapping[str, str], variable: re.Match[str]) -> str:
@@ -296,7 +296,7 @@ def _value_of_variable(environ: Mapping[str, str], variable: re.Match[str]) -> s
     return value
 
 
-def _digest(value: object) -> str:
+def _json_digest(value: object) -> str:
     """A digest of a JSON value in 32 hex digits; the order of keys in its objects does not matter.
 
     Caches of users hold it: another form makes what they store unknown.

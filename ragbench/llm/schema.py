@@ -45,7 +45,7 @@ def json_values(text: str) -> Iterator[object]:
     """
     answer = without_thoughts(text)
     for candidate in (answer, *reversed(_FENCE.findall(answer))):
-        value = _parsed(candidate)
+        value = _parsed_json(candidate)
         if value is not _NOT_JSON:
             yield value
             return
@@ -59,25 +59,24 @@ _NOT_JSON = object()
 def without_thoughts(text: str) -> str:
     """The text of a model's answer behind its thoughts, where the model thinks in tags.
 
-    Thoughts may hold JSON that is not the answer.
-
-    Some servers cut the opening tag off.
+    Thoughts may hold JSON that is not the answer. Some servers cut the opening tag off: then all
+    before the closing one is thought.
     """
     # A text that is a JSON value as a whole stays as it is: a string in it may quote such a tag.
-    if _parsed(text) is not _NOT_JSON:
+    if _parsed_json(text) is not _NOT_JSON:
         return text
     *_, answer = _END_OF_THOUGHTS.split(_THOUGHTS.sub("", text))
     return answer
 
 
-def _parsed(text: str) -> object:
+def _parsed_json(text: str) -> object:
     """The value of a text that is JSON as a whole, or `_NOT_JSON`.
 
     Deviations that models are known for (raw line breaks, commas before a bracket, lone
     backslashes) are mended, since they leave no doubt; nothing is guessed.
     """
     stripped = text.strip().lstrip("\ufeff")
-    for candidate in (stripped, _mended(stripped)):
+    for candidate in (stripped, _mended_json(stripped)):
         with suppress(ValueError, RecursionError):
             return _DECODER.decode(candidate)
     return _NOT_JSON
@@ -97,7 +96,7 @@ def _among_words(text: str) -> list[object]:
             return values
         remainder = remainder[bracket.start() :]
         # Mended from the bracket on: a lone quote before it is no beginning of a string.
-        for candidate in (remainder, _mended(remainder)):
+        for candidate in (remainder, _mended_json(remainder)):
             try:
                 value, end = _DECODER.raw_decode(candidate)
             except (ValueError, RecursionError):
@@ -123,7 +122,7 @@ def _refuse_constant(name: str) -> object:
 _DECODER = json.JSONDecoder(strict=False, parse_constant=_refuse_constant)
 
 
-def _mended(text: str) -> str:
+def _mended_json(text: str) -> str:
     """A model's text without commas before closing brackets, and with lone backslashes doubled.
 
     Models write such near-JSON often, and its meaning is not in doubt.
@@ -185,7 +184,7 @@ def schema_of(kind: type[ValueT]) -> Schema[ValueT]:
     """
     pydantic = require("pydantic", extra="llm")
     adapter: Any = pydantic.TypeAdapter(kind)
-    definition: dict[str, Any] = changed(adapter.json_schema(), _closed)
+    definition: dict[str, Any] = changed(adapter.json_schema(), _closed_object)
     definition.setdefault("title", kind.__name__)
     return Schema(definition=definition, check=partial(_validated, adapter))
 
@@ -272,7 +271,7 @@ def changed(
     return change(name, changed_schema)
 
 
-def _closed(_: str, part: dict[str, Any]) -> dict[str, Any]:
+def _closed_object(_: str, part: dict[str, Any]) -> dict[str, Any]:
     """A schema's object that allows no other fields and demands all its fields, without defaults.
 
     Servers that hold a model to a schema demand this form. It is part of cache keys: another form

@@ -400,7 +400,7 @@ class OpenAITransport:
     async def _current_token(self) -> str:
         """The key as it is now: the package asks for it before each request to Azure.
 
-        A token of Entra expires within a run, and `_renew` may have read a new one since.
+        A token of Entra expires within a run, and `_renew_key` may have read a new one since.
         """
         return self._secret or _PLACEHOLDER
 
@@ -424,7 +424,7 @@ class OpenAITransport:
             secrets += [self._headers[name] for name in self._endpoint.secret_headers]
         return [secret for secret in secrets if secret]
 
-    async def _renew(self, client: openai.AsyncOpenAI) -> None:
+    async def _renew_key(self, client: openai.AsyncOpenAI) -> None:
         """Reads an API key that a program prints anew, once it may run out (`_KEY_SECONDS`).
 
         Of calls at once one does so; the others wait and use its key.
@@ -457,7 +457,7 @@ class OpenAITransport:
         if client is None:
             raise RuntimeError("the transport is not open")
         if self._endpoint.key.command:
-            await self._renew(client)
+            await self._renew_key(client)
         if path == "/embeddings":
             # The client reads vectors as lists of numbers, not as base64.
             payload = {**payload, "encoding_format": "float"}

@@ -261,9 +261,8 @@ def _gold_lines(story: CaseStory) -> Iterator[LabelledLine]:
 def _gold_texts(story: CaseStory) -> Iterator[str]:
     """A text for each retrieved gold chunk with its ranks; without any, the gold that was missed.
 
-    Gold is the content that answers the question.
-
-    A short case has two lines for the gold: a missing part of it is shown in the whole story only.
+    Gold is the content that answers the question. A short case has two lines for it: a missing part
+    is shown in the whole story only.
     """
     gold_chunks = [chunk for chunk in story.chunks if chunk.is_gold]
     for chunk in gold_chunks:
@@ -366,8 +365,6 @@ def case_story_object(row: CaseRow, metrics: tuple[Metric, ...]) -> dict[str, An
     """A case as the JSON object of ``ragbench explain --json``, with its story and its judgements.
 
     The story is the case stage by stage; report.json has only the scores.
-
-    ``ragbench explain --json`` prints it.
     """
     story_object = case_object(row, metrics)
     story_object["story"] = row.story

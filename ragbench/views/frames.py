@@ -38,7 +38,7 @@ def cases_frame(report: Report) -> DataFrame:
         scores = [cell.value for cell in row.cells]
         rows.append((*_first_values(row), *scores, *_last_values(row)))
     columns = (*_FIRST_COLUMNS, *metric_columns, *_LAST_COLUMNS)
-    return _frame(columns, rows, numbers=metric_columns)
+    return _frame_with_na(columns, rows, numbers=metric_columns)
 
 
 def _metric_columns(report: Report) -> list[str]:
@@ -126,7 +126,7 @@ def summaries_frame(report: Report) -> DataFrame:
             )
         )
     columns = (*_SUMMARY_TEXTS, *_SUMMARY_NUMBERS, *_SUMMARY_COUNTS)
-    return _frame(columns, rows, numbers=_SUMMARY_NUMBERS, counts=_SUMMARY_COUNTS)
+    return _frame_with_na(columns, rows, numbers=_SUMMARY_NUMBERS, counts=_SUMMARY_COUNTS)
 
 
 _CHANGED_COLUMNS = (
@@ -169,7 +169,7 @@ def changed_cases_frame(comparison: Comparison) -> DataFrame:
                 case.response_after,
             )
         )
-    return _frame(_CHANGED_COLUMNS, rows)
+    return _frame_with_na(_CHANGED_COLUMNS, rows)
 
 
 _PAIR_TEXTS = ("metric", "first", "second")
@@ -191,7 +191,7 @@ def differences_frame(comparison: Comparison) -> DataFrame:
             # All columns between the name and the reason.
             missing = [None] * (len(_PAIR_COLUMNS) - 2)
             rows.append((metric.name, *missing, metric.untested))
-    return _frame(
+    return _frame_with_na(
         _PAIR_COLUMNS,
         rows,
         numbers=_PAIR_NUMBERS,
@@ -226,7 +226,7 @@ def _difference_values(metric: MetricComparison, difference: Difference) -> tupl
     )
 
 
-def _frame(
+def _frame_with_na(
     columns: Sequence[str],
     rows: Sequence[Sequence[object]],
     *,

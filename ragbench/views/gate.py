@@ -146,7 +146,7 @@ def _checks_section(verdict: GateResult) -> Section:
     Below them is what several lost checks have in common: there is one thing to look for then.
     """
     rows: list[Sequence[object]] = []
-    for check, drawing in zip(verdict.checks, _drawings(verdict.checks), strict=True):
+    for check, drawing in zip(verdict.checks, _check_drawings(verdict.checks), strict=True):
         rows.append(_check_row(check, drawing))
     hint = ""
     if verdict.shared is not None:
@@ -326,7 +326,7 @@ _FIGURES_OF_REASON = re.compile(
 0.85 (95% interval ...), on 40 cases in both (...): a loss of more than the tolerated 0.02 is"."""
 
 
-def _drawings(checks: Sequence[GateCheck]) -> Iterator[Markup]:
+def _check_drawings(checks: Sequence[GateCheck]) -> Iterator[Markup]:
     """A drawing for each check of its change or figure, with the interval and the limit.
 
     Drawings below each other are compared by eye, which needs a common axis. Changes lie on both
@@ -389,10 +389,8 @@ def _trend_rows(checks: Sequence[GateCheck]) -> Iterator[Sequence[str]]:
 def github_annotations(verdict: GateResult) -> str:
     """The lines that GitHub turns into annotations of a pull request, the verdict's own first.
 
-    Then one for each refusal and each check against the run.
-
-    GitHub reads such lines from the output of a step, and shows them on the pull request: ten of
-    each level, and no more.
+    Then comes one for each refusal and each check against the run. GitHub reads such lines from the
+    output of a step, ten of each level and no more.
     """
     title = f"ragbench {verdict.outcome.value}"
     annotations = [annotation(_LEVELS[verdict.colour], title, verdict.headline)]
@@ -490,12 +488,12 @@ def junit_report(verdict: GateResult) -> bytes:
     A check that failed is a failure, one that is inconclusive is skipped, with the reason, and a
     refusal to compare is an error: JUnit knows no "inconclusive".
     """
-    return _junit(verdict.run.dataset, verdict.settings, list(_junit_cases(verdict)))
+    return _junit_document(verdict.run.dataset, verdict.settings, list(_junit_cases(verdict)))
 
 
 def junit_error(message: str) -> bytes:
     """The JUnit XML of a gate that could not run: a server must not take it for one that passed."""
-    return _junit("", {}, [_JUnitCase("gate", "error", message, "could not run")])
+    return _junit_document("", {}, [_JUnitCase("gate", "error", message, "could not run")])
 
 
 class _JUnitCase(NamedTuple):
@@ -508,7 +506,9 @@ class _JUnitCase(NamedTuple):
     kind: str = ""
 
 
-def _junit(dataset: str, settings: Mapping[str, object], cases: Sequence[_JUnitCase]) -> bytes:
+def _junit_document(
+    dataset: str, settings: Mapping[str, object], cases: Sequence[_JUnitCase]
+) -> bytes:
     """The bytes of a JUnit document, ``testsuites`` with one suite, from test cases.
 
     The form is that of the schema which CI servers read: they refuse or ignore other attributes.

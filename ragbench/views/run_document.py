@@ -486,9 +486,8 @@ def headline_metrics(report: Report) -> list[Summary]:
 def _of_grounding_or_abstention(report: Report, summaries: Mapping[str, Summary]) -> Iterator[str]:
     """The name of the default metric of grounding or abstention that a short screen shows.
 
-    Grounding where something is wrong with it, and else abstention.
-
-    Abstention applies where a case has no answer.
+    It is one of grounding where something is wrong with it, and else that of abstention, which
+    applies where a case has no answer. A short screen has no room for metrics at their best.
     """
     for name in _OF_GROUNDING:
         summary = summaries.get(name)
@@ -658,9 +657,8 @@ def _proof_remarks(line: JudgeLine) -> Iterator[str]:
 def _panel_remarks(line: JudgeLine) -> Iterator[str]:
     """The sentences on a panel of judges: the score by each, and how far two of them agree.
 
-    None for a single judge.
-
-    The run's score is the mean of the panel, which hides a judge that says otherwise.
+    The run's score is the mean of the panel, which hides a judge that differs. A single judge has
+    none.
     """
     for juror in line.jurors:
         score = "-"

@@ -8,13 +8,11 @@ from ragbench.core.validation import AnswerWorth, Verdict, WordCount
 
 
 def presence_text(verdict: Verdict) -> str:
-    """Whether a validator finds the answer in the chunks.
+    """Whether a validator finds the answer in the chunks, in words.
 
-    It is Yes or No, with the validator's word and the word's worth. A word is such as "likely"; its
-    worth is how often it was true.
-
-    A validator's probability is its own number. The word says how often it was right with such a
-    number; where that was never measured, the bare number says so.
+    The words are Yes or No, and how sure that is. A validator's probability is its own number. The
+    word beside it, such as "likely", has what it is worth: how often it was right with such a
+    number. Where that was never measured, the bare number is shown.
     """
     present = "Yes" if verdict.answer_present else "No"
     if verdict.answer_word is None:

@@ -689,7 +689,7 @@ class _Opened:
         judging = self.models.judging
         workers: Workers | None = None
         if options.asking.on.engine != "local":
-            workers = self._workers()
+            workers = self._engine_workers()
         request = RunRequest(
             out=folder,
             rag=self.system.rag,
@@ -785,7 +785,7 @@ class _Opened:
         judge_canaries(canaries, report.metrics, judging, folder, run=run, stopped=self.stopped)
         return report_of(folder)
 
-    def _workers(self) -> Workers:
+    def _engine_workers(self) -> Workers:
         """The workers of an engine, with what builds the RAG and the validator on each of them.
 
         A RAG that must not be on several processes is asked by this one, which is reported.

@@ -108,7 +108,7 @@ def command(
     """
     run = run_around(options.run)
     if replaying.replay:
-        _replay(run, options.case, replaying, as_json=json)
+        _replay_run(run, options.case, replaying, as_json=json)
         return
     report = report_of(run)
     book = options.labelled.book
@@ -182,7 +182,7 @@ def _explain_case(row: CaseRow, report: Report, *, is_full: bool) -> None:
     draw([styled((shown_line(row.id), "bold")), story])
 
 
-def _replay(run: Path, case: str | None, options: ReplayOptions, *, as_json: bool) -> None:
+def _replay_run(run: Path, case: str | None, options: ReplayOptions, *, as_json: bool) -> None:
     """Asks the RAG again with one change of its context at a time, and shows which change cures.
 
     A change is such as adding the chunk that answers: the stage whose change cures is to blame.

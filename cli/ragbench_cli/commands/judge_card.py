@@ -200,10 +200,8 @@ _PROBES = {
 def _probe_text(probe: ProbeFigure) -> str:
     """A text on how often a probe moved the judge's verdict.
 
-    A probe changes a claim in a way that should not matter, such as its order.
-
-    Order and padding can move it either way; an instruction in a text asks for a better verdict,
-    so that only raised ones count.
+    A probe changes a claim in a way that should not matter. Order and padding can move the verdict
+    either way; an instruction in a text asks for a better one, so that only raised ones count.
     """
     if not probe.count:
         return "- (no claim that it could be tried on)"

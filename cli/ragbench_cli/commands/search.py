@@ -78,7 +78,7 @@ def command(options: SearchOptions, where: CollectionChoice, json: JsonOption = 
         --field text=body --embedder openai:text-embedding-3-small
     """
     settings = search_settings(options)
-    questions = _questions(options.query, options.questions)
+    questions = _questions_of_options(options.query, options.questions)
     choice = SearchChoice(
         store=options.store,
         where=where,
@@ -120,7 +120,7 @@ class _Question(NamedTuple):
     text: str
 
 
-def _questions(query: str | None, questions: str | None) -> list[_Question] | None:
+def _questions_of_options(query: str | None, questions: str | None) -> list[_Question] | None:
     """The questions that options name; None where a person types them.
 
     Without a question and without a terminal there is nobody to ask.

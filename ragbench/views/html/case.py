@@ -122,7 +122,7 @@ class CaseBlocks:
         story = row.story
         assert story is not None
         before = self._cases_before.get(row.id)
-        headline_scores, all_scores = self._scores(row)
+        headline_scores, all_scores = self._score_texts(row)
         parts: list[str] = []
         parts.extend(_summary_line(row, before, headline_scores))
         parts.extend(_cause_html(row))
@@ -169,7 +169,7 @@ class CaseBlocks:
         ``data-m`` has the places of its marks: when a reader opens the case, the page's script
         copies the text into the row, and marks them in it.
         """
-        shelved = self._shelved(chunk)
+        shelved = self._shelved_chunk(chunk)
         score = ""
         if chunk.score is not None:
             score = f"{chunk.score:.4g}"
@@ -193,7 +193,7 @@ class CaseBlocks:
             row += safe(chunk_fate(chunk))
         return row + "".join(_marked_passages(chunk))
 
-    def _shelved(self, chunk: ChunkStory) -> Shelved:
+    def _shelved_chunk(self, chunk: ChunkStory) -> Shelved:
         """The chunk with its text on the page's shelf, where it is put when it is first met.
 
         The shelf is the list of texts at the page's end, each once.
@@ -213,7 +213,7 @@ class CaseBlocks:
         self.shelf[key] = Shelved(len(self.shelf), safe(chunk.id), text)
         return self.shelf[key]
 
-    def _scores(self, row: CaseRow) -> tuple[str, str]:
+    def _score_texts(self, row: CaseRow) -> tuple[str, str]:
         """The scores that a closed case shows, and those that an open case shows.
 
         Closed, one score of retrieval and one of the answer, not yet safe as HTML; open, every
@@ -533,9 +533,8 @@ def _mark_places(chunk: ChunkStory, shown: str) -> str:
 def _length_in_javascript(text: str) -> int:
     """The length of a text as JavaScript counts it, in which the page's script marks passages.
 
-    UTF-16 has two units of two bytes for an emoji, and Python counts one letter.
-
-    It is that of the cleaned text, as the page holds that.
+    UTF-16 has two units of two bytes for an emoji, and Python counts one letter. The text is
+    cleaned first, as the page holds the cleaned one.
     """
     cleaned = clean(text)
     if cleaned.isascii():

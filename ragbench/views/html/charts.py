@@ -129,7 +129,7 @@ def times(
 def outcomes(parts: Sequence[tuple[str, str, int]]) -> Markup:
     """A drawing of all cases of a run as one bar, cut into right, lost and unchecked cases.
 
-    Right, lost by cause, unchecked.
+    Lost cases are cut by their cause.
 
     Args:
         parts: name of the kind, which has a colour, its label, and its cases.
@@ -218,8 +218,10 @@ def calibration(points: Sequence[tuple[float, float, int]], *, label: str) -> Ma
         radius = 3 + 6 * (count / largest) ** 0.5
         title = f"{counted(count, 'case')}: said {confidence:.2f}, right {right:.2f}"
         dot = Markup('<circle cx="{}" cy="{}" r="{}"><title>{}</title></circle>')
-        dots += dot.format(_x(confidence), _y(right), f"{radius:.1f}", title)
-    diagonal = Markup('<path class="zero" d="M{} {}L{} {}"/>').format(_x(0), _y(0), _x(1), _y(1))
+        dots += dot.format(_pixels_across(confidence), _pixels_down(right), f"{radius:.1f}", title)
+    diagonal = Markup('<path class="zero" d="M{} {}L{} {}"/>').format(
+        _pixels_across(0), _pixels_down(0), _pixels_across(1), _pixels_down(1)
+    )
     return _square_drawing(_end_numbers(0, 1) + diagonal + dots, label, "confidence", "share right")
 
 
@@ -243,7 +245,7 @@ def curve(
             continue
         points: list[str] = []
         for position, share in enumerate(shares):
-            points.append(f"{_x(position / last)},{_y(share)}")
+            points.append(f"{_pixels_across(position / last)},{_pixels_down(share)}")
         line += Markup('<polyline class="{}" points="{}"/>').format(kind, " ".join(points))
     return _square_drawing(line + _end_numbers(1, len(values)), label, across, up)
 
@@ -264,7 +266,7 @@ def _square_drawing(inside: Markup, label: str, across: str, up: str) -> Markup:
     Curves and diagrams of calibration share this frame.
 
     Args:
-        inside: what lies between the axes, at places by `_x` and `_y`.
+        inside: what lies between the axes, at places by `_pixels_across` and `_pixels_down`.
         label: what is drawn, for who cannot see it.
         across: the title of the axis to the right.
         up: the title of the axis upwards.
@@ -291,15 +293,15 @@ def _square_drawing(inside: Markup, label: str, across: str, up: str) -> Markup:
     )
 
 
-def _x(share: float) -> str:
+def _pixels_across(share: float) -> str:
     """The pixels from the left at which a share (0 to 1) lies in a square drawing.
 
-    `_y` gives the place upwards; both leave an edge for the axes' titles.
+    `_pixels_down` gives the place upwards; both leave an edge for the axes' titles.
     """
     return f"{_EDGE + share * _PLOT:.1f}"
 
 
-def _y(share: float) -> str:
+def _pixels_down(share: float) -> str:
     """The pixels from the top at which a share (0 to 1) lies in a square drawing.
 
     SVG counts from the top, and 0 is at the bottom of a drawing.

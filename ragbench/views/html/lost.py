@@ -128,12 +128,12 @@ class LostCases:
             if best is not None and excess[best] >= 1:
                 cause, key = best
                 members = [case for case in ungrouped if case.cause is cause and key in case.keys]
-                yield self._group(cause, key, members, round(excess[best]))
+                yield self._group_values(cause, key, members, round(excess[best]))
             else:
                 counts = Counter(case.cause for case in ungrouped)
                 cause = max(counts, key=counts.__getitem__)
                 members = [case for case in ungrouped if case.cause is cause]
-                group = self._group(cause, None, members, None)
+                group = self._group_values(cause, None, members, None)
                 if len(members) < lost_by_cause[cause]:
                     group["what"] = "in no other group"
                 yield group
@@ -180,7 +180,7 @@ class LostCases:
         """
         return 2 * self.cases[key] <= self.total
 
-    def _group(
+    def _group_values(
         self, cause: Cause, key: _Key | None, members: Sequence[_LostCase], excess: int | None
     ) -> dict[str, Any]:
         """A group of lost cases as the page's template shows it, with a command for more.

@@ -41,7 +41,7 @@ def render(template: str, values: Mapping[str, Any]) -> str:
 
     Texts of a run may hold tags and scripts: none of them may act in a page.
     """
-    return _environment().get_template(template).render(values)
+    return _template_environment().get_template(template).render(values)
 
 
 class Page(Record):
@@ -68,8 +68,8 @@ def write_html(path: Path, page: Page, *, is_inline: bool = True) -> None:
     style_source = "'self'"
     script_source = "'self'"
     if is_inline:
-        style = _asset(_STYLE)
-        script = _asset(page.script)
+        style = _text_of_asset(_STYLE)
+        script = _text_of_asset(page.script)
         style_source = _policy_hash(style)
         script_source = _policy_hash(script)
     values = {
@@ -103,13 +103,13 @@ def write_html_folder(folder: Path, page: Page) -> Path:
     make_private_folder(folder)
     for name in (_STYLE, _SCRIPT):
         with written_whole(folder / name) as file:
-            file.write(_asset(name).encode())
+            file.write(_text_of_asset(name).encode())
     write_html(folder / "index.html", page, is_inline=False)
     return folder / "index.html"
 
 
 @cache
-def _asset(name: str) -> str:
+def _text_of_asset(name: str) -> str:
     """The text of a style sheet or script of ragbench's pages, by its file's name.
 
     Files lie beside this module; each is read once.
@@ -118,7 +118,7 @@ def _asset(name: str) -> str:
 
 
 @cache
-def _environment() -> Environment:
+def _template_environment() -> Environment:
     """The templates of pages with their filters; values are escaped, and unknown names raise.
 
     It is made once a process. Compiled templates are kept on disk where that is allowed, as

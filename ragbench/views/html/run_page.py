@@ -181,9 +181,9 @@ class RunPage:
         """
         manifest = self.report.manifest
         title = f"{manifest['rag']['name']} on {manifest['dataset']['name']}"
-        return Page(title=title, body=self._body())
+        return Page(title=title, body=self._body_parts())
 
-    def _body(self) -> Iterator[str]:
+    def _body_parts(self) -> Iterator[str]:
         """The HTML of a run's page part by part.
 
         These are its head, a block for each case, and the texts of the chunks. The texts come last,
@@ -230,7 +230,7 @@ class RunPage:
         Cases that changed come first, then the others in the run's order.
         """
         rows: list[CaseRow] = []
-        for kind in sorted(self._changed, key=_urgency):
+        for kind in sorted(self._changed, key=_urgency_of_kind):
             rows.extend(self._changed[kind])
         room = _room_by_cause({count.cause: count.cases for count in self.report.causes})
         unchanged: list[_PlacedCase] = []
@@ -388,7 +388,7 @@ def _room_by_cause(counts: Mapping[Cause, int]) -> dict[Cause, int]:
     return room
 
 
-def _urgency(kind: CaseKind) -> int:
+def _urgency_of_kind(kind: CaseKind) -> int:
     """The rank of a kind of change among all kinds.
 
     They are defined with the most urgent one first. A page shows cases that fail newly before cases
