@@ -253,7 +253,11 @@ class _Program(_Group):
     """All commands, and the options that come before a command."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Writes the program's commands in panels into its help, which Typer does not do."""
+        """Writes the program's commands in panels into its help, which Typer does not do.
+
+        Panels such as "Start" show a first user where to begin. Plain help is used, as rich's takes
+        twice as long to come up.
+        """
         name_width = max(map(len, COMMANDS))
         # The page's margins and the gap between the columns take six letters.
         summary_width = formatter.width - 6 - name_width

@@ -414,7 +414,10 @@ class ModelsInUse:
 
 
 def _if_named(settings: Callable[[], LLMSettings]) -> LLMSettings | None:
-    """The settings of a model, or None where no model is named: whoever needs one reports that."""
+    """The settings of a model, or None where no model is named: whoever needs one reports that.
+
+    Most evaluations ask no model, and must not fail for want of one.
+    """
     with suppress(NoModelError):
         return settings()
     return None

@@ -86,7 +86,11 @@ def option(
 
 
 def among(names: Iterable[str]) -> Completion:
-    """A completion for shells: it offers those of some names that begin with the typed letters."""
+    """A completion for shells: it offers those of some names that begin with the typed letters.
+
+    Args:
+        names: all values that the option takes.
+    """
 
     def complete(typed: str) -> list[str]:
         """Those of the enclosing call's ``names`` that begin with the typed letters.
@@ -109,11 +113,11 @@ def completed(kind: str, *others: str) -> Completion:
     """
 
     def complete(typed: str) -> list[str]:
-        # Read when somebody types: to look for what other packages bring takes time.
         """The names that begin with the typed letters.
 
         They are of the enclosing call's ``kind`` and ``others``.
         """
+        # Read when somebody types: to look for what other packages bring takes time.
         from ragbench.plugins import Registry
 
         names = (*others, *sorted(Registry(kind=kind).targets()))

@@ -181,7 +181,10 @@ class _Case(NamedTuple):
 
 
 def _case_of(row: CaseRow) -> _Case:
-    """A case of a run as its test needs it: the row itself would hold the texts of all chunks."""
+    """A case of a run as its test needs it: the row itself would hold the texts of all chunks.
+
+    Its text is what a failed test shows: cause, question, answer, reference and remedy.
+    """
     cause = row.attribution.cause
     answer = "none"
     if row.response is not None:

@@ -240,7 +240,10 @@ class SearchChoice(Record):
 
 
 def _warn_of(problem: str | None) -> None:
-    """Reports a problem with which a search can go on, on standard error; None is no problem."""
+    """Reports a problem with which a search can go on, on standard error; None is no problem.
+
+    Such as an embedder that may not be the one of the stored vectors.
+    """
     if problem is not None:
         console.say(f"Warning: {problem}")
 

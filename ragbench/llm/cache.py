@@ -170,7 +170,10 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
         self._stored = 0
 
     def __exit__(self, *_: object) -> None:
-        """Closes the cache's file, also after an error: the answers in it are paid for."""
+        """Closes the cache's file, also after an error: the answers in it are paid for.
+
+        A ``with`` block ends so.
+        """
         self.close()
 
     def close(self) -> None:
@@ -257,7 +260,15 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
         return None
 
     def keep_dialect(self, judge: str, state: bytes) -> None:
-        """Stores the dialect of an endpoint for later commands; see `dialect`."""
+        """Stores the dialect of an endpoint for later commands, in place of an older one.
+
+        A dialect is what an endpoint was found to understand. One that is some days old is not
+        given any more; see `dialect`.
+
+        Args:
+            judge: the short name of endpoint and model; see `Endpoint.place`.
+            state: the dialect as JSON.
+        """
         row = (judge, state.decode(), int(self._today()))
         self._rows("INSERT OR REPLACE INTO dialects VALUES (?, ?, ?)", *row)
 

@@ -484,7 +484,8 @@ class Reading:
     async def _try_out(self, usage: Usage, fewest: int) -> None:
         """Hides codes in a prompt as long as the doubtful one, and asks the model for them.
 
-        A model that does not find it in a short prompt either shows nothing about the length.
+        A code that is missing shows that the endpoint cut the prompt. A model that does not find
+        them in a short prompt either shows nothing about the length; then a warning is given.
         """
         marked = Marked(fewest)
         short = Marked(_SHORT)

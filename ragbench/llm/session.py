@@ -59,7 +59,11 @@ class ModelClients(Record):
         return [client for client in (*self.chats, self.embeddings) if client is not None]
 
     def stop_when(self, stopped: Callable[[], bool]) -> None:
-        """Has all models' clients ask no more, and wait for nothing, once the run is stopped."""
+        """Has all models' clients ask no more, and wait for nothing, once the run is stopped.
+
+        A user who presses Ctrl-C must not sit through the wait for a rate limit. ``stopped`` is
+        asked before each call and during each wait.
+        """
         for client in self._all_clients:
             client.clock.stopped = stopped
 
@@ -294,11 +298,17 @@ class Chat(AbstractContextManager["Chat"]):
     bears_calls: ClassVar[bool] = True
 
     def __exit__(self, *_: object) -> None:
-        """Closes the connections to the model; it connects anew when it is asked again."""
+        """Closes the connections to the model; it connects anew when it is asked again.
+
+        A chat can thus be used again after a ``with`` block.
+        """
         self.session.close()
 
     def import_packages(self) -> None:
-        """Imports the packages that questions to the model need, before any question is paid."""
+        """Imports the packages that questions to the model need, before any question is paid.
+
+        A package that is missing is an error then, and not after the first answers.
+        """
         self.session.import_packages()
 
     close = __exit__
@@ -344,7 +354,10 @@ class Chat(AbstractContextManager["Chat"]):
         return replace(self, purpose=purpose)
 
     def receipt(self) -> Receipt | None:
-        """The receipt of the model's calls so far; None when it was never asked."""
+        """The receipt of the model's calls so far; None when it was never asked.
+
+        Operators that bring a model of their own show with it what they spent.
+        """
         if not self.session.is_open:
             return None
         return self.session.receipt()

@@ -302,7 +302,10 @@ class Transport(Protocol):
         ...
 
     async def close(self) -> None:
-        """Gives up the transport's connections."""
+        """Gives up the transport's connections.
+
+        A transport serves one event loop, and is opened anew for another one.
+        """
         ...
 
     async def send(self, path: str, payload: Mapping[str, Any]) -> Answer:

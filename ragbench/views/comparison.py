@@ -252,7 +252,10 @@ def change_lines(change: SystemChange, *, most: int = _MOST_CHANGES) -> Iterator
 
 
 def source_text(run: JudgedRun | ComparedRun) -> str:
-    """The place that a run was read from, with the version of the system that made it, if known."""
+    """The place that a run was read from, with the version of the system that made it, if known.
+
+    Documents of gates and comparisons name their runs so.
+    """
     if not run.version:
         return run.source
     return f"{run.source} at {run.version}"

@@ -502,7 +502,8 @@ def _of_grounding_or_abstention(report: Report, summaries: Mapping[str, Summary]
 def unmeasured_text(report: Report) -> str | None:
     """A text that names the metrics without a figure, each reason with its count.
 
-    None without such.
+    It is None where all metrics have one. Without it a reader would believe that they were not
+    asked for.
     """
     unmeasured = [summary for summary in report.summaries if not summary.measured]
     groups: list[str] = []
@@ -784,9 +785,10 @@ VERDICT_COLUMNS = (
 
 
 def verdict_rows(table: ValidationTable) -> Iterator[tuple[str, ...]]:
-    """The rows that set a validator's verdicts beside the system's answers: `VERDICT_COLUMNS`.
+    """The rows that set a validator's verdicts beside the system's answers, for four combinations.
 
-    A row under `VERDICT_COLUMNS` for each of the four combinations.
+    They are under `VERDICT_COLUMNS`. An answer that was given though it is not in the chunks may be
+    made up.
     """
     for cell in table.matrix:
         presence = "not shown"  # a validator never shows that an answer is nowhere

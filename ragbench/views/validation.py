@@ -308,7 +308,10 @@ def _compared_line(pair: PairedDumps) -> str:
 
 
 def _share_text(share: Share) -> str:
-    """A share of queries with its interval, for a share of few queries says little."""
+    """A share of queries as text with its interval, since a share of few queries says little.
+
+    A dump without any query has none.
+    """
     # The three are None together, where the total is 0.
     if share.share is None or share.low is None or share.high is None:
         return "no query"

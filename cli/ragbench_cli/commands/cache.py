@@ -111,10 +111,16 @@ def _cache_path(cache: Path | None) -> Path:
 
 
 def _size_text(count: int) -> str:
-    """A number of bytes as text, in megabytes."""
+    """A number of bytes as text, in megabytes.
+
+    Entries are some kilobytes, and a cache up to a gigabyte: one unit keeps the column readable.
+    """
     return f"{count / 1_000_000:,.1f} MB"
 
 
 def _day_of_time(seconds: int) -> str:
-    """The day (UTC) of a time in seconds since 1970, such as ``2026-11-29``."""
+    """The day (UTC) of a time in seconds since 1970, such as ``2026-11-29``.
+
+    UTC, so that the same file shows the same day on every machine.
+    """
     return datetime.fromtimestamp(seconds, UTC).date().isoformat()

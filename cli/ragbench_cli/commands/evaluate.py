@@ -365,9 +365,10 @@ def _has_results(report: Report, stage: str) -> bool:
 
 
 def _lacking_text(report: Report, summaries: Sequence[Summary]) -> str:
-    """The reasons why no metric that needs labels has a value.
+    """The reasons why no metric that needs labels has a value: missing results and missing labels.
 
-    They are missing results and missing labels.
+    A user reads it before the command that helps on; labels are reference answers and relevant
+    contexts.
     """
     from ragbench.metrics.matching import NO_GOLD
     from ragbench.metrics.plan import NO_REFERENCE

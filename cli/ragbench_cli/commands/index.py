@@ -136,7 +136,10 @@ class _DocumentBar:
     """The progress of an indexing, in documents."""
 
     def __init__(self, bars: StageAdvance | None) -> None:
-        """Begins without a document; ``bars`` is None where no progress is shown."""
+        """Begins without a document; ``bars`` is None where no progress is shown.
+
+        The number of all documents comes later, by `set_total`.
+        """
         self._bars = bars
         self._total = 0
 

@@ -118,7 +118,6 @@ class Session:
     """
 
     def __init__(self, drawn: Drawn, path: Path, by: str, *, shows_judge: bool = False) -> None:
-        # Labels are added line by line, which such a file could not be read with afterwards.
         """Opens the labels of a file, so that labelling goes on with the answers that have none.
 
         A file that is no JSON lines is refused, since labels are added line by line.
@@ -129,6 +128,7 @@ class Session:
             by: who labels; empty where labels of anybody count as done.
             shows_judge: whether the metric's value is shown with each answer.
         """
+        # Labels are added line by line, which such a file could not be read with afterwards.
         if path.suffix.lower() in (".csv", ".tsv", ".xlsx", ".json"):
             raise ConfigError(f"{path} would be JSON lines: name another file, such as l.jsonl")
         self.drawn = drawn
@@ -264,7 +264,10 @@ class Session:
 
 
 def _print_block(title: str, text: str) -> None:
-    """Prints a text of a run below its title, indented; its letters cannot steer the terminal."""
+    """Prints a text of a run below its title, indented; its letters cannot steer the terminal.
+
+    A person who labels reads questions, answers and contexts in such blocks.
+    """
     typer.echo(f"\n{title}")
     lines = shown_text(text).splitlines()
     if not lines:

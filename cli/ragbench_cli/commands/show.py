@@ -65,7 +65,10 @@ def metrics(json: JsonOption = False) -> None:
 def _metric_lines(
     definitions_by_group: Mapping[Group, Sequence[MetricDefinition]],
 ) -> Iterator[str]:
-    """The lines of ``ragbench show metrics``: each group, and below it its metrics."""
+    """The lines of ``ragbench show metrics``: each group, and below it its metrics.
+
+    Groups come in the order of the registry.
+    """
     for group, members in definitions_by_group.items():
         yield group.value
         yield from _entry_lines(
@@ -103,7 +106,10 @@ def metric(
 
 
 def _spelled_name(definition: MetricDefinition) -> str:
-    """A metric's name as users write it, with the cutoff that it takes, such as ``recall[@k]``."""
+    """A metric's name as users write it, with the cutoff that it takes, such as ``recall[@k]``.
+
+    Brackets mark a cutoff that may be left out.
+    """
     cutoffs = {"required": "@k", "optional": "[@k]", "none": ""}
     return definition.name + cutoffs[definition.cutoff]
 
@@ -352,7 +358,10 @@ def _pipeline_lines(schema: dict[str, Any], sections: Mapping[str, Registry]) ->
 
 
 def _schema_names(typed: str) -> list[str]:
-    """The kinds of files that begin with what the user typed, for the shell's completion."""
+    """The kinds of files that begin with what the user typed, for the shell's completion.
+
+    Kinds are such as ``pipeline``; each has a JSON schema.
+    """
     from ragbench_cli.schemas import SCHEMAS
 
     return [name for name in SCHEMAS if name.startswith(typed)]
@@ -415,7 +424,10 @@ def _unmarked(text: str) -> str:
 
 
 def _operator_names(typed: str) -> list[str]:
-    """The operators and rerankers that begin with what the user typed, for the shell."""
+    """The operators and rerankers that begin with what the user typed, for the shell.
+
+    A shell shows them when its user presses the tab key.
+    """
     return [name for name in _operator_registries() if name.startswith(typed)]
 
 
