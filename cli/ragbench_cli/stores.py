@@ -242,7 +242,7 @@ class SearchChoice(Record):
 def _warn_of(problem: str | None) -> None:
     """Reports a problem with which a search can go on, on standard error; None is no problem.
 
-    Such as an embedder that may not be the one of the stored vectors.
+    An embedder that may not be the one of the stored vectors is such a problem.
     """
     if problem is not None:
         console.say(f"Warning: {problem}")

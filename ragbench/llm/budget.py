@@ -115,8 +115,8 @@ class Receipt(Record):
     def unconfirmed(self) -> Decimal | None:
         """The most that all lost answers of the receipt may have cost.
 
-        None where that is not known. A lost answer is one that never came, or came without its
-        tokens: its endpoint may bill it.
+        It is None where that is not known. A lost answer is one that never came, or came without
+        its tokens: its endpoint may bill it.
         """
         return total(line.unconfirmed for line in self.lines)
 
@@ -506,7 +506,8 @@ class Budget:
     def left(self) -> Decimal | None:
         """The money that may still be spent, including that set aside for requests.
 
-        None without a limit. Where it is little, answers are given less room (`Caller.affordable`).
+        It is None without a limit. Where little is left, answers are given less room
+        (`Caller.affordable`).
         """
         amounts_left = [limit - spent for _, limit, spent in self._limits_in_force()]
         return min(amounts_left, default=None)
@@ -514,7 +515,7 @@ class Budget:
     def _limits_in_force(self) -> list[tuple[str, Decimal, Decimal]]:
         """The limits that are set, as (words for an error, limit, spent so far).
 
-        Empty without limits.
+        It is empty without limits. `_set_aside` compares each with the next request's highest cost.
         """
         caps: list[tuple[str, Decimal, Decimal]] = []
         if self.limit is not None:

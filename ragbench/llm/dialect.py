@@ -118,7 +118,7 @@ class Dialect:
     def longest_beside(self, messages: Sequence[Message]) -> int | None:
         """The longest answer that fits beside a prompt in the model's context.
 
-        None without a limit. The prompt's length in tokens is an estimate from its bytes (see
+        It is None without a limit. The prompt's length in tokens is an estimate from its bytes (see
         `learn_prompt_size`).
         """
         longest = self.longest
@@ -206,7 +206,7 @@ class Dialect:
 
         Endpoints differ in the field that demands JSON; the ways are tried from the strictest on.
 
-        None when the rejection has another reason, or no way is left.
+        It is None when the rejection has another reason, or no way is left.
         """
         if self._fixed is not None or mode is StructuredOutput.NONE:
             return None
@@ -226,7 +226,7 @@ class Dialect:
         An endpoint that takes a request for JSON has not said that it follows it: some drop the
         field without a word. Nobody knows until an answer is as asked.
 
-        None when the way is known to work, or none is left: then it was the model that erred.
+        It is None when the way is known to work, or none is left: then it was the model that erred.
         """
         if self._fixed is not None or mode is StructuredOutput.NONE:
             return None

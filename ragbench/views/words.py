@@ -26,8 +26,8 @@ def presence_text(verdict: Verdict) -> str:
 def words_lines(words: Sequence[WordCount], *, of_run: bool) -> Iterator[str]:
     """The lines that count queries by the validator's word for the answer, such as "likely".
 
-    With each word how often it was true. Where that was measured on other data than the user's, a
-    last line says how to measure it on his own.
+    Beside each word is how often it was true. Where that was measured on other data than the
+    user's, a last line says how to measure it on his own.
 
     Args:
         of_run: whether they are the cases of a run, whose chunks ``ragbench label`` can show.

@@ -237,7 +237,7 @@ def _progress_of_dump(
 ) -> StageAdvance | None:
     """The function that shows progress, with about how many queries the dump has if known.
 
-    None where no progress is shown.
+    It is None where no progress is shown.
     """
     if bars is None:
         return None
