@@ -65,11 +65,17 @@ class Checks(list[DoctorCheck]):
     """What the user can run next, in lines that a shell takes as they are; empty for nothing."""
 
     def record(self, detail: str, state: State = "ok", *, name: str = "") -> None:
-        """Adds a check, of the present step unless it is named."""
+        """Adds a finding to doctor's list: of the present step, unless it is named.
+
+        Keys in it are masked, since users paste doctor's output into issues.
+        """
         self.append(DoctorCheck(name=name or self.step, state=state, detail=mask_text(detail)))
 
     def record_probe(self, probe: Probe) -> None:
-        """Adds what a probe of a RAG or of a dataset found."""
+        """Adds the result of a probe of a RAG or a dataset to doctor's list, with its state.
+
+        A probe that fails is a doubt: the RAG runs, but some numbers would be wrong.
+        """
         state: State = "doubt"
         if probe.holds is None:
             state = "unknown"
@@ -78,7 +84,10 @@ class Checks(list[DoctorCheck]):
         self.record(probe.detail, state, name=probe.name)
 
     def record_finding(self, finding: Finding) -> None:
-        """Adds what a language model's endpoint does; what a setting mends is only a doubt."""
+        """Adds a finding about a language model's endpoint to doctor's list, with its state.
+
+        Whatever a setting mends is only a doubt.
+        """
         state: State = "failed"
         if finding.good:
             state = "ok"
@@ -88,7 +97,11 @@ class Checks(list[DoctorCheck]):
 
     @contextmanager
     def trying(self, step: str) -> Generator[None]:
-        """A block whose first error fails the step that it is in, and ends the block."""
+        """A block of doctor's checks.
+
+        The first error fails the step that it is in, and ends the block. So doctor goes on with its
+        other checks.
+        """
         outer_step = self.step
         self.step = step
         try:
@@ -125,9 +138,9 @@ print({mark!r}, problem)
 
 
 def import_problem(extra: str) -> str:
-    """Imports an extra's packages in a process of its own; what fails, and empty if nothing does.
+    """The problem of importing the packages of an extra, in words; empty where they all work.
 
-    A compiled package that is broken may end the process, and packages print what they like.
+    A process of its own does it: a broken compiled package may end Python, and packages print.
     """
     program = _IMPORTING.format(path=sys.path, extra=extra, mark=_MARK, begins=_BEGINS)
     command = [sys.executable, "-W", "ignore", "-c", program]
@@ -149,7 +162,11 @@ def import_problem(extra: str) -> str:
 
 
 def _end_of_python(extra: str, done: subprocess.CompletedProcess[str]) -> str:
-    """Which package ended the process that imported it, and what mends that."""
+    """The problem of a package that ended the process that imported it, and its remedy.
+
+    Args:
+        done: the process, which printed each package's name before it imported it.
+    """
     _, mark, output = done.stdout.rpartition(_BEGINS)
     package = f"its package '{output.split()[0]}'" if mark else "its packages"
     lines = done.stderr.strip().splitlines()
@@ -162,7 +179,11 @@ def _end_of_python(extra: str, done: subprocess.CompletedProcess[str]) -> str:
 
 
 def check_installation() -> Checks:
-    """Looks at versions, and imports what is installed: a package may be there and not work."""
+    """Doctor's checks of the installation.
+
+    It checks versions, and whether each installed extra can be imported. A package may be there and
+    not work.
+    """
     checks = Checks()
     requirements: list[str] = []
     try:
@@ -171,11 +192,11 @@ def check_installation() -> Checks:
     except PackageNotFoundError:
         checks.record("run from its source: without its metadata no more is known", name="ragbench")
     checks.record(f"{platform.python_version()} on {platform.system()}", name="python")
-    by_extra = _by_extra(requirements)
+    by_extra = _packages_by_extra(requirements)
     problems = _import_problems(by_extra)
     for extra, packages in by_extra.items():
         checks.step = f"extra {extra}" if extra else "core"
-        installed, missing = _installed(packages)
+        installed, missing = _installed_and_missing(packages)
         if missing:
             remedy = f"'ragbench[{extra}]'" if extra else "--force-reinstall ragbench"
             state: State = "absent" if extra else "failed"
@@ -192,10 +213,14 @@ def check_installation() -> Checks:
 
 
 def _import_problems(by_extra: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """What importing each extra that is installed shows, several at a time."""
+    """The problems of importing each extra whose packages are all installed; several at a time.
+
+    An extra that lacks a package is reported as absent, and not imported. Each import is a process,
+    which takes a second or more.
+    """
     complete: list[str] = []
     for extra, packages in by_extra.items():
-        _, missing = _installed(packages)
+        _, missing = _installed_and_missing(packages)
         if not missing:
             complete.append(extra)
     names = [extra or CORE for extra in complete]
@@ -205,7 +230,10 @@ def _import_problems(by_extra: Mapping[str, Sequence[str]]) -> dict[str, str]:
 
 
 def installation_in_short(checks: Sequence[DoctorCheck]) -> Checks:
-    """What does not work as it is; then versions in one line, and extras in another."""
+    """Doctor's checks of the installation in a few lines.
+
+    They hold failures, versions, and the extras by name.
+    """
     by_name = {check.name: check for check in checks}
     short = Checks(check for check in checks if check.state == "failed")
     versions = f"{by_name['ragbench'].detail}, Python {by_name['python'].detail}"
@@ -223,8 +251,14 @@ def installation_in_short(checks: Sequence[DoctorCheck]) -> Checks:
     return short
 
 
-def _by_extra(requirements: Sequence[str]) -> dict[str, list[str]]:
-    """The packages that each extra asks for; those of the core have an empty name."""
+def _packages_by_extra(requirements: Sequence[str]) -> dict[str, list[str]]:
+    """The names of packages that each extra of ragbench asks for.
+
+    Packages of the core have an empty name.
+
+    Args:
+        requirements: the lines of the installed package's metadata.
+    """
     by_extra: dict[str, list[str]] = {}
     for requirement in requirements:
         required = _REQUIRED.match(requirement)
@@ -242,7 +276,10 @@ def _by_extra(requirements: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _packages_of_features(package: str, features: str) -> list[str]:
-    """What `fsspec[http]` asks for beside fsspec, which others bring without that."""
+    """The packages that a feature such as ``fsspec[http]`` adds to its package.
+
+    Others may bring the package without its feature, so both are looked for.
+    """
     names = {feature.strip() for feature in features.split(",")}
     try:
         requirements = requires(package) or []
@@ -256,8 +293,11 @@ def _packages_of_features(package: str, features: str) -> list[str]:
     return packages
 
 
-def _installed(packages: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Those that are installed, with their versions; and those that are not."""
+def _installed_and_missing(packages: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Those packages that are installed, with their versions; and those that are not.
+
+    Doctor prints the former, and how to install the latter.
+    """
     installed: list[str] = []
     missing: list[str] = []
     for package in packages:
@@ -272,24 +312,30 @@ def _installed(packages: Iterable[str]) -> tuple[list[str], list[str]]:
 
 
 def check_llm(checks: Checks, choice: LLMChoice, *, is_probed: bool) -> None:
-    """Shows each setting and asks the model twice; stops at the first thing that does not work.
+    """Doctor's checks of a language model: each setting, two questions, and its embeddings.
+
+    It stops at the first step that does not work.
 
     Args:
-        is_probed: instead it is tried out what the endpoint takes, and what to set for it.
+        is_probed: whether the endpoint is tried out instead: which requests it takes, and what
+            to set for it.
     """
     with checks.trying("llm settings"), asyncio.Runner() as runner:
         settings = choice.settings()
         _show_settings(checks, settings)
         if is_probed:
-            runner.run(_try_out(checks, settings))
+            runner.run(_try_out_endpoint(checks, settings))
         else:
             runner.run(_ask_model(checks, settings))
         with checks.trying("embeddings"), suppress(NoModelError):
-            runner.run(_embed(checks, choice.embeddings(settings)))
+            runner.run(_ask_embeddings(checks, choice.embeddings(settings)))
 
 
 def _show_settings(checks: Checks, settings: LLMSettings) -> None:
-    """Each setting with its origin, and the price."""
+    """Adds each setting of a language model to doctor's list, with its origin, and its price.
+
+    Users see which of option, file and variable won. Without a price, costs cannot be capped.
+    """
     for setting in settings.settings:
         checks.record(f"{setting.value} (from {setting.origin})", name=f"llm {setting.name}")
     price = price_for(settings.endpoint)
@@ -305,8 +351,11 @@ def _show_settings(checks: Checks, settings: LLMSettings) -> None:
         checks.record(f"{amounts} ({price.origin})", name="llm price")
 
 
-async def _embed(checks: Checks, settings: LLMSettings) -> None:
-    """Asks the model of embeddings for one vector."""
+async def _ask_embeddings(checks: Checks, settings: LLMSettings) -> None:
+    """Asks the model for embeddings for one vector, and adds its length to doctor's list.
+
+    Metrics of similarity need such a model.
+    """
     async with EmbeddingClient(settings.endpoint, limits=_short_patience(settings)) as client:
         vectors = await client.embed(["ready"], purpose="doctor")
     endpoint = f"{settings.endpoint.model} at {settings.endpoint.base_url}"
@@ -314,13 +363,19 @@ async def _embed(checks: Checks, settings: LLMSettings) -> None:
 
 
 def _short_patience(settings: LLMSettings) -> CallLimits:
-    """Limits with which is reported at once what a run would wait for."""
+    """The limits of calls for doctor, which reports at once what a run would wait for.
+
+    A run waits minutes for a busy endpoint; a user who checks it would not.
+    """
     timeout = min(settings.limits.timeout, 60.0)
     return replace(settings.limits, retries=1, rate_limit_wait=5.0, timeout=timeout)
 
 
 async def _ask_model(checks: Checks, settings: LLMSettings) -> None:
-    """Asks for a word, for an answer in a structure, and how long a prompt may be."""
+    """Asks a language model for a word, for an answer in a structure, and with long prompts.
+
+    These are the three things that judges need of it.
+    """
     limits = _short_patience(settings)
     with checks.trying("llm opens"):
         async with LLMClient(settings.endpoint, limits=limits) as client:
@@ -349,8 +404,11 @@ async def _ask_model(checks: Checks, settings: LLMSettings) -> None:
             checks.record_finding(finding)
 
 
-async def _try_out(checks: Checks, settings: LLMSettings) -> None:
-    """Tries the endpoint out; the last check lists the settings that it needs."""
+async def _try_out_endpoint(checks: Checks, settings: LLMSettings) -> None:
+    """Tries out which requests an endpoint takes.
+
+    The last check lists the settings that it needs.
+    """
     needed: dict[str, Any] = {}
     with checks.trying("llm answers"):
         async for finding in probe(settings.endpoint):
@@ -372,7 +430,11 @@ async def _try_out(checks: Checks, settings: LLMSettings) -> None:
 def check_dataset(
     checks: Checks, dataset: str, corpus: str | None, fields: Mapping[str, str]
 ) -> None:
-    """Reads a dataset, and the documents beside it, for what would be scored wrongly."""
+    """Doctor's checks of a dataset and the documents beside it: what would be scored wrongly.
+
+    Such as one question with two answers, or gold that no document holds. An error while reading is
+    a failed check, not the end of doctor.
+    """
     with checks.trying("data reads"):
         encoding, _ = encoding_of(dataset)
         cases = list(read_cases(dataset, encoding=encoding, fields=fields))
@@ -392,20 +454,20 @@ def check_dataset(
 
 
 def check_rag(checks: Checks, spec: str, arguments: str | None, question: str) -> None:
-    """Loads a RAG and asks it; stops at the first thing that does not work.
+    """Doctor's checks of a RAG: it is loaded and asked; the first thing that fails ends them.
 
-    A service that does not answer as it is asked is explored.
+    A service that does not answer as it is asked is explored, and options that fit are proposed.
     """
     options = json_object(arguments or "{}", "--rag-args")
     with checks.trying("rag loads"):
         service = read_service(spec)
         if service is not None and (service.method or "send" in options) and "take" not in options:
-            _explore(checks, service, options, question)
+            _explore_service(checks, service, options, question)
             return
         rag = load_rag(spec, options)
         checks.record(type(cast("object", rag)).__name__)
         try:
-            asyncio.run(_ask(checks, rag, question))
+            asyncio.run(_ask_rag(checks, rag, question))
         except ContractError:
             if service is None or service.preset or "take" in options:
                 raise
@@ -413,11 +475,17 @@ def check_rag(checks: Checks, spec: str, arguments: str | None, question: str) -
                 "it does not answer ragbench's own requests; asked as a service of its own kind"
             )
             checks.record(detail, "absent", name="rag answers")
-            _explore(checks, service, options, question)
+            _explore_service(checks, service, options, question)
 
 
-def _explore(checks: Checks, service: Service, options: Mapping[str, Any], question: str) -> None:
-    """Asks a service in the usual ways; shows its response, and the options that fit."""
+def _explore_service(
+    checks: Checks, service: Service, options: Mapping[str, Any], question: str
+) -> None:
+    """Asks an HTTP service in the usual ways; adds its response and options that fit.
+
+    Users of an unknown service need not read its documentation: the options for ``ragbench eval``
+    are printed, ready to paste.
+    """
     checks.step = "service answers"
     explored = explore(
         service,
@@ -444,13 +512,19 @@ def _explore(checks: Checks, service: Service, options: Mapping[str, Any], quest
     checks.command = mask_text(" \\\n    ".join(lines))
 
 
-async def _ask(checks: Checks, rag: RAG, question: str) -> None:
-    """One question through what a RAG can do, then what it does that nobody would notice."""
+async def _ask_rag(checks: Checks, rag: RAG, question: str) -> None:
+    """Asks a RAG one question, then probes it for mistakes that no error would show.
+
+    Such mistakes are results of a batch in another order, or answers that ignore the contexts.
+
+    Args:
+        checks: doctor's list, which gets the findings.
+    """
     contexts: Sequence[str] = ()
     if "retrieval" in rag.families:
         retrieve_input: RetrieveInput = (question, [])
         stage = retrieve_stage(rag, b"", None)
-        result = await _called(checks, "rag retrieves", stage, retrieve_input)
+        result = await _stage_result(checks, "rag retrieves", stage, retrieve_input)
         if result is None:
             return
         contexts = result.contexts
@@ -463,7 +537,9 @@ async def _ask(checks: Checks, rag: RAG, question: str) -> None:
             checks.record_probe(probed)
     if "generation" in rag.families:
         generate_input: GenerateInput = (question, list(contexts), [])
-        answer = await _called(checks, "rag generates", generate_stage(rag, b""), generate_input)
+        answer = await _stage_result(
+            checks, "rag generates", generate_stage(rag, b""), generate_input
+        )
         if answer is not None:
             text = shown_line(answer.response, longest=200) or "an empty answer"
             checks.record(text, name="rag generates")
@@ -471,8 +547,14 @@ async def _ask(checks: Checks, rag: RAG, question: str) -> None:
                 checks.record_probe(probed)
 
 
-async def _called(checks: Checks, name: str, stage: CallStage[Any, Any], value: object) -> Any:
-    """What a stage gives for one input; None, and a failed check, when it raises."""
+async def _stage_result(
+    checks: Checks, name: str, stage: CallStage[Any, Any], value: object
+) -> Any:
+    """The result of a stage of a RAG for one input; None, and a failed check, when it raises.
+
+    A user's code may raise anything. A `ContractError` goes on to the caller, which then explores
+    the service.
+    """
     try:
         results = await called(stage, [value])
         return results[0]
@@ -484,7 +566,10 @@ async def _called(checks: Checks, name: str, stage: CallStage[Any, Any], value: 
 
 
 def check_pipeline(checks: Checks, path: Path, question: str) -> None:
-    """Reads a pipeline and, where it names its corpus, asks it; each problem is a check."""
+    """Doctor's checks of a pipeline file: it is read and, where it names its corpus, asked.
+
+    Each problem of the file is a check of its own.
+    """
     with checks.trying("pipeline"):
         try:
             llm, _ = config_section()
@@ -503,4 +588,4 @@ def check_pipeline(checks: Checks, path: Path, question: str) -> None:
             notes = "; ".join(opened.retriever.notes)
             if notes:
                 checks.record(notes, name="pipeline reads")
-            asyncio.run(_ask(checks, opened.rag, question))
+            asyncio.run(_ask_rag(checks, opened.rag, question))

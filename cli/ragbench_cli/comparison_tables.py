@@ -77,7 +77,7 @@ _STYLES = {CaseKind.FAILING: "red", CaseKind.MIXED: "yellow", CaseKind.FIXED: "g
 
 
 def gate_blocks(verdict: GateResult) -> Blocks:
-    """The screen of ``gate run``: the verdict, its checks, why, and the next step.
+    """The blocks of the screen of ``gate run``: the verdict, its checks, why, and the next step.
 
     The order is that of a reader who decides whether to merge: the verdict first, then what it was
     reached from, and only for a run that did not pass the cases or the reason to look at.
@@ -106,10 +106,10 @@ def gate_blocks(verdict: GateResult) -> Blocks:
     corrections = [check.corrected for check in verdict.checks if check.corrected]
     if corrections:
         yield from corrected_blocks(corrections)
-    yield from _unfulfilled(verdict)
+    yield from _unfulfilled_blocks(verdict)
 
     if verdict.outcome is GateOutcome.FAILED:
-        yield from _lost(verdict)
+        yield from _lost_blocks(verdict)
     else:
         reasons = [f"{check.name} {check.reason}" for check in verdict.against[:1]]
         yield from paragraph("why", reasons)
@@ -121,7 +121,7 @@ def gate_blocks(verdict: GateResult) -> Blocks:
 
 
 def _check_table(checks: Sequence[GateCheck]) -> Blocks:
-    """The checks that speak against the run, each with the figures that it was decided by.
+    """The table of checks that speak against a run, on the screen of a gate.
 
     In a narrow terminal the number of cases goes first, then the interval: the verdict follows
     from the change and its limit, which stay.
@@ -144,7 +144,7 @@ def _check_table(checks: Sequence[GateCheck]) -> Blocks:
 
 
 def _passed_text(checks: Sequence[GateCheck]) -> str:
-    """The first metrics that passed, each once, and how many checks more.
+    """The line of a gate's screen with the first metrics that passed, and the number of the others.
 
     A metric has several checks (a limit, a change, slices), of which one line needs one figure.
     Checks of how many cases failed or were measured have no metric, and are only counted.
@@ -167,7 +167,7 @@ def _passed_text(checks: Sequence[GateCheck]) -> str:
 
 
 def _passed_figure(checks: Sequence[GateCheck]) -> str:
-    """The figure of a metric, and its change where that is among the checks that passed.
+    """The figure of a metric that passed its gate, with its change where a check of it passed.
 
     A limit is judged on all cases of the run, a change on those that the baseline measured too:
     beside its change a metric has the mean that the change is of.
@@ -180,7 +180,7 @@ def _passed_figure(checks: Sequence[GateCheck]) -> str:
 
 
 def _not_judged_text(checks: Sequence[GateCheck]) -> str:
-    """Metrics of which nothing is demanded: the first ones with their changes.
+    """The line of a gate's screen with metrics of which nothing is demanded, and their changes.
 
     They are named so that a reader does not take them for passed.
     """
@@ -195,8 +195,11 @@ def _not_judged_text(checks: Sequence[GateCheck]) -> str:
     return text
 
 
-def _lost(verdict: GateResult) -> Blocks:
-    """Where to look for the cause of a failed gate: what changed, and the first lost cases."""
+def _lost_blocks(verdict: GateResult) -> Blocks:
+    """The part of a failed gate's screen on where to look: changes, and the first lost cases.
+
+    A screen has room for `_FEW` of each; Markdown and the page have all.
+    """
     # Of runs that cannot be compared, a change of the system explains nothing.
     if verdict.system is not None and not verdict.refusals:
         title = change_title("the baseline", "this run")
@@ -215,8 +218,11 @@ def _lost(verdict: GateResult) -> Blocks:
     yield from paragraph(f"cases with a lower score: {count:,}{_first_few(count)}", lines)
 
 
-def _unfulfilled(verdict: GateResult) -> Blocks:
-    """The first cases with the expectations that do not hold; nothing where no case has any."""
+def _unfulfilled_blocks(verdict: GateResult) -> Blocks:
+    """The part of a gate's screen with the first cases whose expectations do not hold.
+
+    An expectation is what a case's author demands of its answer.
+    """
     unfulfilled = verdict.unfulfilled
     if unfulfilled is None:
         return
@@ -229,14 +235,17 @@ def _unfulfilled(verdict: GateResult) -> Blocks:
 
 
 def _first_few(count: int) -> str:
-    """The end of a list's title where the list is cut; empty where all of it is shown."""
+    """The end of a list's title where the list is cut; empty where all of it is shown.
+
+    A reader must not take the first cases of a list for all.
+    """
     if count > _FEW:
         return f", the first {_FEW}"
     return ""
 
 
 def _next_step(verdict: GateResult) -> str:
-    """The command that shows more of why the gate is not passed; empty for none.
+    """The command to run next after a gate that did not pass; empty for none.
 
     Of runs that cannot be compared there is none: the refusals say what to mend.
     """
@@ -260,7 +269,9 @@ def _next_step(verdict: GateResult) -> str:
 
 
 def comparison_blocks(comparison: Comparison, *, named: bool, cases: int) -> Blocks:
-    """The screen of ``compare``: the result, the metrics that matter, the cases.
+    """The blocks of the screen of ``compare``: the result, the metrics that matter, the cases.
+
+    It fits 24 lines where there are two runs; Markdown and the page have everything.
 
     Args:
         named: whether the user named the metrics: all of them are then shown.
@@ -277,18 +288,21 @@ def comparison_blocks(comparison: Comparison, *, named: bool, cases: int) -> Blo
     hidden = len(comparison.metrics) - len(metrics)
     yield ""
     yield _metric_table(comparison, metrics)
-    yield styled((_legend(metrics, hidden=hidden), "dim"))
+    yield styled((_legend_text(metrics, hidden=hidden), "dim"))
     if comparison.corrections:
         yield from corrected_blocks(comparison.corrections)
-    yield from _pairs(comparison, cases)
-    yield from _behind(comparison)
+    yield from _pair_blocks(comparison, cases)
+    yield from _reason_blocks(comparison)
     if comparison.changed and not cases:
         yield ""
         yield styled(("next     ", "dim"), _cases_command(comparison))
 
 
 def _cases_command(comparison: Comparison) -> str:
-    """The command that spells out changed cases, of the pair of runs with most lost ones."""
+    """The command that spells out the changed cases of the pair of runs with most lost ones.
+
+    These runs are the pair whose difference matters most.
+    """
     worst = max(comparison.pairs, key=lambda pair: (pair.newly_failing, pair.newly_fixed))
     sources = {run.mark: run.source for run in comparison.runs}
     runs = shlex.join([sources[worst.first], sources[worst.second]])
@@ -296,7 +310,7 @@ def _cases_command(comparison: Comparison) -> str:
 
 
 def _main_metrics(comparison: Comparison) -> Sequence[MetricComparison]:
-    """The metrics that a screen shows where the user named none.
+    """The metrics that a comparison's screen shows where the user named none.
 
     Those that say whether a case passes come before those that differ beyond chance, and both keep
     the order of the comparison. Without any, its first metrics are shown.
@@ -316,8 +330,8 @@ def _main_metrics(comparison: Comparison) -> Sequence[MetricComparison]:
     return [metric for metric in comparison.metrics if metric in shown]
 
 
-def _legend(metrics: Sequence[MetricComparison], *, hidden: int) -> str:
-    """The line below the table of metrics: how to read it, and how many metrics it leaves out.
+def _legend_text(metrics: Sequence[MetricComparison], *, hidden: int) -> str:
+    """The line below a comparison's table: how to read it, and how many metrics it leaves out.
 
     Letters behind scores are explained only where there are any.
     """
@@ -332,8 +346,10 @@ def _legend(metrics: Sequence[MetricComparison], *, hidden: int) -> str:
     return "; ".join(parts)
 
 
-def _pairs(comparison: Comparison, cases: int) -> Blocks:
-    """Each run against the first: how many cases changed, and which.
+def _pair_blocks(comparison: Comparison, cases: int) -> Blocks:
+    """The part of a comparison's screen on each run against the first.
+
+    It says how many cases changed, and which.
 
     Args:
         cases: how many cases of each kind are spelled out. For none, the first ones are named in
@@ -354,13 +370,13 @@ def _pairs(comparison: Comparison, cases: int) -> Blocks:
         for kind in CaseKind:
             cases_of_kind = [case for case in changed if case.kind is kind]
             if cases:
-                yield from _spelled_out(kind, cases_of_kind, cases)
+                yield from _spelled_out_blocks(kind, cases_of_kind, cases)
             elif is_only_pair and kind in _KIND_LABELS:
                 yield from _named_cases(kind, cases_of_kind)
 
 
 def _named_cases(kind: CaseKind, cases: Sequence[CaseDifference]) -> Blocks:
-    """The first cases of a kind, a line each: the question, and what became of it.
+    """The lines that name the first changed cases of a kind: the question, and its causes.
 
     The question is cut to what the line has room for, so that its cause stays in view.
     """
@@ -376,10 +392,11 @@ def _named_cases(kind: CaseKind, cases: Sequence[CaseDifference]) -> Blocks:
         label = " " * len(label)
 
 
-def _behind(comparison: Comparison) -> Blocks:
-    """What may lie behind the changed cases: causes, changes of the systems, and the first note.
+def _reason_blocks(comparison: Comparison) -> Blocks:
+    """The lines of a comparison's screen on possible reasons.
 
-    A change that several runs have in common is printed once, with the marks of these runs.
+    They name causes, changes of the systems, and the first note. A change that several runs have in
+    common is printed once, with the marks of these runs.
     """
     moved = [flow for flow in comparison.flows if flow.before is not flow.after]
     if moved and len(comparison.pairs) == 1:
@@ -398,14 +415,14 @@ def _behind(comparison: Comparison) -> Blocks:
 
 
 def _metric_table(comparison: Comparison, metrics: Sequence[MetricComparison]) -> Table:
-    """The scores of runs on metrics: two runs as columns, with their difference.
+    """The table of a comparison's scores: of two runs as columns, of more runs as rows.
 
     Of three runs or more each has a line instead: a table grows downwards without end, but to the
     right only as far as the terminal is wide.
     """
     marks = [run.mark for run in comparison.runs]
     names = [shown_line(metric.name) for metric in metrics]
-    scores = _scores(metrics, raised=can_show("ᵃ"))
+    scores = _score_rows(metrics, raised=can_show("ᵃ"))
     if len(marks) > 2:
         wide_table = table(("run", *names), zip(marks, *scores, strict=True))
         # Scores of many metrics are folded rather than cut.
@@ -435,8 +452,8 @@ def _metric_table(comparison: Comparison, metrics: Sequence[MetricComparison]) -
     return metric_table
 
 
-def _scores(metrics: Sequence[MetricComparison], *, raised: bool) -> list[list[str]]:
-    """A row of figures for each metric, each figure with the marks of the runs that it beats.
+def _score_rows(metrics: Sequence[MetricComparison], *, raised: bool) -> list[list[str]]:
+    """The cells of a comparison's table: each score with the marks of the runs that it beats.
 
     The marks of two runs are padded, so that the numbers of a column are in line.
     """
@@ -458,7 +475,7 @@ def _scores(metrics: Sequence[MetricComparison], *, raised: bool) -> list[list[s
 
 
 def _score_texts(metric: MetricComparison) -> list[str]:
-    """The figures of a metric, one for each run.
+    """The figures of a metric in a comparison, one for each run.
 
     Those of two runs are of the cases that both measured, so that their difference is the one in
     the same line of the table. Of more runs each has the figure of all its cases.
@@ -470,7 +487,9 @@ def _score_texts(metric: MetricComparison) -> list[str]:
 
 
 def _marks_text(figure: RunFigure, *, raised: bool) -> str:
-    """The marks of the runs that a run is better than, which follow its score.
+    """The marks (letters) of the runs that a run is better than, which follow its score.
+
+    They save a column for each pair of runs.
 
     Args:
         raised: as raised letters; else, for a terminal whose encoding lacks them, each behind a ^.
@@ -480,8 +499,10 @@ def _marks_text(figure: RunFigure, *, raised: bool) -> str:
     return "".join(f"^{mark}" for mark in figure.better_than)
 
 
-def _spelled_out(kind: CaseKind, cases: Sequence[CaseDifference], most: int) -> Blocks:
-    """Changed cases of a kind, each with its question, scores, cause and answers in both runs.
+def _spelled_out_blocks(kind: CaseKind, cases: Sequence[CaseDifference], most: int) -> Blocks:
+    """The lines that spell out changed cases of a kind: question, scores, cause, both answers.
+
+    The same lines are in Markdown and on the page.
 
     Args:
         most: how many cases ``--cases`` asks for.
@@ -493,14 +514,14 @@ def _spelled_out(kind: CaseKind, cases: Sequence[CaseDifference], most: int) -> 
     for case in cases[:most]:
         yield styled(f"  {shown_line(case.id)}")
         for label, line in what_changed(case):
-            yield styled(_hanging(label, line))
+            yield styled(_hanging_text(label, line))
     hidden = len(cases) - most
     if hidden > 0:
         yield styled((f"  and {hidden:,} more: see --cases, --md or --json", "dim"))
 
 
-def _hanging(label: str, text: str) -> str:
-    """A label and a text that is wrapped beside it, its further lines below the first.
+def _hanging_text(label: str, text: str) -> str:
+    """A label and a text wrapped beside it, for the lines of a changed case.
 
     Rich would fold the text below the label, and the labels could not be read down the page.
     """

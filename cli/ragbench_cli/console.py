@@ -21,6 +21,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import partial
 from importlib import import_module
 from types import FrameType
 from typing import IO, TYPE_CHECKING, Any, NoReturn, TextIO, cast
@@ -37,19 +38,28 @@ if TYPE_CHECKING:
 
 
 def say(text: str) -> None:
-    """Prints a message on standard error; never part of a command's output."""
+    """Prints a message on standard error; never part of a command's output.
+
+    Programs read standard output; people read this. Letters that act on a terminal are spelled out.
+    """
     text = shown_text(text)  # also while a user's code may draw on standard error
     sys.stdout.flush()  # where both go to one file, they stand in the order of what happened
     print(text, file=sys.stderr, flush=True)  # noqa: T201
 
 
 def print_line(text: str) -> None:
-    """Prints a line on standard output as it is, such as a path for another program."""
+    """Prints a line on standard output as it is, such as a path for another program.
+
+    It must hold nothing else, since a script reads it.
+    """
     sys.stdout.write(f"{shown_text(text)}\n")
 
 
 def print_json(value: object, *, in_lines: bool = True) -> None:
-    """Prints a value as JSON on standard output: indented over many lines, or in a single one."""
+    """Prints a value as JSON on standard output: indented over many lines, or in a single one.
+
+    Large objects are written in pieces; the result is the same.
+    """
     import msgspec
     import orjson
 
@@ -60,14 +70,24 @@ def print_json(value: object, *, in_lines: bool = True) -> None:
         write_json([orjson.dumps(msgspec.to_builtins(value), option=options)])
 
 
-def _json_lines(value: dict[str, object]) -> Iterator[bytes]:
-    """An object in pieces, an entry of its lists each: as one text it may take much memory."""
+def _indented_json(part: object, indent: bytes) -> bytes:
+    """A value as indented JSON, whose lines after the first are moved right by ``indent``.
+
+    So it fits into the middle of a larger JSON text that is written in pieces.
+    """
     import msgspec
     import orjson
 
-    def indented(part: object, indent: bytes) -> bytes:
-        text = orjson.dumps(msgspec.to_builtins(part), option=orjson.OPT_INDENT_2)
-        return text.replace(b"\n", b"\n" + indent)
+    text = orjson.dumps(msgspec.to_builtins(part), option=orjson.OPT_INDENT_2)
+    return text.replace(b"\n", b"\n" + indent)
+
+
+def _json_lines(value: dict[str, object]) -> Iterator[bytes]:
+    """The bytes of a JSON object in pieces, one for each entry of its lists.
+
+    As a single text a large result would take much memory. The pieces together are indented JSON.
+    """
+    import orjson
 
     if not value:
         yield b"{}\n"
@@ -79,18 +99,21 @@ def _json_lines(value: dict[str, object]) -> Iterator[bytes]:
         is_list = type(part) in (list, tuple)
         entries = cast("Sequence[object]", part) if is_list else ()
         if not entries:
-            yield indented(part, b"  ")
+            yield _indented_json(part, b"  ")
             continue
         before_entry = b"[\n    "
         for entry in entries:
-            yield before_entry + indented(entry, b"    ")
+            yield before_entry + _indented_json(entry, b"    ")
             before_entry = b",\n    "
         yield b"\n  ]"
     yield b"\n}\n"
 
 
 def write_json(blocks: Iterable[bytes]) -> None:
-    """JSON is UTF-8 by definition, whatever the locale says."""
+    """Writes blocks of JSON on standard output as UTF-8, whatever encoding the terminal has.
+
+    What was printed before is flushed first, so that the order stays.
+    """
     sys.stdout.flush()
     for block in blocks:
         sys.stdout.buffer.write(block)
@@ -98,7 +121,10 @@ def write_json(blocks: Iterable[bytes]) -> None:
 
 
 def data_console() -> Console:
-    """A rich console on standard output; plain when that is not a terminal."""
+    """The rich console for results on standard output; plain where that is not a terminal.
+
+    In a file or a pipe the width is that of the variable COLUMNS, or 100.
+    """
     import shutil
 
     from rich.console import Console
@@ -122,11 +148,6 @@ def users_code() -> Generator[None]:
     process = os.getpid()
     exit_at_once = os._exit
 
-    def raise_exit(status: int) -> NoReturn:
-        if os.getpid() != process:  # a child's way to end
-            exit_at_once(status)
-        raise SystemExit(f"os._exit({status})")
-
     errors: TextIO = styled_stream(sys.stderr)
     sys.stdout.flush()
     copies: dict[int, int] = {}
@@ -135,7 +156,7 @@ def users_code() -> Generator[None]:
         copies[_OUTPUT] = os.dup(_OUTPUT)
         os.dup2(_ERRORS, _OUTPUT)
     try:
-        os._exit = raise_exit
+        os._exit = partial(_raise_exit, exit_at_once, process)
         with contextlib.redirect_stdout(errors), contextlib.redirect_stderr(errors):
             yield
     except SystemExit as error:
@@ -151,10 +172,24 @@ def users_code() -> Generator[None]:
                 os.close(copy)
 
 
-def _flush_held_back() -> None:
-    """Writes what Python and C still hold back of a user's texts, before standard output is back.
+def _raise_exit(exit_at_once: Callable[[int], NoReturn], process: int, status: int) -> NoReturn:
+    """Takes the place of ``os._exit`` while a user's code runs, and raises SystemExit instead.
 
-    They were meant for standard error, too.
+    A call of the code would end the command at once, without results and with exit code 0.
+
+    Args:
+        exit_at_once: the function itself; a child that was forked ends by it, as it means to.
+        process: the number of the command's own process.
+    """
+    if os.getpid() != process:
+        exit_at_once(status)
+    raise SystemExit(f"os._exit({status})")
+
+
+def _flush_held_back() -> None:
+    """Writes the texts that Python and C still hold back of a user's code, to standard error.
+
+    They were meant for it, too, and would else come out on standard output, which is the command's.
     """
     if sys.__stdout__ is not None:
         with contextlib.suppress(OSError, ValueError):  # the code has closed it
@@ -180,23 +215,25 @@ def stop_on_signal() -> Generator[Callable[[], bool]]:
     """
     is_requested = False
     is_heeded = False
-    main_thread = threading.get_ident()
 
     def stopped() -> bool:
+        """Whether the user wants the command to stop; from the first call on, it is heeded.
+
+        ``is_requested`` is set by the handler of signals in the enclosing function.
+        """
         nonlocal is_heeded
         is_heeded = True
         return is_requested
 
-    def interrupt() -> None:
-        if hasattr(signal, "pthread_kill"):  # wakes a main thread that waits for a lock
-            signal.pthread_kill(main_thread, signal.SIGINT)
-        else:
-            interrupt_main()
-
-    deadline = threading.Timer(_LAST_SECONDS, interrupt)
+    deadline = threading.Timer(_LAST_SECONDS, _interrupt, [threading.get_ident()])
     deadline.daemon = True
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:
+        """Python's handler of SIGINT and SIGTERM: asks to stop, and ends the command if repeated.
+
+        ``deadline`` ends it after a moment in any case. A signal that ``stopped`` has not been
+        asked about yet would not be heeded, and ends the command at once.
+        """
         nonlocal is_requested
         if is_requested or not is_heeded:
             raise KeyboardInterrupt
@@ -220,6 +257,20 @@ def stop_on_signal() -> Generator[Callable[[], bool]]:
         deadline.cancel()
         for number, handler in earlier_handlers.items():
             signal.signal(number, handler)
+
+
+def _interrupt(main_thread: int) -> None:
+    """Interrupts the command's main thread as Ctrl-C would, also where it waits for a lock.
+
+    It is the last way to end a command whose calls do not finish in time.
+
+    Args:
+        main_thread: the number of that thread.
+    """
+    if hasattr(signal, "pthread_kill"):  # wakes a main thread that waits for a lock
+        signal.pthread_kill(main_thread, signal.SIGINT)
+    else:
+        interrupt_main()
 
 
 _LAST_SECONDS = 0.5
@@ -248,7 +299,9 @@ class Invocation:
     traceback: bool = False
 
     def again(self, *more: str, first: str = "", without: str = "") -> str:
-        """The command line for a shell; credentials in URLs are masked, as it may be logged.
+        """This command line with changes, for the user to run next; credentials in URLs are masked.
+
+        Users paste it, so that it must be the same command in all but the change.
 
         Args:
             more: options that it ends with, each once.
@@ -266,13 +319,17 @@ class Invocation:
 
 
 def searching(*, quiet: bool) -> Callable[[str], None]:
-    """Gives the function that names each search as it begins."""
+    """The function that reports each search by name as it begins; silent where ``quiet``.
 
-    def say_search(name: str) -> None:
-        if not quiet:
-            say(f"searching: {name}")
+    Tuning calls the function; a search of a large store takes a while.
+    """
+    return partial(_say_search, quiet)
 
-    return say_search
+
+def _say_search(quiet: bool, name: str) -> None:
+    """Reports a search by name as it begins, unless the user wants quiet: tuning makes dozens."""
+    if not quiet:
+        say(f"searching: {name}")
 
 
 StageAdvance = Callable[["StageProgress"], None]
@@ -280,11 +337,10 @@ StageAdvance = Callable[["StageProgress"], None]
 
 @contextmanager
 def progress(*, shown: bool) -> Generator[StageAdvance | None]:
-    """Shows a run's progress, with its rate, its failures and the time left.
+    """Shows the progress of a run's stages, with rate, failures and time left, while a block runs.
 
-    The bars are wiped when the run is through, and stay when it ends early.
-
-    None when nothing is shown.
+    It gives the function that takes each event; None when nothing is shown. The bars are wiped when
+    the run is through, and stay when it ends early.
     """
     if not shown:
         yield None
@@ -312,8 +368,12 @@ _WORDS = {"failed": "failed", "reused": "from before", "recorded": "recorded"}
 """Counts of a stage that are shown beside its bar, with their words there."""
 
 
-def _note(counts: Counter[str]) -> str:
-    """The numbers of cases that are not as expected in a stage; empty for none."""
+def _note_on_counts(counts: Counter[str]) -> str:
+    """The counts of a stage's cases that are not as expected, beside its bar; empty for none.
+
+    Args:
+        counts: of the stage so far, by the names in `_WORDS`.
+    """
     parts: list[str] = []
     for name, word in _WORDS.items():
         if counts[name]:
@@ -333,7 +393,10 @@ class Lines:
     _last: float | None = None
 
     def advance(self, event: StageProgress) -> None:
-        """Counts the cases of an event, and prints a line if half a minute has passed."""
+        """Counts the cases of a stage's event, and prints a line where half a minute has passed.
+
+        It replaces bars where there is no terminal, such as in a log of CI.
+        """
         counts = self._counts[event.stage]
         counts.update(done=event.done, **{name: getattr(event, name) for name in _WORDS})
         now = self.now()
@@ -344,7 +407,7 @@ class Lines:
             text = f"{event.stage} {counts['done']:,}"
             if event.cases is not None:
                 text += f"/{event.cases:,}"
-            note = _note(counts)
+            note = _note_on_counts(counts)
             if note:
                 text += f" ({note})"
             self.print(text)
@@ -377,7 +440,10 @@ class InTurn:
     _has_spoken: bool = False
 
     def advance(self, event: StageProgress) -> None:
-        """Counts the answers of a stage, and hands the event on."""
+        """Counts the answers of a stage, hands the event on, and once advises several calls.
+
+        The advice comes where a system asked one call after the other will take long.
+        """
         if self.inner is not None:
             self.inner(event)
         stage = event.stage
@@ -410,12 +476,20 @@ class _Bars:
     """A bar for each stage in a terminal."""
 
     def __init__(self, bars: Progress) -> None:
+        """Begins without a bar: each stage's bar is added with its first event.
+
+        A run knows its stages only as they come.
+        """
         self._bars = bars
         self._tasks: dict[str, TaskID] = {}
         self._counts: dict[str, Counter[str]] = defaultdict(Counter)
 
     def advance(self, event: StageProgress) -> None:
-        """Moves the bar of a stage, which is added with its first event."""
+        """Moves the bar of a stage on by an event.
+
+        The bar is added with the stage's first event. The counts beside it are the cases that are
+        not as expected.
+        """
         stage = event.stage
         if stage not in self._tasks:
             self._tasks[stage] = self._bars.add_task(stage, total=event.cases, rate="", note="")
@@ -424,7 +498,7 @@ class _Bars:
         counts.update({name: getattr(event, name) for name in _WORDS})
         speed = self._bars.tasks[task].speed
         rate = f"{speed:,.1f}/s" if speed else ""
-        self._bars.update(task, advance=event.done, rate=rate, note=_note(counts))
+        self._bars.update(task, advance=event.done, rate=rate, note=_note_on_counts(counts))
 
 
 @dataclass(eq=False, slots=True)
@@ -439,26 +513,42 @@ class _Stream:
     shown: Callable[[str], str]
 
     def __getattr__(self, name: str) -> Any:
+        """Anything else of the guarded stream, such as its encoding, from the stream behind it.
+
+        The guard must look like the stream to any library.
+        """
         return getattr(self.plain, name)
 
     def write(self, text: str) -> int:
-        """Writes a text as it may be shown; its own length counts as written."""
+        """Writes a text to the guarded stream, masked and escaped.
+
+        The length of the text itself counts as written, as callers check that.
+        """
         if not isinstance(cast("object", text), str):
             raise TypeError(f"write() takes a text, not {type(text).__name__}")
         self.plain.write(self.shown(text))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Writes each line as `write` does: the stream's own method would go past it."""
+        """Writes lines to the guarded stream as `write` does.
+
+        The plain stream's own method would write past the guard.
+        """
         for line in lines:
             self.write(line)
 
     def close(self) -> None:
-        """Leaves the stream open: the command goes on to write when a user's code has closed it."""
+        """Leaves the guarded stream open.
+
+        The command writes on after a user's code has closed what it takes for standard output.
+        """
 
     @property
     def buffer(self) -> _Bytes:
-        """The stream of bytes, guarded too: JSON is written to it."""
+        """The bytes behind the guarded stream, guarded too: JSON is written to them.
+
+        Without it, a library could write past the guard.
+        """
         return _Bytes(self.plain)
 
 
@@ -473,10 +563,17 @@ class _Bytes:
     plain: TextIO
 
     def __getattr__(self, name: str) -> Any:
+        """Anything else of the guarded bytes, such as ``flush``, from the buffer behind them.
+
+        The guard must look like the buffer to any library.
+        """
         return getattr(self.plain.buffer, name)
 
     def write(self, block: bytes) -> int:
-        """Writes a block as it may be shown; its own length counts as written."""
+        """Writes bytes to the guarded stream, masked; for a terminal with acting letters escaped.
+
+        The length of the block counts as written.
+        """
         data = hidden_bytes(bytes(block))
         if self.plain.isatty():
             text = data.decode("utf-8", "surrogateescape")
@@ -488,7 +585,10 @@ class _Bytes:
 
 @contextmanager
 def guarded_streams() -> Generator[None]:
-    """Puts the guards before standard output and standard error for the length of a block."""
+    """Puts guards before standard output and standard error for the length of a block.
+
+    A guard masks keys, and spells out letters that would act on the terminal.
+    """
     plain_output = sys.stdout
     plain_errors = sys.stderr
     sys.stdout = cast("TextIO", _Stream(plain_output, _masked_and_escaped))
@@ -501,12 +601,18 @@ def guarded_streams() -> Generator[None]:
 
 
 def _masked_and_escaped(text: str) -> str:
-    """A text without keys and passwords, in which no letter acts on a terminal."""
+    """A text without keys and passwords, in which no letter acts on a terminal.
+
+    Texts of datasets, models and errors pass here before they are shown.
+    """
     return shown_text(hidden_in_document(text))
 
 
 def styled_stream(stream: IO[str]) -> TextIO:
-    """A stream that masks but lets escape sequences pass: for rich, and a user's own code."""
+    """A stream that masks but lets escape sequences pass: for rich, and a user's own code.
+
+    Colours of rich are escape sequences; texts within were escaped before.
+    """
     if isinstance(stream, _Stream):
         return cast("TextIO", _Stream(stream.plain, hidden))
     return cast("TextIO", stream)

@@ -97,7 +97,10 @@ class _OptionReader(TyperCommand):
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Reads the command line; --help-all asks for the help with all options."""
+        """Reads a command line.
+
+        A ``--help-all`` in it becomes ``--help`` that shows rare options, too.
+        """
         if "--help-all" in self._own_part(args):
             ctx.meta[_SHOWS_ALL] = True
             args = ["--help"]
@@ -110,11 +113,18 @@ class _OptionReader(TyperCommand):
             raise
 
     def _own_part(self, args: list[str]) -> list[str]:
-        """The arguments that may be options of this command: all of them, if it is no group."""
+        """The arguments that may be options of this command: all of them; a group has fewer.
+
+        Only in these a ``--help-all`` is meant for this command.
+        """
         return args
 
     def make_parser(self, ctx: Any) -> Any:
-        """Typer's parser, which is made to keep repeated values and to read plain ones itself."""
+        """Typer's parser, which is made to keep repeated values and to read plain ones itself.
+
+        It changes private parts of Typer's parser, which a new release of Typer may rename: the
+        tests of the command line show that.
+        """
         parser: Any = super().make_parser(ctx)
         for option_parser in (*parser._long_opt.values(), *parser._short_opt.values()):
             # "store" keeps the last value only.
@@ -128,7 +138,10 @@ class _OptionReader(TyperCommand):
 
 
 def _read_value(parameter: Any, typers_reader: Callable[..., Any], context: Any, value: Any) -> Any:
-    """Gives an option's value in its type; Typer reads whatever is not plain, and its errors.
+    """The value of an option in its type.
+
+    Plain values are read here, because newer releases of Typer import pydantic for them, which
+    takes long; Typer reads the others.
 
     Args:
         typers_reader: the method of the parameter that this function takes the place of.
@@ -165,7 +178,11 @@ def _read_value(parameter: Any, typers_reader: Callable[..., Any], context: Any,
 def _read_number(
     parameter: Any, typers_reader: Callable[..., Any], context: Any, value: str
 ) -> object:
-    """Gives an option's number; the error of what is none names the option and an example."""
+    """The number of an option; the error of a text that is none names the option and an example.
+
+    Typer's own error has no example. Numbers that Typer takes, such as negative ones, are left to
+    it.
+    """
     minimum = getattr(parameter, "min", None)
     is_plain = value.isascii() and value.isdecimal()
     if parameter.type_descriptor.annotation is int and is_plain and int(value) >= (minimum or 0):
@@ -181,7 +198,11 @@ def _read_number(
 
 
 def _single_value(parameter: Any, values: list[str]) -> str:
-    """Makes one value of all that are on the command line; lists with commas are joined."""
+    """The value of an option that is on the command line several times.
+
+    Lists with commas are joined to one. Other options must have the same value each time: which one
+    counts would be a guess.
+    """
     if len(values) == 1:
         return values[0]
     if parameter.metavar == "LIST":
@@ -201,11 +222,17 @@ class _Group(TyperGroup, _OptionReader):
     """Commands under one name."""
 
     def _own_part(self, args: list[str]) -> list[str]:
-        """What comes before the name of a command: the rest is that command's."""
+        """The arguments before the name of a group's command: the rest are that command's own.
+
+        A ``--help-all`` behind a command's name is for that command.
+        """
         return list(takewhile(lambda argument: argument.startswith("-"), args))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command of a name; an unknown one is an error that names the nearest."""
+        """The command of a group by its name.
+
+        An unknown name is an error that names the nearest command.
+        """
         if self.get_command(ctx, args[0]) is None:
             from ragbench_cli.usage import unknown_command_text
 
@@ -213,7 +240,10 @@ class _Group(TyperGroup, _OptionReader):
         return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Writes options, commands, and at the very end that there are more options."""
+        """Writes the help of a group.
+
+        It has options, commands, and last how many options are not shown.
+        """
         hidden_options = _write_options(self, ctx, formatter)
         self.format_commands(ctx, formatter)
         _write_count(hidden_options, ctx, formatter)
@@ -223,7 +253,11 @@ class _Program(_Group):
     """All commands, and the options that come before a command."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Writes the commands in panels, which Typer does in rich's help alone."""
+        """Writes the program's commands in panels into its help, which Typer does not do.
+
+        Panels such as "Start" show a first user where to begin. Plain help is used, as rich's takes
+        twice as long to come up.
+        """
         name_width = max(map(len, COMMANDS))
         # The page's margins and the gap between the columns take six letters.
         summary_width = formatter.width - 6 - name_width
@@ -243,7 +277,10 @@ class _Command(_OptionReader):
     """A command whose help shows its options in panels; those rarely needed with --help-all."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Reads the command line, in which options may have the names of earlier releases."""
+        """Reads a command's line, in which options may have the names of earlier releases.
+
+        `renamed.OPTIONS` lists them; they work for one more release.
+        """
         for old_flag, new_flag in renamed.OPTIONS.get(str(self.name), {}).items():
             args = [_respelled(argument, old_flag, new_flag) for argument in args]
             self._take_old_variable(ctx, old_flag, new_flag)
@@ -267,15 +304,19 @@ class _Command(_OptionReader):
         ctx.default_map = defaults
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Writes the options in panels, and at the end that there are more of them."""
+        """Writes a command's options in panels into its help, and last how many are not shown.
+
+        Rare options are shown by --help-all.
+        """
         hidden_options = _write_options(self, ctx, formatter)
         _write_count(hidden_options, ctx, formatter)
 
 
 def _write_options(command: Any, ctx: Any, formatter: Any) -> int:
-    """Writes the options in panels; gives how many are left for --help-all.
+    """Writes the options of a command in panels into its help.
 
-    A first user of ``eval`` needs a dozen of its many options, and would not find them among all.
+    The result is the number of rare options that are left out. A first user of ``eval`` needs a
+    dozen of its many options, and would not find them among all.
     """
     document(command)
     panels: dict[str, list[tuple[str, str]]] = {}
@@ -295,14 +336,21 @@ def _write_options(command: Any, ctx: Any, formatter: Any) -> int:
 
 
 def _write_count(hidden_options: int, ctx: Any, formatter: Any) -> None:
-    """Writes how many options there are more, as the last line of a help."""
+    """Writes as the last line of a help how many rare options it leaves out.
+
+    Args:
+        hidden_options: how many; nothing is written for 0.
+    """
     if hidden_options:
         formatter.write_paragraph()
         formatter.write_text(f"{hidden_options} more: {ctx.command_path} --help-all")
 
 
 def _respelled(argument: str, old_flag: str, new_flag: str) -> str:
-    """An argument of the command line, under an option's new name where it has the old one."""
+    """An argument of the command line, under an option's new name where it has the old one.
+
+    Both forms count: ``--old value`` and ``--old=value``.
+    """
     flag, equals, value = argument.partition("=")
     if flag == old_flag:
         return f"{new_flag}{equals}{value}"
@@ -310,7 +358,10 @@ def _respelled(argument: str, old_flag: str, new_flag: str) -> str:
 
 
 def _panel_of(parameter: Any) -> str:
-    """The panel of the help that an option is shown in."""
+    """The panel of the help that an option is shown in.
+
+    A panel groups options under a heading; arguments have one of their own.
+    """
     if parameter.param_type_name == "argument":
         return Panel.ARGUMENTS
     panel = getattr(parameter, "rich_help_panel", None) or Panel.OPTIONS
@@ -320,7 +371,10 @@ def _panel_of(parameter: Any) -> str:
 
 
 def _panel_position(panel: str) -> tuple[int, str]:
-    """Sorts panels as `Panel` has them, each before its rarely needed options."""
+    """The sort key of a panel in a help.
+
+    Panels come in the order of `Panel`, each before its rarely needed options.
+    """
     titles = [str(title) for title in Panel]
     return titles.index(panel.removesuffix(RARE)), panel
 
@@ -334,11 +388,18 @@ class _LazyCommand(TyperCommand):
     def make_context(
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
     ) -> Any:
-        """Typer's call when the command is on the command line: the loaded one answers it."""
+        """Typer's call when this command is on the command line.
+
+        The command's own module, which is imported now, answers it.
+        """
         return self.loaded().make_context(info_name, args, parent, **extra)
 
     def loaded(self) -> Any:
-        """The command itself, from its module."""
+        """The command behind this stand-in, from its module, which is imported now.
+
+        ``ragbench --help`` needs no module, and all together take longer to import than most
+        commands to run. Options get environment variables by the name that the user typed.
+        """
         from importlib import import_module
 
         typed_name = str(self.name)
@@ -379,7 +440,7 @@ for _old_name in renamed.COMMANDS:
 
 
 def _set_limit(context: typer.Context, variable: str, size: str) -> None:
-    """Limits the size of inputs, for this command and the processes that it starts.
+    """Limits the size of inputs by an environment variable, until the command's context closes.
 
     Workers read the limit from the environment. It is put back afterwards, for programs that run
     several commands in one process, as tests do.
@@ -389,19 +450,25 @@ def _set_limit(context: typer.Context, variable: str, size: str) -> None:
     size_of(size)  # refuses a text that is no size
     before = os.environ.get(variable)
     os.environ[variable] = size
+    context.call_on_close(partial(_restore_variable, variable, before))
 
-    def restore() -> None:
-        """Puts the variable back as it was before the command."""
-        if before is None:
-            del os.environ[variable]
-        else:
-            os.environ[variable] = before
 
-    context.call_on_close(restore)
+def _restore_variable(variable: str, before: str | None) -> None:
+    """Puts an environment variable back as it was before a command: unset where that is None.
+
+    Programs such as tests run several commands in one process.
+    """
+    if before is None:
+        del os.environ[variable]
+    else:
+        os.environ[variable] = before
 
 
 def _print_version(is_set: bool) -> None:
-    """Prints the version and ends the command."""
+    """Prints the version of ragbench and ends the command, where ``--version`` is set.
+
+    Typer calls it as soon as it reads the option, before a missing command is an error.
+    """
     if not is_set:
         return
     from importlib.metadata import PackageNotFoundError, version
@@ -462,7 +529,11 @@ def _program(context: typer.Context, options: ProgramOptions) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs a command and gives its exit code: no exception leaves it."""
+    """Runs a command and gives its exit code: no exception leaves it.
+
+    Whatever goes wrong is reported on standard error, where the user can mend it in a line. Tests
+    and other programs may call it repeatedly.
+    """
     invocation = Invocation(arguments=tuple(arguments))
     with console.guarded_streams():
         warnings.showwarning = partial(_show_warning, warnings.showwarning)
@@ -489,7 +560,10 @@ def _show_warning(
     category: type[Warning],
     *place: Any,
 ) -> None:
-    """Shows a warning of ragbench in a line, any other as Python does."""
+    """Shows a warning: one of ragbench's in a line, any other as Python shows it.
+
+    It takes the place of ``warnings.showwarning``, whose arguments it gets behind the first.
+    """
     if issubclass(category, RagbenchWarning):
         console.say(f"Warning: {message}.")
     else:
@@ -497,7 +571,11 @@ def _show_warning(
 
 
 def _exit_code_of(error: BaseException, invocation: Invocation) -> ExitCode:
-    """Reports what went wrong, in one line where the user can fix it."""
+    """Reports the exception that ended a command, and gives the exit code for it.
+
+    Where the user can mend the problem it is one line; a bug shows its traceback. The codes are
+    documented in the help: scripts rely on them.
+    """
     # Typer makes a SystemExit of a broken pipe.
     cause: BaseException | None = error
     if isinstance(error, SystemExit):
@@ -532,14 +610,20 @@ def _exit_code_of(error: BaseException, invocation: Invocation) -> ExitCode:
 
 
 def _drop_output() -> None:
-    """Keeps the interpreter from flushing into a closed pipe when it ends."""
+    """Sends the rest of both output streams nowhere.
+
+    Python would else flush into a closed pipe at its end, and print an error.
+    """
     for stream in (sys.stdout, sys.stderr):
         with suppress(ValueError):  # it is not a file, or not an open one
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _error_text(error: BaseException) -> str:
-    """The message of an error, without what only the code knows."""
+    """The message of an error for users, without what only the code knows.
+
+    An error of the system has its file and reason, without the number.
+    """
     if isinstance(error, OSError) and error.strerror:
         # Its own text begins with the number of the error.
         if error.filename:
@@ -551,7 +635,10 @@ def _error_text(error: BaseException) -> str:
 
 
 def _is_of_the_user(cause: BaseException | None) -> bool:
-    """Whether an exception came out of the user's own code, whose lines are worth seeing."""
+    """Whether an exception came out of the user's own code, whose lines are worth seeing.
+
+    Then the report names ``--traceback``, which shows them.
+    """
     if cause is None:
         return False
     import traceback
@@ -565,7 +652,10 @@ def _is_of_the_user(cause: BaseException | None) -> bool:
 
 
 def _print_traceback(error: BaseException) -> None:
-    """Prints where in the code an error came from, on standard error."""
+    """Prints the traceback of an error on standard error, with keys masked.
+
+    Keys can be in the message of any exception; `console.say` masks them.
+    """
     import traceback
 
     lines = traceback.format_exception(error)
@@ -573,7 +663,11 @@ def _print_traceback(error: BaseException) -> None:
 
 
 def run() -> None:
-    """The program ``ragbench``: readies the streams of the process and runs a command."""
+    """The program ``ragbench``: readies the streams of the process and runs a command.
+
+    Collection of garbage is tuned for many small records, which makes a run a tenth faster. The
+    process ends with the command's code even where a user's threads hang on.
+    """
     for name in ("stdin", "stdout", "stderr"):
         # A closed stream's number would go to the next file that is opened.
         if getattr(sys, name) is None:
@@ -600,24 +694,27 @@ def _end_in_time(code: int) -> None:
     Python waits for threads that are no daemons, for executors and for processes of its own kind,
     however long they take.
     """
-
-    def end() -> None:
-        """Kills the processes that are left, and ends this one."""
-        multiprocessing = sys.modules.get("multiprocessing")
-        if multiprocessing is not None:
-            # They hold the pipes of this process open, so that its reader would wait for them.
-            for child in multiprocessing.active_children():
-                child.kill()
-        with suppress(OSError, ValueError):  # nobody reads any more
-            console.say(
-                "Warning: threads or processes of the system went on after the end: "
-                f"they are stopped after {_LAST_SECONDS:g} s"
-            )
-        os._exit(code)
-
-    timer = threading.Timer(_LAST_SECONDS, end)
+    timer = threading.Timer(_LAST_SECONDS, _kill_and_exit, [code])
     timer.daemon = True
     timer.start()
+
+
+def _kill_and_exit(code: int) -> None:
+    """Kills the processes that a user's code has left behind, and ends this one with a code.
+
+    It is the last way to end: a command that is done must not hang on for them.
+    """
+    multiprocessing = sys.modules.get("multiprocessing")
+    if multiprocessing is not None:
+        # They hold the pipes of this process open, so that its reader would wait for them.
+        for child in multiprocessing.active_children():
+            child.kill()
+    with suppress(OSError, ValueError):  # nobody reads any more
+        console.say(
+            "Warning: threads or processes of the system went on after the end: "
+            f"they are stopped after {_LAST_SECONDS:g} s"
+        )
+    os._exit(code)
 
 
 def _end_with(code: int) -> NoReturn:
@@ -628,12 +725,23 @@ def _end_with(code: int) -> NoReturn:
     """
     process = os.getpid()
     exit_at_once = os._exit
-
-    def exit_with_code(status: int) -> NoReturn:
-        """Takes the place of ``os._exit``; a process that was forked keeps its own exit code."""
-        if os.getpid() == process:
-            status = code
-        exit_at_once(status)
-
-    os._exit = exit_with_code
+    os._exit = partial(_exit_with_code, exit_at_once, process, code)
     raise SystemExit(code)  # sys.exit may be replaced, too
+
+
+def _exit_with_code(
+    exit_at_once: Callable[[int], NoReturn], process: int, code: int, status: int
+) -> NoReturn:
+    """Takes the place of ``os._exit`` at the end of a command: its exit code stays the command's.
+
+    A gate that fails would pass if a library ended the process with 0.
+
+    Args:
+        exit_at_once: the function itself.
+        process: the number of the command's process; one that was forked keeps its own code.
+        code: with which the command ends.
+        status: with which a library wants to end the process.
+    """
+    if os.getpid() == process:
+        status = code
+    exit_at_once(status)

@@ -59,7 +59,9 @@ class LLMChoice(NamedModel):
     """YAML file with sections llm and embeddings. By default ragbench.yaml, where there is one."""
 
     def settings(self) -> LLMSettings:
-        """The model that is asked: options go before the file, the file before the environment.
+        """The settings of the language model.
+
+        Options go before the file, and the file before the environment.
 
         Raises:
             NoModelError: none of them names one.
@@ -67,11 +69,14 @@ class LLMChoice(NamedModel):
         from ragbench.llm.settings import resolve
 
         section, file = config_section(self.config)
-        options = {"model": self.model, **self._endpoint()}
+        options = {"model": self.model, **self._endpoint_options()}
         return resolve(options, os.environ, section=section, file=file)
 
     def panel(self, models: str | None) -> tuple[LLMSettings, ...]:
-        """The further judges.
+        """The settings of the further judges of a panel beside the language model.
+
+        A panel is several models that judge each case; options of the address hold for those at the
+        same one.
 
         Args:
             models: their names with commas between them, as ``--panel`` has them; None for those
@@ -81,18 +86,25 @@ class LLMChoice(NamedModel):
 
         section, file = config_section(self.config)
         return resolve_panel(
-            os.environ, given=models, options=self._endpoint(), section=section, file=file
+            os.environ, given=models, options=self._endpoint_options(), section=section, file=file
         )
 
     def embeddings(self, chat: LLMSettings | None) -> LLMSettings:
-        """The model that gives vectors; it asks the address of ``chat`` if no other is named."""
+        """The settings of the model for embeddings.
+
+        The address is that of ``chat`` if no other is named.
+        """
         from ragbench.llm.settings import resolve_embeddings
 
         section, file = config_section(self.config, "embeddings")
         return resolve_embeddings(os.environ, section=section, file=file, chat=chat)
 
-    def _endpoint(self) -> dict[str, str | None]:
-        """Where the model is asked, as far as options say so."""
+    def _endpoint_options(self) -> dict[str, str | None]:
+        """The settings that options give of where the language model is.
+
+        They are its address and the place of its key. Judges of a panel at the same address take
+        these over, but not the model's name.
+        """
         return {
             "base_url": self.base_url,
             "api_key_env": self.api_key_env,
@@ -110,7 +122,9 @@ class EvaluationLLM(LLMChoice):
 
 
 def budget_of(max_cost: str | None, run_limit: str | None = None) -> Budget:
-    """The budget of a command's models: what they may cost in it, and in all commands of a run.
+    """The cap on costs of a command's models: in this command, and in all commands of a run.
+
+    A text that is no amount is an error that names the option.
 
     Args:
         max_cost: as ``--max-cost`` has it; None for no limit.
@@ -136,6 +150,8 @@ def config_section(
 ) -> tuple[Mapping[str, object], str]:
     """A section of a configuration file, and the file; both empty where there is none.
 
+    Several commands share the file, and each reads the sections that it needs.
+
     Args:
         config: the file that the user names; without one, it is ragbench.yaml.
         name: of the section.
@@ -153,7 +169,9 @@ def config_section(
 
 
 def config_file(config: Path | None) -> YamlFile | None:
-    """The configuration file, an object of sections; None where there is none.
+    """The parsed configuration file, an object of sections; None where there is none.
+
+    A file that is no mapping of sections is an error with its line.
 
     Args:
         config: the file that the user names; without one, it is ragbench.yaml.
@@ -172,7 +190,14 @@ def config_file(config: Path | None) -> YamlFile | None:
 def language_model(
     purpose: str, settings: Callable[[], LLMSettings], *, budget: Budget | None = None
 ) -> Generator[Chat]:
-    """Gives a model for the length of a block; it costs nothing until it is used."""
+    """Opens a language model for the length of a block; it costs nothing until it is asked.
+
+    At the end of the block its connections are closed.
+
+    Args:
+        purpose: what its calls are booked under.
+        settings: reads the model's settings, once, when the model is first asked.
+    """
     from ragbench.llm.session import Chat, LLMSession, open_models
 
     read_settings = cache(settings)  # the files are read when the model is first used, and once
@@ -218,7 +243,9 @@ class ModelChoice(JudgeChoice):
 
 
 def with_judge(choice: ModelChoice) -> ModelChoice:
-    """The models of an evaluation, with the judge of its answers as the language model.
+    """The options of models in which ``--judge`` or the file's judge is the language model.
+
+    A user names the judge once; everything else reads the language model.
 
     Raises:
         ConfigError: the options name two models.
@@ -241,7 +268,10 @@ def with_judge(choice: ModelChoice) -> ModelChoice:
 
 
 def _configured_judge(config: Path | None) -> str | None:
-    """The model that a configuration file names as the judge of answers; None where it has none."""
+    """The model that ragbench.yaml names as the judge of answers; None where it names none.
+
+    ``judge: off``, which YAML reads as false, means that nothing judges.
+    """
     file = config_file(config)
     if file is None:
         return None
@@ -257,7 +287,9 @@ def _configured_judge(config: Path | None) -> str | None:
 
 
 def configured_rubrics(config: Path | None) -> dict[str, str]:
-    """The criteria in words of a configuration file, by name.
+    """The rubrics of a configuration file by name.
+
+    A rubric is a criterion in words, by which a judge scores answers.
 
     Raises:
         DataError: one has no words.
@@ -284,8 +316,15 @@ class ModelsInUse:
     """The models of a command, there as long as the stack is; none is opened before it is asked."""
 
     def __init__(self, choice: ModelChoice, metrics: Sequence[Metric], stack: ExitStack) -> None:
+        """Readies the models that an evaluation may ask, without opening one.
+
+        A model is looked for only where a metric needs it: a run without judges needs no settings.
+
+        Args:
+            stack: closes the models at the end of the command.
+        """
         from ragbench.core.metric import Need
-        from ragbench.llm.session import LLMSession, open_models
+        from ragbench.llm.session import LLMSession
 
         needs: set[Need] = set()
         for metric in metrics:
@@ -306,14 +345,8 @@ class ModelsInUse:
             panel = choice.llm.panel(choice.panel)
         if Need.EMBEDDINGS in needs:
             embeddings = _if_named(partial(choice.llm.embeddings, judge))
-
-        def opening() -> AbstractAsyncContextManager[ModelClients]:
-            """Opens the models, when the first of them is asked."""
-            jurors = panel if Need.LLM in needs else ()
-            # A stage may ask a model where no metric does.
-            chat = _if_named(read_settings)
-            return open_models(chat, embeddings, panel=jurors, budget=budget)
-
+        jurors = panel if Need.LLM in needs else ()
+        opening = partial(self._open_clients, embeddings, jurors)
         self.session = stack.enter_context(LLMSession(opening))
         self.dry_run: DryRun | None = None
         self.judging: Judging | None = None
@@ -338,25 +371,53 @@ class ModelsInUse:
                 rehearsal=rehearsal,
             )
 
+    def _open_clients(
+        self, embeddings: LLMSettings | None, jurors: tuple[LLMSettings, ...]
+    ) -> AbstractAsyncContextManager[ModelClients]:
+        """Opens the clients of the evaluation's models; the first question to one calls this.
+
+        A cached answer needs them open, too.
+
+        Args:
+            jurors: the further judges of a panel.
+        """
+        from ragbench.llm.session import open_models
+
+        # A stage may ask a model where no metric does.
+        chat = _if_named(self._settings)
+        return open_models(chat, embeddings, panel=jurors, budget=self.budget)
+
+    def _settings_of_stage(self) -> LLMSettings:
+        """The settings of the model that a stage of the run asks; raises in a dry run.
+
+        They are read when the stage first asks: a dry run may go on where none does.
+        """
+        settings = self._settings()
+        if self.dry_run is not None:
+            raise ConfigError(
+                "a stage of the run asks a language model, which a dry run does not. Run "
+                "without judged metrics first: the stages' results are kept for the dry run"
+            )
+        return settings
+
     def chat(self, purpose: str) -> Chat:
-        """The language model for a stage of the run: operators, a validator."""
+        """The language model for a stage of the run that is not a judge: operators, or a validator.
+
+        Its calls share cache, cap and books with the judges.
+
+        Args:
+            purpose: what its calls are booked under.
+        """
         from ragbench.llm.session import Chat
 
-        def settings() -> LLMSettings:
-            """The model's settings, which are read when it is asked."""
-            chat_settings = self._settings()
-            if self.dry_run is not None:
-                raise ConfigError(
-                    "a stage of the run asks a language model, which a dry run does not. Run "
-                    "without judged metrics first: the stages' results are kept for the dry run"
-                )
-            return chat_settings
-
-        return Chat(session=self.session, settings=settings, purpose=purpose)
+        return Chat(session=self.session, settings=self._settings_of_stage, purpose=purpose)
 
 
 def _if_named(settings: Callable[[], LLMSettings]) -> LLMSettings | None:
-    """The settings of a model, None where it is not named: whoever needs it reports that."""
+    """The settings of a model, or None where no model is named: whoever needs one reports that.
+
+    Most evaluations ask no model, and must not fail for want of one.
+    """
     with suppress(NoModelError):
         return settings()
     return None
@@ -366,10 +427,10 @@ def _if_named(settings: Callable[[], LLMSettings]) -> LLMSettings | None:
 def booked_run(
     models: ModelsInUse, stage_chats: Sequence[Chat], folder: Path, *, quiet: bool
 ) -> Generator[None]:
-    """Keeps the books of a run for the length of a block.
+    """Keeps the books of a run's model calls for the length of a block, and shows what was spent.
 
-    Whatever ends it, its folder is named and what was spent is shown. What a command did that was
-    killed before is in the folder's receipts afterwards.
+    Whatever ends the block, the run's folder is named, so that the user can go on. Calls of a
+    command that was killed before are in the folder's receipts afterwards.
 
     Args:
         stage_chats: models with sessions of their own: those of a pipeline.
@@ -407,7 +468,9 @@ def booked_run(
 
 
 def say_receipt(receipt: Receipt, not_sent: Mapping[str, str] | None = None) -> None:
-    """Reports on standard error what a command spent; nothing if no model was asked.
+    """Reports on standard error what a command's models were asked and cost; nothing without calls.
+
+    Costs that may have been billed without an answer are in a line of their own.
 
     Args:
         not_sent: parameters that the endpoint refuses, each with its words.
@@ -444,7 +507,9 @@ def say_receipt(receipt: Receipt, not_sent: Mapping[str, str] | None = None) -> 
 
 
 def show_estimate(estimate: JudgingEstimate, judgements: int, *, as_json: bool) -> None:
-    """Prints the estimate of a dry run: calls, those kept already, tokens, price, each from and to.
+    """Prints the estimate of a dry run.
+
+    It has calls, kept answers, tokens and cost, each from least to most.
 
     Args:
         judgements: how many would be made.
@@ -457,7 +522,7 @@ def show_estimate(estimate: JudgingEstimate, judgements: int, *, as_json: bool) 
 
 
 def _estimate_blocks(estimate: JudgingEstimate, judgements: int) -> Blocks:
-    """The screen of an estimate: a row per metric, the total, and what it rests on.
+    """The screen of a dry run's estimate: a row per metric, the total, and what it rests on.
 
     Where a price is not known or tokens are counted for another model, a line says so: a user
     would take the total for a bill.
@@ -469,7 +534,7 @@ def _estimate_blocks(estimate: JudgingEstimate, judgements: int) -> Blocks:
     yield table(columns, _estimate_rows(estimate))
     total = "not known"
     if estimate.cost is not None:
-        total = f"{_amounts(*estimate.cost)} {estimate.least.currency or ''}".rstrip()
+        total = f"{_amounts_text(*estimate.cost)} {estimate.least.currency or ''}".rstrip()
     yield styled("all together: ", (total, "bold"))
     for receipt in (estimate.least, estimate.embeddings):
         models = dict.fromkeys(line.model for line in receipt.lines)  # each once, in order
@@ -494,7 +559,7 @@ def _estimate_blocks(estimate: JudgingEstimate, judgements: int) -> Blocks:
 
 
 def _estimate_rows(estimate: JudgingEstimate) -> Iterator[Sequence[str]]:
-    """A row for each metric and model: calls, those kept, tokens in and out, cost.
+    """The rows of a dry run's estimate by metric and model: calls, kept answers, tokens, cost.
 
     Tokens and cost are from the least to the most that they may be.
     """
@@ -503,15 +568,15 @@ def _estimate_rows(estimate: JudgingEstimate) -> Iterator[Sequence[str]]:
         name = f"  {least.purpose}"
         if is_panel:
             name += f", {least.model}"
-        cost = _amounts(least.cost, most.cost)
+        cost = _amounts_text(least.cost, most.cost)
         if least.calls == least.cached:
             cost = "0"  # answers that are kept cost nothing, whatever the price
         yield (
             name,
             f"{least.calls:,}",
             f"{least.cached:,}",
-            _range(least.prompt_tokens, most.prompt_tokens),
-            _range(least.completion_tokens, most.completion_tokens),
+            _range_text(least.prompt_tokens, most.prompt_tokens),
+            _range_text(least.completion_tokens, most.completion_tokens),
             cost,
         )
     for line in estimate.embeddings.lines:
@@ -521,19 +586,25 @@ def _estimate_rows(estimate: JudgingEstimate) -> Iterator[Sequence[str]]:
             "-",
             f"{line.prompt_tokens:,}",
             "-",
-            _amounts(line.cost, line.cost),
+            _amounts_text(line.cost, line.cost),
         )
 
 
-def _range(least: int, most: int) -> str:
-    """A number of tokens from the least to the most; once where both are the same."""
+def _range_text(least: int, most: int) -> str:
+    """A number of tokens from the least to the most; once where both are the same.
+
+    A dry run knows only between which numbers it lies.
+    """
     if least == most:
         return f"{least:,}"
     return f"{least:,} .. {most:,}"
 
 
-def _amounts(least: Decimal | None, most: Decimal | None) -> str:
-    """A cost from the least to the most; once where both are the same."""
+def _amounts_text(least: Decimal | None, most: Decimal | None) -> str:
+    """A cost from the least to the most; once where both are the same.
+
+    In US dollars, to four places: a single call costs far less than a cent.
+    """
     if least is None or most is None:  # a price is missing
         return "not known"
     if least == most:

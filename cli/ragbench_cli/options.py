@@ -53,12 +53,13 @@ def option(
     envvar: str | None = None,
     rare: bool = False,
 ) -> Any:
-    """What the type, the default and the documentation of a field leave open of its option.
+    """The description of an option for Typer.
 
-    Its name, if another than the field's, and short names begin with a dash; what else is among
-    the names is what the help calls its value. It stands in the panel of its record unless another
-    is given, and is shown by --help-all alone if rare. Its value may also come from an environment
-    variable, which the program's own help explains once.
+    It holds whatever the type and the default of its field leave open. Its name, if another than
+    the field's, and short names begin with a dash; what else is among the names is what the help
+    calls its value. It stands in the panel of its record unless another is given, and is shown by
+    --help-all alone if rare. Its value may also come from an environment variable, which the
+    program's own help explains once.
     """
     flags: list[str] = []
     metavar: str | None = None
@@ -85,18 +86,37 @@ def option(
 
 
 def among(names: Iterable[str]) -> Completion:
-    """Completes some names."""
+    """A completion for shells: it offers those of some names that begin with the typed letters.
+
+    Args:
+        names: all values that the option takes.
+    """
 
     def complete(typed: str) -> list[str]:
+        """Those of the enclosing call's ``names`` that begin with the typed letters.
+
+        A shell asks for them when its user presses the tab key.
+        """
         return [name for name in names if name.startswith(typed)]
 
     return complete
 
 
 def completed(kind: str, *others: str) -> Completion:
-    """Completes the names of what ragbench and other packages bring of a kind, and others."""
+    """A completion for shells.
+
+    It offers what ragbench and other packages bring of a kind, and others.
+
+    Args:
+        kind: a registry of plug-ins, such as ``embedders``.
+        others: names that the option takes besides.
+    """
 
     def complete(typed: str) -> list[str]:
+        """The names that begin with the typed letters.
+
+        They are of the enclosing call's ``kind`` and ``others``.
+        """
         # Read when somebody types: to look for what other packages bring takes time.
         from ragbench.plugins import Registry
 
@@ -107,7 +127,10 @@ def completed(kind: str, *others: str) -> Completion:
 
 
 def complete_metrics(typed: str) -> list[str]:
-    """Completes the last metric of a list with commas."""
+    """The completions of the last metric in a list such as ``recall@5,mr``, for shells.
+
+    What stands before the last comma is kept: a shell replaces the whole word.
+    """
     from ragbench.metrics.registry import definitions
 
     before, comma, last = typed.rpartition(",")
@@ -119,14 +142,22 @@ def complete_metrics(typed: str) -> list[str]:
 
 
 def argument(metavar: str, *, help: str | None = None, complete: Completion | None = None) -> Any:
-    """A positional argument; see `option`."""
+    """The description of a positional argument for Typer; see `option`.
+
+    Args:
+        metavar: how the help calls its value.
+        complete: gives completions for shells.
+    """
     return typer.Argument(
         metavar=metavar, help=help, show_default=False, show_envvar=False, autocompletion=complete
     )
 
 
 def subcommands(help: str) -> typer.Typer:
-    """Commands under one name, which alone prints their help."""
+    """A group of commands under one name, such as ``ragbench cache``.
+
+    The name alone prints their help.
+    """
     return typer.Typer(help=help, no_args_is_help=True, rich_markup_mode=None)
 
 
@@ -150,7 +181,10 @@ class _Field(Record, kw_only=False):
 
 
 def takes_records(command: Callable[..., None]) -> Callable[..., None]:
-    """Makes each field of a command's records an option of the command.
+    """Makes each field of a command's records an option of the command, for Typer.
+
+    Records group options: a stage of a command takes the record that it needs, and not 30
+    arguments.
 
     The name, the type and the default of a field are those of its option,
     and the text below it is the help; `option` in its annotation says what is left.
@@ -175,6 +209,10 @@ def takes_records(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def call(**values: Any) -> None:
+        """Builds the records of ``command`` from the values of its options, and calls it.
+
+        Typer calls this with one value per option, by the name of the option's parameter.
+        """
         arguments: dict[str, Any] = {}
         for name, kind in records.items():
             arguments[name] = _take_record(kind, values)
@@ -189,14 +227,23 @@ def takes_records(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _is_record(kind: object) -> bool:
-    """Whether a parameter of a command is a record, whose fields are options."""
+    """Whether the type of a command's parameter is a record, whose fields are its options.
+
+    Anything else is an option by itself.
+    """
     return isinstance(kind, type) and issubclass(kind, Record)
 
 
 def _take_record(record: type, values: dict[str, Any]) -> Any:
-    """Builds a record from the values of its options, and takes these out of all values."""
+    """Builds a record of options from the values that Typer has read, and takes these out of them.
+
+    What no record has taken is an argument of the command itself.
+
+    Args:
+        values: all values of a command by the names of its options; this changes it.
+    """
     arguments: dict[str, Any] = {}
-    for record_field in _fields(record):
+    for record_field in _record_fields(record):
         if record_field.info is None:
             arguments[record_field.name] = _take_record(record_field.kind, values)
         else:
@@ -205,8 +252,11 @@ def _take_record(record: type, values: dict[str, Any]) -> Any:
 
 
 def _options_of(record: type) -> Iterator[tuple[type, _Field]]:
-    """The options of a record and of the records in it, each with the record that it is in."""
-    for record_field in _fields(record):
+    """The options of a record and of records within it, each with the record that has it.
+
+    `document` finds an option's help by that record and field.
+    """
+    for record_field in _record_fields(record):
         if record_field.info is None:
             yield from _options_of(record_field.kind)
         else:
@@ -214,8 +264,11 @@ def _options_of(record: type) -> Iterator[tuple[type, _Field]]:
 
 
 @cache
-def _fields(record: type) -> Sequence[_Field]:
-    """The fields of a record with all that Typer must know of them."""
+def _record_fields(record: type) -> Sequence[_Field]:
+    """The fields of a record of options, with all that Typer must know of each.
+
+    The help of a field comes later, by `document`: to read it takes time.
+    """
     hints: Mapping[str, Any] = get_type_hints(record, include_extras=True)
     record_fields: list[_Field] = []
     for struct_field in structs.fields(record):
@@ -234,7 +287,7 @@ def _fields(record: type) -> Sequence[_Field]:
         option_name = name
         if isinstance(info, OptionInfo):
             panel = getattr(record, "PANEL", "Options")
-            option_name = _complete(info, name, kind, panel)
+            option_name = _complete_option(info, name, kind, panel)
             has_default = default is not inspect.Parameter.empty
             # A default that is None, empty or False is what anybody expects.
             info.show_default = has_default and default not in (None, "") and default is not False
@@ -242,8 +295,17 @@ def _fields(record: type) -> Sequence[_Field]:
     return record_fields
 
 
-def _complete(info: OptionInfo, field: str, kind: Any, panel: str) -> str:
-    """Adds to an option what its record says of it; gives the name of its parameter."""
+def _complete_option(info: OptionInfo, field: str, kind: Any, panel: str) -> str:
+    """Completes an option with what its field says: flag, panel of the help, name of its value.
+
+    So a field needs no more than its type, its default, and a text below it.
+
+    Args:
+        info: the option as declared; it is changed in place.
+
+    Returns:
+        The name of the option's parameter, and so of its environment variable.
+    """
     # Typer keeps the first name as a default.
     names = [name for name in (info.default, *(info.param_decls or ())) if isinstance(name, str)]
     flag: str | None = None
@@ -268,7 +330,10 @@ def _complete(info: OptionInfo, field: str, kind: Any, panel: str) -> str:
 
 
 def _metavar(kind: Any) -> str | None:
-    """What the help calls a value of a type, such as ``Path | None`` or ``list[str] | None``."""
+    """The name that the help has for a value of a type, such as ``FILE`` for ``Path | None``.
+
+    It is None for a type without such a name.
+    """
     for part in (kind, *get_args(kind)):
         for inner in (part, *get_args(part)):
             if inner in _METAVARS:
@@ -277,12 +342,19 @@ def _metavar(kind: Any) -> str | None:
 
 
 def long_name(parameter: Any) -> str:
-    """The name of an option that says what it is, for messages: ``--metrics``, and not ``-m``."""
+    """The long name of an option for messages: ``--metrics``, and not ``-m``.
+
+    An error that names an option by its letter says too little.
+    """
     return str(max(parameter.opts, key=len))
 
 
 def document(command: Any) -> None:
-    """Gives the options of a command their help, which stands below the fields of its records."""
+    """Gives the options of a command their help.
+
+    It is the text below the fields of the command's records. It is read from the source, and so
+    only where a help or an error shows it.
+    """
     places = getattr(command.callback, _PLACES, {})
     for parameter in command.params:
         if parameter.name in places and not parameter.help:
@@ -343,7 +415,10 @@ class RecordChoice(Record):
 
     @property
     def only(self) -> Only | None:
-        """What records must meet; None where all are taken."""
+        """The filter that records of a source must pass by the options.
+
+        It is None where all are taken.
+        """
         if not (self.since or self.until or self.where):
             return None
         from ragbench.io.only import Only
@@ -375,11 +450,20 @@ class Labelled(Record):
 
     @property
     def book(self) -> LabelBook | None:
-        """The labels of all files; None where none is named."""
+        """The labels of people in all files that --labels names; None where it names none.
+
+        `book_by` is for tables whose columns have other names.
+        """
         return self.book_by({})
 
     def book_by(self, columns: Mapping[str, str]) -> LabelBook | None:
-        """The same, of tables whose columns of ``query`` and ``response`` have these names."""
+        """The labels of people in all files of --labels, of tables with columns of other names.
+
+        Users who label in their dataset's own table need not rename its columns.
+
+        Args:
+            columns: the names of the columns that hold ``query`` and ``response``.
+        """
         if not self.labels:
             return None
         from ragbench.io.people import LabelBook
@@ -388,7 +472,11 @@ class Labelled(Record):
 
 
 def json_object(text: str, option: str) -> dict[str, Any]:
-    """The arguments that an option gives as a JSON object."""
+    """The object in an option's JSON text, such as the arguments of a RAG.
+
+    Values that look like credentials are hidden in all texts from then on. An error names the
+    option and shows the right form.
+    """
     import orjson
 
     from ragbench.masking import hide_arguments
@@ -409,7 +497,14 @@ def json_object(text: str, option: str) -> dict[str, Any]:
 def mapping(
     entries: Iterable[str], option: str, form: str = "TARGET=SOURCE, such as query=Frage"
 ) -> dict[str, str]:
-    """The targets and sources of a repeated option, each target once."""
+    """The targets and sources of a repeated option such as ``--field query=Frage``, by target.
+
+    The same target twice with two sources is an error: one of them would be ignored.
+
+    Args:
+        option: the option's name, for errors.
+        form: the form of an entry, for errors.
+    """
     sources: dict[str, str] = {}
     for entry in entries:
         target, equals, source = entry.partition("=")

@@ -30,7 +30,10 @@ Blocks: TypeAlias = "Iterator[RenderableType]"
 
 
 def draw(blocks: Iterable[RenderableType]) -> None:
-    """Prints on standard output, without the spaces that rich pads lines with."""
+    """Prints a result's blocks on standard output, without the spaces that rich pads lines with.
+
+    Blocks are texts and tables of rich. Padding would get into files and copied lines.
+    """
     page = console.data_console()
     for block in blocks:
         if isinstance(block, str):
@@ -42,7 +45,12 @@ def draw(blocks: Iterable[RenderableType]) -> None:
 
 
 def show(data: object, screen: Callable[[], object], *, json: bool) -> None:
-    """Prints a result as JSON, or as a screen shows it."""
+    """Prints a result as JSON where ``--json`` asks for it, or else calls ``screen``.
+
+    Args:
+        data: the result as JSON has it.
+        screen: prints the result for people.
+    """
     if json:
         console.print_json(data)
     else:
@@ -50,7 +58,10 @@ def show(data: object, screen: Callable[[], object], *, json: bool) -> None:
 
 
 def styled(*parts: Cell) -> Text:
-    """A text that is never read as markup: names and messages are the user's."""
+    """A text for the terminal from parts, each plain or with a style such as ``bold``.
+
+    It is never read as markup: names and messages are the user's.
+    """
     from rich.text import Text
 
     text = Text()
@@ -65,7 +76,10 @@ def styled(*parts: Cell) -> Text:
 
 
 def paragraph(title: str, lines: Iterable[Cell]) -> Blocks:
-    """A title and lines that hang below it; nothing when there are no lines."""
+    """The blocks of a title and lines that hang below it; none when there are no lines.
+
+    So a part of a report that is empty leaves no title behind.
+    """
     from rich.padding import Padding
 
     for position, line in enumerate(lines):
@@ -76,7 +90,7 @@ def paragraph(title: str, lines: Iterable[Cell]) -> Blocks:
 
 
 def document_blocks(document: Document) -> Blocks:
-    """A document in a terminal: of each section its table and its lines, the notes last.
+    """The blocks that show a document in a terminal: of each section its table and lines.
 
     The same document is written as Markdown and as a page: no figure differs between them.
     """
@@ -89,7 +103,10 @@ def document_blocks(document: Document) -> Blocks:
 
 
 def section_table(section: Section) -> Table:
-    """The rows below the section's title, without columns of drawings."""
+    """The table of a document's section for the terminal, without columns of drawings.
+
+    The title takes the place of the first column's name, which saves a line.
+    """
     # A column of drawings has no name; the title takes the place of the first column's.
     named_columns = [index for index, name in enumerate(section.columns) if name][1:]
     columns = [section.title]
@@ -103,7 +120,14 @@ def section_table(section: Section) -> Table:
 
 
 def table(columns: Sequence[str], rows: Iterable[Iterable[Cell]], *, gap: int = 2) -> Table:
-    """The first column to the left and folded, the others to the right."""
+    """A table for the terminal: the first column to the left and folded, the others to the right.
+
+    The first column holds names, the others figures, which are compared from the right. Texts are
+    escaped.
+
+    Args:
+        gap: spaces between columns.
+    """
     from rich.table import Table
 
     rich_table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="dim")
@@ -128,6 +152,8 @@ def fitted_table(
     gap: int = 2,
 ) -> Table:
     """A table that a narrow terminal shows without the columns that can best be missed.
+
+    Folded figures cannot be read, so that columns go before any cell is folded.
 
     Args:
         missed: those columns, the first to go first.
@@ -156,7 +182,10 @@ def fitted_table(
 
 
 def _has_values(rows: Sequence[Sequence[Cell]], index: int) -> bool:
-    """Whether a column holds more than the marks of missing values."""
+    """Whether a column of a table holds anything but ``-``, the mark of a missing value.
+
+    A sparse table leaves other columns out.
+    """
     return any(row[index] != "-" for row in rows)
 
 
@@ -179,7 +208,11 @@ def _column_width(columns: Sequence[str], rows: Sequence[Sequence[Cell]], index:
 
 
 def can_show(letter: str) -> bool:
-    """Whether the encoding of the terminal has a letter: else a plain one takes its place."""
+    """Whether the terminal's encoding has a letter.
+
+    Where it has not, callers show a plain letter: an unknown one would be an error, or a question
+    mark.
+    """
     try:
         letter.encode(console.data_console().encoding)
     except (UnicodeEncodeError, LookupError):
@@ -188,7 +221,14 @@ def can_show(letter: str) -> bool:
 
 
 def entry(name: str, text: str, *, width: int = 24, indent: int = 2) -> str:
-    """A name and its text beside it; a name too long for its column gets a line of its own."""
+    """A name and its text beside it, for lists; a name too long for its column gets its own line.
+
+    Lines are wrapped to between 40 and 100 letters.
+
+    Args:
+        width: columns of the names.
+        indent: columns before the name.
+    """
     # Lines of more than 100 letters are hard to read, and below 40 no text fits beside a name.
     page_width = max(40, min(100, shutil.get_terminal_size((80, 24)).columns))
     margin = " " * indent
@@ -217,11 +257,14 @@ class Page(Record):
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the page has to be made at all, which takes longer than a table."""
+        """Whether the options ask for the result as an HTML page, which takes time to make."""
         return self.html is not None or self.html_folder is not None
 
     def write(self, page: HtmlPage) -> None:
-        """Writes the page in each form that the user names, and says where."""
+        """Writes a result's HTML page in each form that the options name, and says where it is.
+
+        A page's body may come as an iterator, and is read once for both files.
+        """
         from ragbench.views.html.page import write_html, write_html_folder
 
         # The body may be an iterator, and both files need it.
@@ -244,7 +287,10 @@ class Output(Record):
     json: JsonOption = False
 
     def __post_init__(self) -> None:
-        """Refuses two forms for one place."""
+        """Refuses ``--json`` together with ``--md -``.
+
+        Two forms would be mixed on standard output, and no program could read it.
+        """
         if self.json and self.md == "-":
             raise ConfigError("--json and --md - both want standard output: give --md a file")
 
@@ -256,7 +302,10 @@ class Output(Record):
         screen: Callable[[], None],
         marker: str = "",
     ) -> None:
-        """Writes the document's files, and prints it in the form that was asked for.
+        """Writes a result's files, and prints the result in the form that the options ask for.
+
+        Commands with a document end with it: ``--md``, ``--html`` and ``--json`` work alike in all
+        of them.
 
         Args:
             marker: what Markdown begins with.
@@ -270,7 +319,13 @@ class Output(Record):
             screen()
 
     def write(self, document: Callable[[], Document], *, marker: str = "") -> str:
-        """Writes the document's files; the Markdown, where it is asked for."""
+        """Writes a result's page and Markdown where the options ask for them; gives the Markdown.
+
+        The text is empty where neither is asked for: to make the document takes time.
+
+        Args:
+            marker: the beginning of the Markdown, such as a hidden line that marks a comment.
+        """
         from ragbench.io.atomic import write_whole
         from ragbench.views.document import markdown
 

@@ -25,7 +25,9 @@ from ragbench.views.write import write_reports
 
 
 def tests_of(session: pytest.Session) -> Iterator[pytest.Item]:
-    """The tests of the runs that the options name: those of cases come before those of checks.
+    """The tests of the runs that pytest's options name: those of cases before those of checks.
+
+    pytest then reports them like any other test.
 
     Raises:
         pytest.UsageError: a run cannot be read, or not be judged.
@@ -42,7 +44,10 @@ def tests_of(session: pytest.Session) -> Iterator[pytest.Item]:
 
 
 def _case_tests(run: str, parent: _TestsOfRuns) -> Iterator[pytest.Item]:
-    """A test for each case of a run."""
+    """A test for each case of a run, which fails with the cause where the case is lost.
+
+    A run that cannot be read is an error of usage, as pytest reports wrong options.
+    """
     try:
         cases = [_case_of(row) for row in report_of(run).rows()]
     except RagbenchError as error:
@@ -56,7 +61,10 @@ def _case_tests(run: str, parent: _TestsOfRuns) -> Iterator[pytest.Item]:
 
 
 def _check_tests(run: str, config: pytest.Config, parent: _TestsOfRuns) -> Iterator[pytest.Item]:
-    """A test for each check of a run's gate, and one for the verdict as a whole."""
+    """A test for each check of a run's gate, and one for the verdict as a whole.
+
+    Errors name the options of pytest, not those of ``ragbench gate``.
+    """
     baseline = _text_option(config, "--ragbench-baseline")
     config_file = _text_option(config, "--ragbench-config")
     strict = bool(config.getoption("--ragbench-strict"))
@@ -68,7 +76,7 @@ def _check_tests(run: str, config: pytest.Config, parent: _TestsOfRuns) -> Itera
         # The message names options of the command.
         text = str(error).replace("--baseline", "--ragbench-baseline")
         raise pytest.UsageError(f"ragbench: {text}") from error
-    for name, outcome, reason in _outcomes(verdict, gate_config.undecided):
+    for name, outcome, reason in _test_outcomes(verdict, gate_config.undecided):
         item: _CheckItem = _CheckItem.from_parent(  # pyright: ignore[reportUnknownMemberType]
             parent, name=shown_line(name)
         )
@@ -78,15 +86,23 @@ def _check_tests(run: str, config: pytest.Config, parent: _TestsOfRuns) -> Itera
 
 
 def _text_option(config: pytest.Config, name: str) -> str | None:
-    """The value of an option of pytest as text; None where it is not on the command line."""
+    """The value of an option of pytest as text; None where it is not on the command line.
+
+    The plugin's options are all texts, but ``--ragbench-strict``.
+    """
     value = config.getoption(name)
     if value is None:
         return None
     return str(value)
 
 
-def _outcomes(verdict: GateResult, undecided: Undecided) -> Iterator[tuple[str, GateOutcome, str]]:
-    """The name, the outcome and the reason of each test."""
+def _test_outcomes(
+    verdict: GateResult, undecided: Undecided
+) -> Iterator[tuple[str, GateOutcome, str]]:
+    """The name, outcome and reason of each test of a gate: its refusals, its checks, its verdict.
+
+    Names stay the same from run to run, so that servers can follow a check over builds.
+    """
     for refusal in verdict.refusals:
         yield f"comparable: {refusal.what}", GateOutcome.INCONCLUSIVE, refusal_text(refusal)
     for check in verdict.checks:
@@ -104,7 +120,10 @@ class _TestsOfRuns(pytest.Collector):
     """The parent of cases and checks, which pytest wants each test to have."""
 
     def collect(self) -> list[pytest.Item | pytest.Collector]:
-        """Nothing: the tests are made of stored runs."""
+        """No further tests.
+
+        pytest asks every parent for its tests; those of runs are made of stored results instead.
+        """
         return []
 
 
@@ -115,7 +134,10 @@ class _CheckItem(pytest.Item):
     reason: str
 
     def runtest(self) -> None:
-        """Passes, or fails with the reason: like the command, which ends with 3 then."""
+        """Passes a check of a gate, or fails with its reason; undecided checks fail, too.
+
+        The command ``ragbench gate`` ends with the exit code 3 for those.
+        """
         self.add_report_section("call", "ragbench", self.reason)
         if self.outcome is GateOutcome.FAILED:
             raise _CheckFailedError(self.reason)
@@ -125,12 +147,19 @@ class _CheckItem(pytest.Item):
     def repr_failure(
         self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None
     ) -> str:
-        """The reason alone: where in ragbench it was raised helps nobody."""
+        """The text of a failed check.
+
+        It is the check's reason alone: a traceback through ragbench would hide it.
+        """
         if isinstance(excinfo.value, _CheckFailedError):
             return str(excinfo.value)
         return str(super().repr_failure(excinfo))
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
+        """The place and heading of a check's failure in pytest's report.
+
+        pytest heads a failure with it; a check has no line of code.
+        """
         return self.path, None, f"ragbench: {self.name}"
 
 
@@ -152,7 +181,10 @@ class _Case(NamedTuple):
 
 
 def _case_of(row: CaseRow) -> _Case:
-    """A case of a run as its test needs it: the row itself would hold the texts of all chunks."""
+    """A case of a run as its test needs it: the row itself would hold the texts of all chunks.
+
+    Its text is what a failed test shows: cause, question, answer, reference and remedy.
+    """
     cause = row.attribution.cause
     answer = "none"
     if row.response is not None:
@@ -176,7 +208,10 @@ class _CaseItem(pytest.Item):
     case: _Case
 
     def runtest(self) -> None:
-        """Fails with the cause where the case is lost; skips it where nothing was compared."""
+        """Fails with the cause where the case is lost.
+
+        A case whose answer was compared with nothing is skipped: it neither passed nor failed.
+        """
         if self.case.cause in _UNDECIDED:
             pytest.skip(self.case.text.partition("\n")[0])
         if self.case.cause in LOSSES:
@@ -185,10 +220,17 @@ class _CaseItem(pytest.Item):
     def repr_failure(
         self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None
     ) -> str:
-        """The cause alone: where in ragbench it was raised helps nobody."""
+        """The text of a lost case.
+
+        It is the case's cause alone: a traceback through ragbench would hide it.
+        """
         return str(excinfo.value)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
+        """The place and heading of a lost case in pytest's report.
+
+        pytest heads a failure with it; a case has no line of code.
+        """
         return self.path, None, f"ragbench: {self.name}"
 
 
@@ -196,7 +238,9 @@ class Evaluation:
     """Evaluates RAGs inside of a test."""
 
     def __init__(self, home: Path) -> None:
-        """For a test that has not evaluated anything yet.
+        """The evaluation of a test that has not evaluated a RAG yet.
+
+        The fixture ``ragbench_eval`` gives it to the test.
 
         Args:
             home: the test's own folder, in which each evaluation makes a folder for its run.
@@ -214,7 +258,10 @@ class Evaluation:
         top_k: int | None = None,
         limits: CallSettings | None = None,
     ) -> Report:
-        """Evaluates a RAG in a folder of its own, and writes the reports of the run there."""
+        """Evaluates a RAG within a test, each time in a new folder, and writes the reports there.
+
+        A run in the folder of an earlier one would take over its stored answers.
+        """
         number = 1
         folder = self._home / f"ragbench-{number}"
         while folder.exists():

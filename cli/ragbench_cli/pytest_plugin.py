@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds the options of a gate."""
+    """Adds the options of ragbench's gate to pytest's command line.
+
+    pytest calls this at its start, in every environment that holds ragbench, so it must be quick.
+    """
     group = parser.getgroup("ragbench", "ragbench: the checks of a gate as tests")
     for name, metavar, about in (
         ("--ragbench", "RUN", "Judge this run: a test for each check of its gate."),
@@ -39,7 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuses options of a gate without a run."""
+    """Refuses options of a gate without a run: without it, they would be ignored without a word."""
     is_used = (
         bool(config.getoption("--ragbench-strict"))
         or config.getoption("--ragbench-baseline") is not None
@@ -51,7 +54,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
-    """Adds the tests of a run behind those that were collected."""
+    """Adds the checks of a run's gate, and the cases of a run, behind pytest's other tests.
+
+    pytest calls it once it has collected all tests. Without ragbench's options it does nothing, and
+    imports nothing.
+    """
     is_used = (
         session.config.getoption("--ragbench") is not None
         or session.config.getoption("--ragbench-cases") is not None
@@ -64,7 +71,10 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
 
 @pytest.fixture
 def ragbench_eval(tmp_path: Path) -> Evaluation:
-    """What evaluates a RAG on a dataset, in a folder of the test's own."""
+    """The fixture that evaluates a RAG on a dataset, in the folder of the test that asks for it.
+
+    The folder goes with the test; `Evaluation.folder` names the last run's.
+    """
     from ragbench_cli.pytest_checks import Evaluation
 
     return Evaluation(tmp_path)

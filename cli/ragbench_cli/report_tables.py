@@ -47,30 +47,33 @@ _LONGEST_QUESTION = 60
 def print_report(report: Report, *, is_full: bool) -> None:
     """Prints a run's report on standard output.
 
+    Files of the report hold the same figures.
+
     Args:
         is_full: all of it, for ``ragbench report``. Else one screen, for the end of an
             evaluation: what was asked for, and what went wrong.
     """
-    draw(_blocks(report, is_full=is_full))
+    draw(_report_blocks(report, is_full=is_full))
 
 
-def _blocks(report: Report, *, is_full: bool) -> Blocks:
-    """The report from top to bottom: stages, metrics, causes, failures; in full the notes, too.
+def _report_blocks(report: Report, *, is_full: bool) -> Blocks:
+    """The blocks of a report on a screen: stages, metrics, causes, failures.
 
-    Notes explain figures and ask for nothing, so that a short screen does without them. All that
-    a user must act on (failures, a judge that is not to be relied on) is in both forms.
+    In full the notes are among them. Notes explain figures and ask for nothing, so that a short
+    screen does without them. All that a user must act on (failures, a judge that is not to be
+    relied on) is in both forms.
     """
     notes = list(report.notes)
-    yield from _head(report, notes, is_full=is_full)
+    yield from _head_blocks(report, notes, is_full=is_full)
     yield from _metric_blocks(report, is_full=is_full)
-    yield from _middle(report, is_full=is_full)
+    yield from _loss_blocks(report, is_full=is_full)
     # In short, a metric without a value is worth a line only where the user asked for it.
     if is_full or not run_document.has_default_metrics(report):
         unmeasured = run_document.unmeasured_text(report)
         if unmeasured:
             yield from paragraph("not measured", [unmeasured])
     if report.failures:
-        yield from paragraph("failed", _failures(report.failures))
+        yield from paragraph("failed", _failure_lines(report.failures))
     if report.judging is not None:
         yield from paragraph("judge", run_document.judge_remarks(report.judging))
     if is_full:
@@ -83,7 +86,7 @@ def _blocks(report: Report, *, is_full: bool) -> Blocks:
 
 
 def _metric_blocks(report: Report, *, is_full: bool) -> Blocks:
-    """The table of metrics; in short with the times, which else have a table of their own.
+    """The table of metrics on a screen; in short with the times, which else have their own table.
 
     A time per case that was measured over a call of several cases gets a remark in either form:
     it is no latency of a single question.
@@ -108,7 +111,10 @@ def _metric_blocks(report: Report, *, is_full: bool) -> Blocks:
 
 
 def _latency_blocks(report: Report) -> Blocks:
-    """The table of the times of the stages, where any were measured."""
+    """The table of how long a case took in each stage, where any time was measured.
+
+    Where cases shared calls, a remark says why there are no percentiles.
+    """
     if not report.latencies:
         return
     yield ""
@@ -118,11 +124,12 @@ def _latency_blocks(report: Report) -> Blocks:
         yield f"  {remark}"
 
 
-def _middle(report: Report, *, is_full: bool) -> Blocks:
-    """What people, operators, causes and a validator say of the cases, where there are any.
+def _loss_blocks(report: Report, *, is_full: bool) -> Blocks:
+    """The middle of a report on a screen.
 
-    Together they are the answer to "where were the answers lost?", between the figures of a
-    report, which say how many, and its failures.
+    It shows where the answers were lost, by labels, operators and causes. Together they are the
+    answer to "where were the answers lost?", between the figures of a report, which say how many,
+    and its failures.
     """
     if report.corrections:
         yield from corrected_blocks(report.corrections)
@@ -141,7 +148,9 @@ def _middle(report: Report, *, is_full: bool) -> Blocks:
 
 
 def _operator_blocks(operators: OperatorTable) -> Blocks:
-    """What each operator between retrieval and generation did to the chunks, and to the gold.
+    """The table of how each operator of post-retrieval treated chunks and gold, on a screen.
+
+    Gold is the content that answers a question.
 
     In a narrow terminal the columns on chunks go first: what became of the gold is the result.
     """
@@ -155,7 +164,10 @@ def _operator_blocks(operators: OperatorTable) -> Blocks:
 
 
 def _validation_blocks(validation: ValidationTable) -> Blocks:
-    """How often the system answered with and without evidence, as a validator finds it."""
+    """The table of how often the system answered with and without evidence, by a validator.
+
+    To answer without evidence is the failure that users of a RAG notice last.
+    """
     rows: list[list[str]] = []
     # The last column is a drawing, for the page.
     for name, *cells, _ in run_document.verdict_rows(validation):
@@ -171,8 +183,10 @@ def _validation_blocks(validation: ValidationTable) -> Blocks:
         yield f"  neither an answer nor an abstention, but a verdict: {cases}"
 
 
-def _head(report: Report, notes: list[str], *, is_full: bool) -> Blocks:
-    """What was evaluated, and how each stage ended: in short, where it is not as expected.
+def _head_blocks(report: Report, notes: list[str], *, is_full: bool) -> Blocks:
+    """The head of a report on a screen: system and dataset, and how each stage ended.
+
+    In short only stages that did not end as expected are shown.
 
     Args:
         notes: the notes of the report. Where retrieval could not be compared with the gold, the
@@ -223,9 +237,9 @@ def run_text(run: JudgedRun | ComparedRun) -> str:
 
 
 def causes_table(causes: Sequence[CauseCount]) -> Table:
-    """Where cases were lost, in the order of the stages: the first large number is where to begin.
+    """The table of where cases were lost, by cause in the order of the stages.
 
-    ``ragbench explain`` prints it, too.
+    The first large number is where to begin. Reports and ``ragbench explain`` print it.
     """
     rows: list[list[Cell]] = []
     for fall in run_document.waterfall(causes):
@@ -240,7 +254,7 @@ def causes_table(causes: Sequence[CauseCount]) -> Table:
 
 
 def corrected_blocks(corrections: Sequence[Correction]) -> Blocks:
-    """A metric's figures beside what people make of them, where they are labelled.
+    """The table of a metric's figures beside those that labels of people make of them.
 
     Reports, gates and comparisons have this block: where it is, its figures are the ones to quote.
     """
@@ -252,7 +266,7 @@ def corrected_blocks(corrections: Sequence[Correction]) -> Blocks:
 
 
 def _metric_table(summaries: Sequence[Summary]) -> Table:
-    """A row for each metric that has a figure; its name stays readable in a narrow terminal.
+    """The table of metrics on a screen, a row for each; names stay readable in a narrow terminal.
 
     How many cases there are is the same in all rows, and goes into the heading of the column.
     """
@@ -286,8 +300,8 @@ def _metric_table(summaries: Sequence[Summary]) -> Table:
     )
 
 
-def _failures(failures: Sequence[FailureGroup]) -> Iterator[tuple[str, str]]:
-    """A red line for each type of error at each stage, with the message of most of its cases.
+def _failure_lines(failures: Sequence[FailureGroup]) -> Iterator[tuple[str, str]]:
+    """The red lines of a report: one for each type of error at each stage, with its first message.
 
     A report groups failures by their messages too, and these may differ in each case (an id, a
     time): a line for each message would hide the second type of error below the first.
@@ -315,7 +329,10 @@ def _failures(failures: Sequence[FailureGroup]) -> Iterator[tuple[str, str]]:
 
 
 def _latency_table(latencies: Sequence[Latency]) -> Table:
-    """A row for each stage that was timed, with its mean and quantiles in seconds per case."""
+    """The table of how long a case took in each stage that was timed, with mean and quantiles.
+
+    Of cases that share a call only the mean is known.
+    """
     figures: Sequence[str] = ("mean", "p50", "p95", "longest")
     # Of cases that share a call only the mean is known.
     if all(latency.sharing > 1 for latency in latencies):

@@ -7,22 +7,31 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 
-def _pipeline() -> dict[str, Any]:
-    """The schema of a pipeline file."""
+def _pipeline_schema() -> dict[str, Any]:
+    """The JSON schema of a pipeline file, by which editors complete and check what users write.
+
+    It is made of the code of the stages, so that it fits this version.
+    """
     from ragbench.search.pipeline.schema import pipeline_schema
 
     return pipeline_schema()
 
 
-def _post_retrieval() -> dict[str, Any]:
-    """The schema of a file of operators."""
+def _post_retrieval_schema() -> dict[str, Any]:
+    """The JSON schema of a file of operators, by which editors check what users write.
+
+    It is made of the code of the operators, so that it fits this version.
+    """
     from ragbench.post.schema import post_retrieval_schema
 
     return post_retrieval_schema()
 
 
-def _ragbench() -> dict[str, Any]:
-    """The schema of ``ragbench.yaml``."""
+def _ragbench_schema() -> dict[str, Any]:
+    """The JSON schema of ``ragbench.yaml``, by which editors complete and check what users write.
+
+    It allows further keys: a newer version may have more sections.
+    """
     from ragbench.gate.schema import gate_schema
     from ragbench.llm.settings import SETTING_NAMES
 
@@ -53,23 +62,32 @@ def _ragbench() -> dict[str, Any]:
 
 
 SCHEMAS: Mapping[str, Callable[[], dict[str, Any]]] = {
-    "post_retrieval": _post_retrieval,
-    "pipeline": _pipeline,
-    "ragbench": _ragbench,
+    "post_retrieval": _post_retrieval_schema,
+    "pipeline": _pipeline_schema,
+    "ragbench": _ragbench_schema,
 }
 """The schema of each kind of file, by the name of the file that ``ragbench init`` writes."""
 
 
 def schema_path(name: str) -> str:
-    """Where ``ragbench init`` writes a schema, from the folder of the YAML file."""
+    """The path of a schema that ``ragbench init`` writes, from the folder of the YAML file.
+
+    YAML files of users name it in their first line: another path breaks their editors' help.
+    """
     return f"schemas/{name}.schema.json"
 
 
 def schema_line(name: str) -> str:
-    """The first line of a YAML file: it names the schema to editors with a YAML language server."""
+    """The first line of a YAML file: it names the schema to editors with a YAML language server.
+
+    Such servers know this comment; its form is theirs.
+    """
     return f"# yaml-language-server: $schema={schema_path(name)}\n"
 
 
 def schema_bytes(name: str) -> bytes:
-    """A schema as it is written to its file."""
+    """The JSON schema of a kind of YAML file, as ``ragbench init`` writes it to its file.
+
+    Indented, since users commit it with their project.
+    """
     return (json.dumps(SCHEMAS[name](), indent=2) + "\n").encode()

@@ -41,7 +41,9 @@ class NamedRag(NamedTuple):
 
 
 def with_mapping(rag: str | None, rag_args: str | None, service: ServiceChoice) -> NamedRag:
-    """The RAG of the options, with the mapping of a service among its arguments.
+    """The RAG that options name, with their mapping of an HTTP service among its arguments.
+
+    A mapping says which fields a service is sent, and where its response has the answer.
 
     Raises:
         ConfigError: a mapping is given for something that is not a service.
@@ -80,6 +82,8 @@ _ARGUMENT_KEYS = ("send", "take", "headers", "timeout", "retries")
 def configured_rag(config: Path | None) -> NamedRag:
     """The RAG that the section ``rag`` of a configuration file names; nothing where it has none.
 
+    With it, ``ragbench eval DATASET`` needs no further options.
+
     Args:
         config: the file that the user names; without one, it is ragbench.yaml.
 
@@ -99,11 +103,11 @@ def configured_rag(config: Path | None) -> NamedRag:
     if not isinstance(section, Mapping):
         message = "must be the name of a RAG, or hold 'url' with 'send' and 'take'"
         raise DataError([file.problem(("rag",), message)])
-    return _read_section(file, cast("Mapping[str, Any]", section))
+    return _rag_of_section(file, cast("Mapping[str, Any]", section))
 
 
-def _read_section(file: YamlFile, section: Mapping[str, Any]) -> NamedRag:
-    """The service of a section of the file.
+def _rag_of_section(file: YamlFile, section: Mapping[str, Any]) -> NamedRag:
+    """The RAG that the section ``rag`` of ragbench.yaml describes as an HTTP service.
 
     Its mapping is tried, and thrown away: a mistake is reported with the file's line here, and
     could not be when the RAG is built from its arguments.
@@ -138,7 +142,9 @@ def _read_section(file: YamlFile, section: Mapping[str, Any]) -> NamedRag:
 
 
 def _check_section(spec: str, method: object, arguments: Mapping[str, Any]) -> None:
-    """Refuses an address, a method, a mapping or a limit that is wrong.
+    """Refuses a wrong address, method, mapping or limit of a service, with its place.
+
+    A wrong mapping would else show only after the first answers, as missing fields.
 
     Raises:
         ConfigError: one is; where it is known, with the place below the section.
@@ -163,7 +169,7 @@ def _check_section(spec: str, method: object, arguments: Mapping[str, Any]) -> N
 
 
 def _with_placeholders(value: object) -> Any:
-    """A setting, of any depth, in which each placeholder is a text.
+    """A setting of a service, in which each placeholder such as ``{query}`` is a text.
 
     ``question: {query}`` without quotes is what users write, and YAML reads it as an object with
     the single key "query" and no value.

@@ -47,7 +47,9 @@ _PATIENCE = 0.2
 def settled_gate(
     path: Path, config: GateConfig, *, ask: str | None, max_asked: int | None, reask: Reask | None
 ) -> GateResult:
-    """The result of a gate with what was undecided asked again; each test has half of the level.
+    """The result of a gate after its undecided checks were asked again of both systems.
+
+    The gate and the second look are two tests, so each has half of the level.
 
     Args:
         ask: options of ``ragbench eval`` that ask the system; None takes them from the run.
@@ -64,7 +66,7 @@ def settled_gate(
     run = read_run(path)
     # Cases that were renamed since are asked of the baseline's system under the run's ids.
     baseline, _ = under_ids_of(run, read_run(Path(verdict.baseline.source)))
-    with _asking(path, "settle", ask, run, baseline, names) as asking:
+    with _opened_asking(path, "settle", ask, run, baseline, names) as asking:
         most = max_asked
         if most is None:
             most = PER_CASE * len(asking.cases)
@@ -76,9 +78,10 @@ def settled_gate(
 
 
 def reasked_baseline(path: Path, ask: str | None, run: RunScores, baseline: RunScores) -> RunScores:
-    """A baseline whose system was asked those cases of a run that are new to it, or edited.
+    """A baseline with scores for those cases of a run that are new to it or edited.
 
-    Without that, only cases that both runs have are compared.
+    Its system is checked out and asked these cases. Without that, only cases that both runs have
+    are compared.
     """
     aligned, _ = under_ids_of(run, baseline)
     unchanged_ids = unchanged(run, aligned)
@@ -89,7 +92,7 @@ def reasked_baseline(path: Path, ask: str | None, run: RunScores, baseline: RunS
             names.append(column.name)
     if not new_ids or not names:
         return baseline
-    with _asking(path, "reask", ask, run, baseline, names, new_ids) as asking:
+    with _opened_asking(path, "reask", ask, run, baseline, names, new_ids) as asking:
         write_cases((asking.cases[id_] for id_ in new_ids), asking.folder / "cases.jsonl")
         answered = asking.evaluated(asking.folder, "baseline", asking.base, names, baseline)
     replaced = set(new_ids)
@@ -99,7 +102,7 @@ def reasked_baseline(path: Path, ask: str | None, run: RunScores, baseline: RunS
 
 
 @contextmanager
-def _asking(
+def _opened_asking(
     path: Path,
     kind: str,
     ask: str | None,
@@ -108,10 +111,11 @@ def _asking(
     names: Sequence[str],
     new_ids: Sequence[str] = (),
 ) -> Generator[Asking]:
-    """What asks both systems, with the baseline's commit checked out for the length of a block.
+    """Opens what asks the baseline's and the run's system again.
 
-    Its answers are in a folder beside the run, one for each question: another run, baseline, metric
-    or option has another folder, and the same command continues in its own.
+    The baseline's commit is checked out for the length of the block. Its answers are in a folder
+    beside the run, one for each question: another run, baseline, metric or option has another
+    folder, and the same command continues in its own.
     """
     folder = RunFolder(path=path)
     if not folder.exists:
@@ -119,7 +123,7 @@ def _asking(
     if ask is None:
         options = eval_options(read_manifest(folder.manifest))
     else:
-        options = _split(ask)
+        options = _split_options(ask)
     cases: dict[str, Case] = {}
     with Journal(folder.journal) as journal:
         for window in journal.cases():
@@ -141,8 +145,10 @@ def _asking(
         yield Asking(home, cases, options, baseline, run, base, stopped)
 
 
-def _split(options: str) -> list[str]:
-    """The options of ``--rerun-options``, one by one.
+def _split_options(options: str) -> list[str]:
+    """The options of ``--rerun-options``, split as a shell would split them.
+
+    They are passed to ``ragbench eval`` in a child process, without a shell.
 
     Raises:
         ConfigError: a quote is not closed.
@@ -172,7 +178,15 @@ class Asking:
     def __call__(
         self, number: int, metrics: Sequence[str], drawn: Sequence[str]
     ) -> tuple[RunScores, RunScores]:
-        """What the baseline's system and the run's give, to cases called "0", "1" ... as drawn."""
+        """The scores of the baseline's system and of the run's on drawn cases, asked anew.
+
+        `settle` draws cases in rounds until the check is decided, and compares the two runs of
+        each.
+
+        Args:
+            number: of the round, which names its folder: a finished round is read only.
+            drawn: ids of cases, some perhaps several times; their ids become "0", "1" ... in order.
+        """
         home = self.folder / f"round-{number:03}"
         make_private_folder(home)
         self._write_cases(drawn, home)
@@ -181,7 +195,10 @@ class Asking:
         return baseline, run
 
     def again(self, ids: Sequence[str], metrics: Sequence[str]) -> RunScores:
-        """What the run's system gives to cases, each asked until it was asked three times."""
+        """The scores of the run's system on cases that must pass, each asked `ASKS` times.
+
+        The run itself has asked each once.
+        """
         home = self.folder / "must-pass"
         make_private_folder(home)
         repeated: list[str] = []
@@ -191,14 +208,19 @@ class Asking:
         return self.evaluated(home, "run", Path.cwd(), metrics, self.run)
 
     def _write_cases(self, ids: Sequence[str], home: Path) -> None:
-        """Writes cases under their numbers as ids: the same one may be among them several times."""
+        """Writes the cases that a system is asked again into a folder, under their numbers as ids.
+
+        The same case may be among them several times, and ids must differ.
+        """
         numbered = (replace(self.cases[id_], id=str(number)) for number, id_ in enumerate(ids))
         write_cases(numbered, home / "cases.jsonl")
 
     def evaluated(
         self, home: Path, name: str, place: Path, metrics: Sequence[str], like: RunScores
     ) -> RunScores:
-        """Evaluates the cases of a folder with one of the systems, unless that was finished before.
+        """The scores of one system on the cases of a folder, asked unless that was finished before.
+
+        A finished run in the folder is read, so that an interrupted command does not ask twice.
 
         Args:
             name: of the folder of its run in that folder.
@@ -217,9 +239,10 @@ class Asking:
         return scores
 
     def _run_child(self, command: Sequence[str], place: Path, like: RunScores) -> None:
-        """Runs one evaluation to its end; what it says is shown where it fails.
+        """Runs one ``ragbench eval`` to its end in a process of its own.
 
-        A process of its own, since two versions of one module cannot be imported into one.
+        If it fails, its last lines of errors are shown. A process of its own, since two versions of
+        one module cannot be imported into one.
         """
         # The system's own modules, where projects have them, before those that are installed.
         paths = [str(place), str(place / "src")]
@@ -241,7 +264,7 @@ class Asking:
             errors="replace",
             start_new_session=True,  # the terminal's Ctrl-C reaches it once, through this process
         ) as child:
-            errors = _watched(child, self.stopped)
+            errors = _errors_of_child(child, self.stopped)
         if self.stopped():
             raise InterruptedRunError("asking again was stopped; the same command continues")
         if child.returncode not in (0, 1):  # 1: too many cases failed, the others have scores
@@ -256,6 +279,8 @@ class Asking:
 
 def _check_same_system(like: RunScores, scores: RunScores) -> None:
     """Refuses answers of another system than the one that is to be asked again.
+
+    Mixed with scores of a changed system, the new ones would decide the gate wrongly.
 
     Raises:
         RunMismatchError: what the system is made of has changed since its run.
@@ -276,8 +301,11 @@ def _check_same_system(like: RunScores, scores: RunScores) -> None:
     )
 
 
-def _watched(child: subprocess.Popen[str], stopped: Callable[[], bool]) -> str:
-    """What a child writes to standard error; it is asked once to stop when the user wants to."""
+def _errors_of_child(child: subprocess.Popen[str], stopped: Callable[[], bool]) -> str:
+    """The text that a child process writes to standard error until it ends.
+
+    Where the user wants to stop, the child is asked to stop once, and ends its run in order.
+    """
     is_interrupted = False
     while True:
         try:
@@ -290,7 +318,9 @@ def _watched(child: subprocess.Popen[str], stopped: Callable[[], bool]) -> str:
 
 
 def eval_options(manifest: Manifest) -> list[str]:
-    """The options of ``ragbench eval`` that ask a stored run's system.
+    """The options of ``ragbench eval`` that ask the system of a stored run again.
+
+    So a user need not repeat them to have a gate ask again.
 
     Raises:
         ConfigError: it was asked with a pipeline, a secret or settings that the run does not keep
@@ -317,7 +347,7 @@ def eval_options(manifest: Manifest) -> list[str]:
 
 @contextmanager
 def base_checkout(baseline: RunScores, folder: Path) -> Generator[Path]:
-    """The baseline's commit in a git worktree, which goes away again.
+    """The baseline's commit checked out in a git worktree, for the length of a block.
 
     Gives the folder in it that corresponds to the working directory, which may be below the
     repository's root.
@@ -345,7 +375,13 @@ def base_checkout(baseline: RunScores, folder: Path) -> Generator[Path]:
 
 
 def _git(*arguments: str) -> str:
-    """What a command of git prints."""
+    """The output of a git command; its failure is an error that names the next step.
+
+    Messages of git alone would not say that a shallow clone is the cause.
+
+    Args:
+        arguments: of git, which runs in the working directory.
+    """
     try:
         done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=True)
     except FileNotFoundError as error:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, NamedTuple, cast
 
 from ragbench.core.chunk import Chunk
@@ -28,7 +29,7 @@ from ragbench.search.pipeline.strategies import (
     filter_problem,
     variable_of,
 )
-from ragbench.search.stores.attached import attach
+from ragbench.search.stores.attached import ForeignCollection, attach
 from ragbench.search.stores.base import NORMAL, Effort
 from ragbench.search.stores.database import Database, is_read_only, open_database
 from ragbench.search.stores.mapping import FieldMapping
@@ -44,7 +45,10 @@ class Searcher(NamedTuple):
     search: Search
 
     def ask(self, texts: Sequence[str]) -> list[list[Chunk]]:
-        """The chunks that are found for each question."""
+        """The chunks that the chosen search finds for each question, best first.
+
+        What the user's own code prints is kept off standard output.
+        """
         with console.users_code():  # an embedder may be the user's own
             return self.strategy.retrieve(texts, self.search)
 
@@ -60,11 +64,21 @@ class Opened(NamedTuple):
     has_vectors: bool
 
     def searcher(self) -> Searcher:
-        """The collection to be searched in the way that the options ask for."""
+        """The opened collection with the one way of searching that the options ask for.
+
+        It is made once for all batches of questions.
+        """
         return Searcher(self.strategy(self.name), self.search)
 
     def tuned(self, effort: Effort, threshold: float | None) -> TunedCollection:
-        """The collection with all of its rankings, to be searched in every way."""
+        """The opened collection for tuning, with all its rankings, by words and by vectors.
+
+        What the options ask for now is marked, so that advice can be compared with it.
+
+        Args:
+            effort: how hard the store's index looks now.
+            threshold: the least score of a chunk; None for none.
+        """
         weight: float | None = None
         dense: DenseStrategy | None = None
         sparse: Strategy | None = None
@@ -104,7 +118,7 @@ class SearchChoice(Record):
 
     @contextmanager
     def opened(self) -> Generator[Opened]:
-        """The collection, open for the length of a block.
+        """The collection that the options name, open for the length of a block.
 
         One that ragbench did not fill is read where its fields or its embedder are named; how it is
         read, and what was wrong with its rows, is shown.
@@ -119,30 +133,40 @@ class SearchChoice(Record):
             opened: Opened | None = None
             if not is_foreign and not (may_be_foreign and is_read_only(self.store)):
                 try:
-                    opened = stack.enter_context(self._own(embedder, filters))
+                    opened = stack.enter_context(self._opened_own(embedder, filters))
                 except ForeignCollectionError:
                     if not may_be_foreign:
                         raise
             if opened is None:
-                opened = stack.enter_context(self._foreign(embedder, filters))
+                opened = stack.enter_context(self._opened_foreign(embedder, filters))
             yield opened
 
     @property
     def _named_strategy(self) -> StrategyName | None:
-        """The strategy, where the user named it; the default one may not be possible here."""
+        """The strategy where the user named it, else None.
+
+        A default that is impossible with the store gives way; a named one is an error there.
+        """
         if not self.names_strategy:
             return None
         return self.settings.strategy
 
     @contextmanager
     def opened_to_tune(self) -> Generator[TunedCollection]:
-        """The collection for the verbs that search it in every way."""
+        """The collection that the options name, open for tuning, which searches it in every way.
+
+        ``tune-search`` and ``why`` compare words, vectors and both.
+        """
         with self.opened() as opened:
             yield opened.tuned(self.settings.effort, opened.search.threshold)
 
     @contextmanager
-    def _own(self, embedder: Embedder | None, filters: Filter | None) -> Generator[Opened]:
-        """A collection that ragbench filled."""
+    def _opened_own(self, embedder: Embedder | None, filters: Filter | None) -> Generator[Opened]:
+        """Opens a collection that ragbench filled: its fields, words and embedder are known.
+
+        Where it has no vectors, and the user named no strategy, it is searched by words, which is
+        reported.
+        """
         database = open_database(self.store)
         settings = self.settings
         environment = dict(os.environ)
@@ -156,7 +180,7 @@ class SearchChoice(Record):
             allow_incomplete=self.allow_incomplete,
         ) as engine:
             collection = engine.collection(self.where.collection or only_collection(database))
-            _warn(filter_problem(collection.store, filters))
+            _warn_of(filter_problem(collection.store, filters))
             strategy = settings.strategy
             has_vectors = collection.has_vectors
             # The default is a search by both. One by vectors that the user names is an error here.
@@ -169,8 +193,14 @@ class SearchChoice(Record):
             yield Opened(collection.strategy, strategy, search, True, has_vectors)
 
     @contextmanager
-    def _foreign(self, embedder: Embedder | None, filters: Filter | None) -> Generator[Opened]:
-        """A collection that another program filled."""
+    def _opened_foreign(
+        self, embedder: Embedder | None, filters: Filter | None
+    ) -> Generator[Opened]:
+        """Opens a collection that another program filled, by the fields that options name.
+
+        Nothing is ever written there. Searching it by vectors needs the embedder that made them:
+        another one would find nothing of sense.
+        """
         where = self.where
         strategy_name = self._named_strategy or "dense"
         native = native_of(where.native_filter)
@@ -179,39 +209,51 @@ class SearchChoice(Record):
                 "--field reads a collection that ragbench did not fill: name the model of its "
                 "vectors with --embedder, such as openai:MODEL or onnx:FOLDER"
             )
-
-        def strategy(name: StrategyName) -> Strategy:
-            settings = replace(self.settings, strategy=name)
-            with console.users_code():
-                searching, problem = foreign_strategy(
-                    collection, embedder, where.embedder or "", settings
-                )
-            _warn(problem)
-            return searching
-
         fields = FieldMapping.of(mapping(where.map or (), "--field"))
         with attach(self.store, where.collection, fields, native_filter=native) as collection:
             for line in collection.notes(by_words=self._named_strategy != "dense"):
                 console.say(line)
-            _warn(filter_problem(collection, filters))
+            _warn_of(filter_problem(collection, filters))
             settings = self.settings
             search = Search(k=settings.top_k, threshold=settings.score_threshold, filters=filters)
             has_words = collection.words is not None
+            strategy = partial(self._strategy_over_foreign, collection, embedder)
             yield Opened(strategy, strategy_name, search, has_words, embedder is not None)
             # Known only once rows were read.
             for warning in collection.warnings():
-                _warn(warning)
+                _warn_of(warning)
+
+    def _strategy_over_foreign(
+        self, collection: ForeignCollection, embedder: Embedder | None, name: StrategyName
+    ) -> Strategy:
+        """A way of searching a collection that another program filled, by its name.
+
+        An embedder that does not fit the stored vectors is reported.
+        """
+        settings = replace(self.settings, strategy=name)
+        with console.users_code():
+            strategy, problem = foreign_strategy(
+                collection, embedder, self.where.embedder or "", settings
+            )
+        _warn_of(problem)
+        return strategy
 
 
-def _warn(problem: str | None) -> None:
-    """Reports a problem with which a search can go on; None is no problem."""
+def _warn_of(problem: str | None) -> None:
+    """Reports a problem with which a search can go on, on standard error; None is no problem.
+
+    An embedder that may not be the one of the stored vectors is such a problem.
+    """
     if problem is not None:
         console.say(f"Warning: {problem}")
 
 
 @contextmanager
 def embedder_of(name: str | None, settings: Sequence[str] | None) -> Generator[Embedder | None]:
-    """The embedder that the options name, open for the length of a block; None for none."""
+    """The embedder that options name, open for the length of a block; None where they name none.
+
+    An embedder turns texts into vectors; its settings without one are refused.
+    """
     if name is not None:
         opened = open_embedder(name, **settings_of(settings, "--embedder-setting"))
         with closing(opened) as embedder:
@@ -223,7 +265,9 @@ def embedder_of(name: str | None, settings: Sequence[str] | None) -> Generator[E
 
 
 def only_collection(database: Database) -> str:
-    """The collection of a store that has one.
+    """The name of a store's collection, where it has exactly one, so that users need not name it.
+
+    To choose among several would be a guess.
 
     Raises:
         ConfigError: it has none or several.
@@ -280,7 +324,13 @@ class CollectionChoice(StoredIn):
 
 
 def search_settings(options: object = None) -> RetrievalSettings:
-    """The settings of a search: those of a command's options, else those of the environment."""
+    """The settings of a search: those of the command's options over those of the environment.
+
+    Pipelines read the same variables of the environment, such as RETRIEVAL_STRATEGY.
+
+    Args:
+        options: of a command that may lack some of them, such as a strategy.
+    """
     changes: dict[str, Any] = {}
     for name in ("strategy", "top_k", "score_threshold"):
         value = getattr(options, name, None)
@@ -290,14 +340,23 @@ def search_settings(options: object = None) -> RetrievalSettings:
 
 
 def names_strategy(options: object = None) -> bool:
-    """Whether the user names a strategy, by an option or in the environment."""
+    """Whether the user names a search strategy, by an option or in the environment.
+
+    A strategy that he names must be possible; a default gives way to what the collection can do.
+    """
     if getattr(options, "strategy", None) is not None:
         return True
     return variable_of("strategy", os.environ) is not None
 
 
 def settings_of(entries: Sequence[str] | None, option_name: str) -> dict[str, Any]:
-    """Settings from ``NAME=VALUE``; a value that is JSON is taken so, anything else as a text."""
+    """The settings of an option with ``NAME=VALUE``, by name; a value that is JSON is read as such.
+
+    So ``batch_size=8`` is a number, and ``query_prefix=query: `` a text.
+
+    Args:
+        option_name: for errors.
+    """
     form = "NAME=VALUE, such as 'query_prefix=query: '"
     settings: dict[str, Any] = {**mapping(entries or (), option_name, form)}
     for name, value in settings.items():
@@ -307,7 +366,10 @@ def settings_of(entries: Sequence[str] | None, option_name: str) -> dict[str, An
 
 
 def filter_of(texts: Sequence[str] | None) -> Filter | None:
-    """Filters from ``FIELD=VALUE`` and JSON objects; all of them must hold."""
+    """The filter on chunks' metadata from ``FIELD=VALUE`` and JSON objects; all of them must hold.
+
+    It is None without any.
+    """
     parts: list[Mapping[str, Any]] = []
     for text in texts or ():
         if text.lstrip().startswith("{"):
@@ -325,14 +387,20 @@ def filter_of(texts: Sequence[str] | None) -> Filter | None:
 
 
 def native_of(text: str | None) -> object:
-    """A filter in a store's own syntax: a JSON object, or a text."""
+    """A filter in a store's own syntax, from its option: a JSON object, or a text such as SQL.
+
+    What a store cannot be asked by ragbench's filters, its users write so.
+    """
     if text is not None and text.lstrip().startswith("{"):
         return json_object(text, "--native-filter")
     return text
 
 
 def _field_value(field: str, text: str) -> Any:
-    """A field's value; what begins like JSON must be JSON, for a slip would find nothing."""
+    """The value of a filter's field: JSON where it is such, else a text.
+
+    Text that begins like JSON must be JSON: with a slip in it, it would find nothing.
+    """
     try:
         return json.loads(text)
     except ValueError as error:

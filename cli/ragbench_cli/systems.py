@@ -61,7 +61,10 @@ class DocumentsBeside(NamedTuple):
     format: str | None = None
 
     def read(self) -> Iterable[Document]:
-        """The documents that are named, or those beside the dataset."""
+        """The documents that ``--corpus`` names, or those beside the dataset's file.
+
+        A guess at their encoding is reported.
+        """
         from ragbench.io.encoding import encoding_of
         from ragbench.io.read import read_documents
 
@@ -77,7 +80,9 @@ class DocumentsBeside(NamedTuple):
         return read_documents(source, format=form, encoding=encoding)
 
     def read_for_baseline(self) -> list[Document]:
-        """The documents that the baseline searches.
+        """The documents that the keyword RAG (``--rag baseline``) searches.
+
+        Without documents it could find nothing, and the error names the option.
 
         Raises:
             ConfigError: no documents are beside the cases, and none are named.
@@ -97,7 +102,10 @@ class DocumentsBeside(NamedTuple):
 
 
 def no_system(choice: SourceChoice, source: SourceInfo) -> ConfigError:
-    """The error of a command that names nobody who is measured, with the ways on."""
+    """The error of an evaluation without a RAG or recorded answers, with the ways to go on.
+
+    A first user sees the three commands that he may have meant, ready to paste.
+    """
     if source.recorded:
         lacking = "--ask-again asks a system instead of reading the recorded answers"
     else:
@@ -126,9 +134,10 @@ def no_system(choice: SourceChoice, source: SourceInfo) -> ConfigError:
 
 
 def rag_of(manifest: Manifest) -> tuple[str, str] | None:
-    """The RAG of a stored run and its arguments as JSON, as far as both follow from the run.
+    """The RAG of a stored run and its arguments as JSON, to ask the same RAG again.
 
-    None for a pipeline, for a file that is not here, and where an argument is a secret.
+    It is None for a pipeline, for a file that is not here, and where an argument is a secret: the
+    run does not tell enough then.
     """
     description = manifest.rag.description
     spec = str(description.get("spec") or "")
@@ -150,7 +159,11 @@ _ANSWERS = ("outputs.", "answers.")
 def opened_source(
     choice: SourceChoice, system: SystemChoice, only: Only | None
 ) -> Generator[EntrySource]:
-    """The cases that options choose, with recorded outputs joined to them, for a block's length."""
+    """The cases that options choose, with recorded outputs joined to them, for a block's length.
+
+    The first case is read at once, so that a wrong file shows before a system is opened. With
+    outputs, fields, split and format of their own file apply to these.
+    """
     from ragbench.io.sources import open_source
     from ragbench.io.trec import NO_TOPICS
 
@@ -212,7 +225,10 @@ def opened_source(
 
 
 def _check_without_outputs(choice: SourceChoice, answer_fields: Mapping[str, str]) -> None:
-    """Refuses options about a file of outputs where none is named."""
+    """Refuses options about a file of recorded outputs where ``--outputs`` names none.
+
+    Nothing would read these options.
+    """
     if choice.answers_format is not None:
         raise ConfigError("--outputs-format needs --outputs")
     if choice.min_joined:
@@ -222,7 +238,10 @@ def _check_without_outputs(choice: SourceChoice, answer_fields: Mapping[str, str
 
 
 def fields_of(choice: SourceChoice) -> tuple[dict[str, str], dict[str, str]]:
-    """Where fields are found in the dataset, and where in the file of outputs."""
+    """The mappings of ``--field``: those for the dataset, and those for the file of outputs.
+
+    A name with the prefix ``outputs.`` is one of the file of outputs.
+    """
     fields: dict[str, str] = {}
     answer_fields: dict[str, str] = {}
     for name, path in mapping(choice.field or (), "--field").items():
@@ -236,7 +255,7 @@ def fields_of(choice: SourceChoice) -> tuple[dict[str, str], dict[str, str]]:
 
 @contextmanager
 def _fields_of_outputs(path: str | Path) -> Generator[None]:
-    """Has errors about the file of outputs say `--field outputs.NAME`, as the command takes it.
+    """Has errors about the file of outputs name ``--field outputs.NAME``, as the command takes it.
 
     Its reader does not know that a dataset is read beside it, whose fields have no such prefix.
     """
@@ -254,7 +273,10 @@ def _fields_of_outputs(path: str | Path) -> Generator[None]:
 
 
 def _check_corpus(source: EntrySource, choice: SourceChoice, system: SystemChoice) -> None:
-    """Refuses documents that nobody reads: the user believes that a system searches them."""
+    """Refuses ``--corpus`` where nothing reads it.
+
+    The user would believe that a system searches these documents.
+    """
     info = source.info.answers or source.info
     if info.uses_corpus or system.rag == BASELINE:
         return
@@ -268,7 +290,10 @@ def _check_corpus(source: EntrySource, choice: SourceChoice, system: SystemChoic
 
 
 def say_source(source: SourceInfo, choice: SourceChoice, system: System) -> None:
-    """Reports how the source is read, and for what the system is asked."""
+    """Reports on standard error how the dataset is read, and for what the system is asked.
+
+    A wrong guess about a column shows here, before anything is paid.
+    """
     for line in source.lines():
         console.say(line)
     if system.rag is None:
@@ -305,7 +330,9 @@ def chosen_system(
     config: Path | None = None,
     budget: Budget | None = None,
 ) -> Generator[System]:
-    """The RAG that options choose, for the length of a block; nobody if answers are recorded.
+    """The system under evaluation that options choose, open for a block.
+
+    Where answers are recorded it has no RAG, and is only scored.
 
     Args:
         recorded: the file of recorded answers, empty where they are in the dataset; None for none.
@@ -356,7 +383,10 @@ def chosen_system(
 def _open_pipeline(
     path: Path, documents: DocumentsBeside, config: Path | None, budget: Budget | None
 ) -> Generator[System]:
-    """The system that a pipeline's file describes, open for the length of a block."""
+    """The system that a pipeline's YAML file describes, open for the length of a block.
+
+    Its notes are reported, also those that searching adds.
+    """
     import os
 
     from ragbench.rag.load import describe_rag
@@ -373,11 +403,6 @@ def _open_pipeline(
             console.say(note)
         rag, post_retrieval = opened.staged()
         description = dict(describe_rag(rag, "pipeline", {"pipeline": opened.identity}))
-
-        def documents_of_pipeline() -> Iterable[Document]:
-            """The documents that it searches, which it has read already."""
-            return opened.documents or ()
-
         yield System(
             rag,
             pipeline.name,
@@ -385,7 +410,7 @@ def _open_pipeline(
             post_retrieval=post_retrieval,
             concurrency=pipeline.orchestration.concurrency,
             chats=pipeline.chats,
-            documents=None if opened.documents is None else documents_of_pipeline,
+            documents=None if opened.documents is None else lambda: opened.documents or (),
             locator=opened.locator,
             notes=tuple(notes),
         )
@@ -397,7 +422,13 @@ def _open_pipeline(
 def _baseline_over(
     documents: DocumentsBeside, arguments: dict[str, Any]
 ) -> tuple[BaselineRAG, list[Document]]:
-    """The keyword RAG, and the documents that it searches."""
+    """The keyword RAG that ``--rag baseline`` names, and the documents that it searches.
+
+    It is a yardstick that needs no model: a user's own RAG should beat it.
+
+    Args:
+        arguments: its settings, from ``--rag-args``; an unknown one is an error that lists all.
+    """
     from ragbench.search.pipeline.baseline import BaselineRAG
 
     settings = sorted(signature(BaselineRAG).parameters.keys() - {"documents"})
@@ -415,7 +446,10 @@ def _baseline_over(
 
 
 def _documents_beside(dataset: str) -> str:
-    """The file of documents that is next to a file of cases; else the dataset itself."""
+    """The path of the documents next to a dataset's file (``corpus.*``); else the dataset itself.
+
+    A folder knows its own documents.
+    """
     if dataset == "-":
         raise ConfigError(
             "standard input brings cases alone, and the baseline RAG needs documents: name them "
@@ -434,7 +468,7 @@ def _documents_beside(dataset: str) -> str:
 def run_folder(
     keeping: Keeping, name: Callable[[], str], project: Callable[[], Project], *, quiet: bool
 ) -> Path:
-    """The folder of a run, and a report of what changed since the last one.
+    """The folder of a run; what changed since the last run is reported, where that matters.
 
     The same command always arrives at the same folder, and at another one where something changed
     since. One that the user names stays: what changed since is reported, since it is about to be

@@ -23,7 +23,7 @@ is longer, and begins another one, is meant to be it."""
 
 
 def usage_text(error: Any) -> str:
-    """An error of usage, of any of Typer's classes, in two or three lines.
+    """The text of an error in the command line: the problem, an example, and where all options are.
 
     The problem comes first, then an example with the option in question, then where all are shown.
     """
@@ -31,7 +31,7 @@ def usage_text(error: Any) -> str:
     if context is None:  # raised where no command is known
         return str(error.format_message())
     flag = _flag_of(error)
-    problem = _problem(error, context, flag)
+    problem = _problem_text(error, context, flag)
     return _with_example(problem, context, flag)
 
 
@@ -51,7 +51,13 @@ def choice_text(parameter: Any, context: Any, value: str, choices: Sequence[str]
 
 
 def number_text(parameter: Any, context: Any, value: str, minimum: float | None) -> str:
-    """The error of a value that is no number, or a smaller one than an option takes."""
+    """The text of an error about an option's value that is no number, or one that is too small.
+
+    It has an example with a number that the option takes.
+
+    Args:
+        minimum: the least number that the option takes; None for any.
+    """
     flag = long_name(parameter)
     kind = "a number"
     if parameter.type_descriptor.annotation is int:
@@ -66,7 +72,7 @@ def number_text(parameter: Any, context: Any, value: str, minimum: float | None)
 
 
 def unknown_command_text(name: str, group: Any, context: Any) -> str:
-    """The error of a name that is none of a group's commands, with the nearest one.
+    """The text of an error about a command that does not exist, with the nearest one.
 
     Hidden commands are old names of others, and are never what is advised.
     """
@@ -77,17 +83,17 @@ def unknown_command_text(name: str, group: Any, context: Any) -> str:
             commands[command_name] = command
     problem = f"{context.command_path} has no command '{name}'."
     all_commands = f"All commands: {context.command_path} --help"
-    nearest = _nearest(name, commands)
+    nearest = _nearest_name(name, commands)
     if nearest is None:
         return f"{problem}\n{all_commands}"
     command = commands[nearest]
     if hasattr(command, "loaded"):  # its module, with its help, is imported when it is needed
         command = command.loaded()
-    example = _example(command, None)
+    example = _example_line(command, None)
     return f"{problem} Did you mean '{nearest}'?\nExample: {example}\n{all_commands}"
 
 
-def _nearest(name: str, candidates: Iterable[str]) -> str | None:
+def _nearest_name(name: str, candidates: Iterable[str]) -> str | None:
     """The command or option that was meant by a name that is none; None where none is near.
 
     One that begins the name, or that the name begins, goes before the most similar one:
@@ -105,14 +111,16 @@ def _nearest(name: str, candidates: Iterable[str]) -> str | None:
 
 
 def _with_example(problem: str, context: Any, flag: str | None, value: str = "") -> str:
-    """A problem with an example of the command and where all options are shown.
+    """The text of a problem with an example of its command, and where all options are shown.
+
+    All errors of usage end so.
 
     Args:
         flag: the option that the example should have.
         value: one that the option takes, for a command whose help has no example of it.
     """
     lines = [problem]
-    example = _example(context.command, flag)
+    example = _example_line(context.command, flag)
     if example:
         if value and flag not in example.split():
             example += f" {flag} {value}"
@@ -135,42 +143,48 @@ def _flag_of(error: Any) -> str | None:
     name = getattr(error, "option_name", None)
     if name is None:
         return None
-    options = _options(error.ctx)
+    options = _options_by_name(error.ctx)
     if name in options:
         return str(name)
-    return _nearest(name, options)
+    return _nearest_name(name, options)
 
 
-def _problem(error: Any, context: Any, flag: str | None) -> str:
-    """What is wrong with the command line, in a sentence that says what to write instead.
+def _problem_text(error: Any, context: Any, flag: str | None) -> str:
+    """A sentence on what is wrong with the command line, and what to write instead.
+
+    Typer's own text names the problem alone.
 
     Args:
         flag: the nearest option, where the one of the error does not exist.
     """
-    options = _options(context)
+    options = _options_by_name(context)
     name = getattr(error, "option_name", None)
     if name is not None and name not in options:
         problem = f"{context.command_path} has no option {name}."
         if flag:
-            problem += f" Did you mean {_spelled(options[flag])}?"
+            problem += f" Did you mean {_spelled_parameter(options[flag])}?"
         return problem
     if name is not None:
         option = options[name]
         if option.is_flag:
             return f"{name} takes no value."
-        return f"{name} needs a value: {_spelled(option)}."
+        return f"{name} needs a value: {_spelled_parameter(option)}."
     parameter = getattr(error, "param", None)
     # By its name: the class itself cannot be imported from Typer.
     if parameter is not None and type(error).__name__ == "MissingParameter":
         # Help texts are put on parameters when they are needed, as they are here.
         document(context.command)
-        return f"{context.command_path} needs {_spelled(parameter)}: {_first_sentence(parameter)}."
+        spelled = _spelled_parameter(parameter)
+        return f"{context.command_path} needs {spelled}: {_first_sentence(parameter)}."
     message = str(error.format_message())
     return f"{message.rstrip('.')}."
 
 
-def _options(context: Any) -> dict[str, Any]:
-    """The options of a command by each of their names, short and long."""
+def _options_by_name(context: Any) -> dict[str, Any]:
+    """The options of a command by each of their names, short and long, to find the nearest one.
+
+    Typer's errors name an option as the user wrote it.
+    """
     options: dict[str, Any] = {}
     for parameter in context.command.get_params(context):
         if parameter.param_type_name == "option":
@@ -179,8 +193,11 @@ def _options(context: Any) -> dict[str, Any]:
     return options
 
 
-def _spelled(parameter: Any) -> str:
-    """An argument or an option as the user has to write it: ``DATASET``, ``--top-k K``."""
+def _spelled_parameter(parameter: Any) -> str:
+    """An argument or an option as the user has to write it: ``DATASET``, ``--top-k K``.
+
+    An error shows it ready to type.
+    """
     if parameter.param_type_name == "argument":
         return str(parameter.metavar or parameter.name.upper())
     name = long_name(parameter)
@@ -190,14 +207,19 @@ def _spelled(parameter: Any) -> str:
 
 
 def _first_sentence(parameter: Any) -> str:
-    """The first sentence of a parameter's help, without its full stop: an error is short."""
+    """The first sentence of a parameter's help, without its full stop: an error is short.
+
+    It follows the option's name in an error.
+    """
     text = " ".join((parameter.help or "").split())
     sentence, _, _ = text.partition(". ")
     return sentence.rstrip(".")
 
 
-def _example(command: Any, flag: str | None) -> str:
+def _example_line(command: Any, flag: str | None) -> str:
     """A line from the examples in a command's help; empty where it has none.
+
+    An example of the help works as it is, unlike one that is put together.
 
     Args:
         flag: an option that the example should have, if any of them does.

@@ -66,7 +66,10 @@ class ValidatorChoice(Record):
 
     @property
     def named(self) -> Self:
-        """With the name of a validator in place of auto."""
+        """The choice with the name of a validator in place of ``auto``.
+
+        It is the best validator that is installed.
+        """
         from ragbench.validators.validator import default_validator
 
         if self.name != DEFAULT_VALIDATOR:
@@ -86,7 +89,7 @@ class CalibratedChoice(ValidatorChoice):
 def validator_maker(
     choice: ValidatorChoice, chat: ChatModel | None = None
 ) -> Generator[tuple[Callable[[], Validator], bool]]:
-    """Gives what makes the validator, and whether several processes may make one each.
+    """Gives a function that makes the chosen validator, and whether each process may make its own.
 
     A language model is opened when the validator first asks for it, once for this process.
     """
@@ -117,8 +120,12 @@ def validator_maker(
         yield lambda: validator, False
 
 
-def _formats(typed: str) -> list[str]:
-    """Completes the name of a dump's form."""
+def _complete_form(typed: str) -> list[str]:
+    """The completions of the name of a dump's form, for shells.
+
+    A form is how another program writes its retrieval log. Shells wait for the answer, so imports
+    are late.
+    """
     from ragbench.io.dumps.forms import form_names
 
     return [name for name in form_names() if name.startswith(typed)]
@@ -129,7 +136,7 @@ class DumpChoice(Record):
 
     PANEL: ClassVar = Panel.CASES
 
-    format: Annotated[str | None, option("FORM", complete=_formats, rare=True)] = None
+    format: Annotated[str | None, option("FORM", complete=_complete_form, rare=True)] = None
     """Form of the dump; detected if omitted."""
     map: Annotated[list[str] | None, option("FIELD=PATH", "--field")] = None
     """Where a field is found, such as text=payload.content; repeatable. Fields: query, query_id,
@@ -168,7 +175,10 @@ class Judging(NamedTuple):
 def judging(
     choice: ValidatorChoice, path: str, dump: DumpChoice, engine: str, *, quiet: bool
 ) -> Generator[Judging]:
-    """Opens a dump and its judge, and reports how it is read."""
+    """Opens a dump and its validator for the length of a block, and reports how the dump is read.
+
+    A guess about the dump is reported: a column read as the wrong field makes all figures wrong.
+    """
     from ragbench.io.dumps.form import ScoreKind
     from ragbench.io.joined import open_dump
     from ragbench.workers.engines import check_engine

@@ -33,12 +33,20 @@ class Answer:
 
     @cached_property
     def error(self) -> dict[str, Any]:
-        """What it says of an error; empty where it is none."""
+        """The error object in an endpoint's answer, as JSON; empty where the answer is no error.
+
+        Endpoints put their error's text, code and reason to wait into it: whether a request is
+        worth repeating is read from there.
+        """
         return _error_in(self.body)
 
     @property
     def message(self) -> str:
-        """What an error says of itself, in a line of any length."""
+        """The text of the error in an endpoint's answer, in one line of any length.
+
+        Without a text of its own, the whole body is taken: users must see what the endpoint
+        complains about, in whatever form.
+        """
         message = self.error.get("message")
         if not isinstance(message, str):
             message = self.body
@@ -46,7 +54,11 @@ class Answer:
 
     @cached_property
     def effective_status(self) -> int:
-        """The status, also where a gateway sends an error with status 200."""
+        """The HTTP status of an answer, also where a gateway sends an error with status 200.
+
+        Such an error must not be read as an answer of the model; without a code of its own it
+        counts as 502, which is tried again.
+        """
         if self.status != 200:
             return self.status
         # Most bodies are answers: only one that may be an error is worth parsing.
@@ -69,12 +81,12 @@ def _error_in(body: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     if isinstance(value, list):
-        value = _first(cast("list[object]", value))
-    error_value = _dict(value).get("error")
+        value = _first_entry(cast("list[object]", value))
+    error_value = _object_or_empty(value).get("error")
     if isinstance(error_value, str):
         error: dict[str, Any] = {"message": error_value}
     else:
-        error = _dict(error_value)
+        error = _object_or_empty(error_value)
     message = error.get("message")
     if isinstance(message, str) and message.startswith(("{", "[")):
         inner_error = _error_in(message)
@@ -85,33 +97,47 @@ def _error_in(body: str) -> dict[str, Any]:
 # Endpoints answer in all sorts of forms: what has another one reads as if it were not there.
 
 
-def _first(values: object) -> object:
-    """The first entry of a list; None of an empty one, and of what is no list."""
-    entries = _list(values)
+def _first_entry(values: object) -> object:
+    """The first entry of a list in an endpoint's JSON; None where there is none, or no list.
+
+    Endpoints answer in all sorts of forms: a missing choice must read as missing, not raise.
+    """
+    entries = _list_or_empty(values)
     if not entries:
         return None
     return entries[0]
 
 
-def _dict(value: object) -> dict[str, Any]:
-    """The value where it is an object; else an empty one."""
+def _object_or_empty(value: object) -> dict[str, Any]:
+    """A value of an endpoint's JSON where it is an object; else an empty object.
+
+    So a field in an unexpected form reads as if it were missing, and no answer makes the parser
+    raise.
+    """
     if not isinstance(value, dict):
         return {}
     return cast("dict[str, Any]", value)
 
 
-def _list(value: object) -> list[object]:
-    """The value where it is a list; else an empty one."""
+def _list_or_empty(value: object) -> list[object]:
+    """A value of an endpoint's JSON where it is a list; else an empty list.
+
+    So a field in an unexpected form reads as if it were missing, and no answer makes the parser
+    raise.
+    """
     if not isinstance(value, list):
         return []
     return cast("list[object]", value)
 
 
-def _dicts(value: object) -> list[dict[str, Any]]:
-    """The objects of a list that are not empty; none where the value is no list."""
+def _objects_in_list(value: object) -> list[dict[str, Any]]:
+    """The non-empty objects of a list in an endpoint's JSON; none where the value is no list.
+
+    Entries in another form are passed over, so that no answer makes the parser raise.
+    """
     objects: list[dict[str, Any]] = []
-    for entry in _list(value):
-        fields = _dict(entry)
+    for entry in _list_or_empty(value):
+        fields = _object_or_empty(entry)
         if fields:
             objects.append(fields)
     return objects
@@ -139,7 +165,7 @@ _COST_HEADER = "x-litellm-response-cost"
 
 
 def decoded(answer: Answer) -> Mapping[str, Any]:
-    """The JSON object of an answer; the cost in a header of LiteLLM's goes beside its tokens.
+    """The JSON object of an endpoint's answer, with the cost from a header of LiteLLM's proxy.
 
     There `reported_cost` finds it, as where the endpoint itself put it. A cost in the body stays.
     """
@@ -151,32 +177,35 @@ def decoded(answer: Answer) -> Mapping[str, Any]:
         raise EmptyAnswerError("an answer that is not a JSON object")
     body = cast("dict[str, Any]", value)
     if _COST_HEADER in answer.headers:
-        usage = _dict(body.get("usage"))
+        usage = _object_or_empty(body.get("usage"))
         usage.setdefault("cost", answer.headers[_COST_HEADER])
     return body
 
 
 def completion_of(body: Mapping[str, Any]) -> Completion:
-    """What a model answered.
+    """The model's text, tokens and cost out of an endpoint's JSON for a chat.
+
+    Each way of not answering is an error of its own: an empty answer is asked for again, a refusal
+    is final, and a cut one gets more room.
 
     Raises:
         EmptyAnswerError: the body holds no answer.
         LLMRefusedError: the model declined, or a filter stopped it.
         LLMTruncatedError: the answer was cut off at its limit.
     """
-    choice = _dict(_first(body.get("choices")))
+    choice = _object_or_empty(_first_entry(body.get("choices")))
     if not choice:
         raise EmptyAnswerError("an answer without choices")
-    error_of_provider = _dict(choice.get("error"))  # behind a gateway
+    error_of_provider = _object_or_empty(choice.get("error"))  # behind a gateway
     if error_of_provider:
-        message = _short(str(error_of_provider.get("message")))
+        message = _short_line(str(error_of_provider.get("message")))
         raise EmptyAnswerError(f"an error in place of an answer: {message}")
-    reply = _dict(choice.get("message"))
-    text = _text(reply.get("content"))
+    reply = _object_or_empty(choice.get("message"))
+    text = _message_text(reply.get("content"))
     reason = choice.get("finish_reason")
-    refusal = _text(reply.get("refusal"))
+    refusal = _message_text(reply.get("refusal"))
     if refusal:
-        raise LLMRefusedError(f"the model declined: {_short(refusal)}", reply=refusal)
+        raise LLMRefusedError(f"the model declined: {_short_line(refusal)}", reply=refusal)
     if reason == "content_filter":
         raise LLMRefusedError("a content filter stopped the answer", reply=text)
     usage = usage_of(body)
@@ -192,7 +221,7 @@ def completion_of(body: Mapping[str, Any]) -> Completion:
     return Completion(
         text=text,
         finish_reason=reason if isinstance(reason, str) else "",
-        model=_text(body.get("model")),
+        model=_message_text(body.get("model")),
         usage=usage,
         cost=reported_cost(body),
     )
@@ -213,22 +242,22 @@ def usage_of(body: Mapping[str, Any]) -> Usage:
     Hidden reasoning is billed as part of the answer. Some endpoints count it in
     ``completion_tokens``, some only in ``total_tokens``: the larger count is taken.
     """
-    usage = _dict(body.get("usage"))
-    prompt = _count(usage.get("prompt_tokens"))
-    completion = _count(usage.get("completion_tokens"))
-    total = _count(usage.get("total_tokens"))
+    usage = _object_or_empty(body.get("usage"))
+    prompt = _token_count(usage.get("prompt_tokens"))
+    completion = _token_count(usage.get("completion_tokens"))
+    total = _token_count(usage.get("total_tokens"))
     if prompt is None:
         return Usage(reported=False)
     # Endpoints for embeddings leave the answer's tokens out, and their total is the prompt.
     if completion is None and total != prompt:
         return Usage(reported=False)
     completion = completion or 0
-    completion_details = _dict(usage.get("completion_tokens_details"))
-    prompt_details = _dict(usage.get("prompt_tokens_details"))
-    reasoning = _count(completion_details.get("reasoning_tokens")) or 0
-    cached = _count(prompt_details.get("cached_tokens")) or 0
-    cache_read = _count(usage.get("cache_read_input_tokens")) or 0
-    cache_written = _count(usage.get("cache_creation_input_tokens")) or 0
+    completion_details = _object_or_empty(usage.get("completion_tokens_details"))
+    prompt_details = _object_or_empty(usage.get("prompt_tokens_details"))
+    reasoning = _token_count(completion_details.get("reasoning_tokens")) or 0
+    cached = _token_count(prompt_details.get("cached_tokens")) or 0
+    cache_read = _token_count(usage.get("cache_read_input_tokens")) or 0
+    cache_written = _token_count(usage.get("cache_creation_input_tokens")) or 0
     cache_tokens = cache_read + cache_written
     # Anthropic counts these beside the prompt; some gateways in front of it count them as a part.
     is_beside = cache_tokens > prompt or total == prompt + cache_tokens + completion
@@ -245,25 +274,28 @@ def usage_of(body: Mapping[str, Any]) -> Usage:
 
 
 def reported_cost(body: Mapping[str, Any]) -> Decimal | None:
-    """What an answer says it cost, in US dollars; None where it does not say.
+    """The cost of an answer as its endpoint reports it, in US dollars; None where it reports none.
 
     Sources: OpenRouter's ``usage.cost``; the header of LiteLLM's proxy, which `decoded` has put in
     the same place of the body.
     """
-    usage = _dict(body.get("usage"))
-    cost = _amount(usage.get("cost"))
+    usage = _object_or_empty(body.get("usage"))
+    cost = _amount_or_none(usage.get("cost"))
     # "Bring your own key": OpenRouter charges its fee alone, and the model's provider charges the
     # owner of the key. What that is, it says beside the fee.
     has_own_key = usage.get("is_byok") is True
     if cost is None or not has_own_key:
         return cost
-    details = _dict(usage.get("cost_details"))
-    cost_at_provider = _amount(details.get("upstream_inference_cost"))
+    details = _object_or_empty(usage.get("cost_details"))
+    cost_at_provider = _amount_or_none(details.get("upstream_inference_cost"))
     return cost + (cost_at_provider or Decimal(0))
 
 
-def _amount(value: object) -> Decimal | None:
-    """A value as a sum of money; None where it is none."""
+def _amount_or_none(value: object) -> Decimal | None:
+    """A JSON value as a sum of money in US dollars; None where it is no number of at least 0.
+
+    Endpoints report costs as numbers or as text. A sum that cannot be read is unknown, and not 0.
+    """
     try:
         amount = Decimal(str(value))
     except ArithmeticError:
@@ -273,16 +305,23 @@ def _amount(value: object) -> Decimal | None:
     return amount
 
 
-def _count(value: object) -> int | None:
-    """A value as a number of tokens; None where it is none."""
+def _token_count(value: object) -> int | None:
+    """A JSON value as a number of tokens; None where it is no whole number of at least 0.
+
+    An endpoint may report null or a text: such a count is unknown, and not 0.
+    """
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         return None
     return value
 
 
-def _text(content: object) -> str:
-    """The text of a message: of one in parts that of all, of what is no text an empty one."""
-    texts: list[object] = [part.get("text") for part in _dicts(content)]
+def _message_text(content: object) -> str:
+    """The text of a chat message: a plain text as it is, one in parts joined, anything else empty.
+
+    Half of a surrogate pair becomes a question mark: models break off within one, and nothing could
+    store it.
+    """
+    texts: list[object] = [part.get("text") for part in _objects_in_list(content)]
     if not texts:
         texts = [content]
     text = "".join(part for part in texts if isinstance(part, str))
@@ -290,14 +329,20 @@ def _text(content: object) -> str:
 
 
 def shortened(line: str, most: int = _SHOWN) -> str:
-    """A line cut to at most so many characters, with dots where something is left out."""
+    """A line cut to at most so many characters, with dots where something is left out.
+
+    An endpoint's error may be a whole page: messages and reports show its beginning.
+    """
     if len(line) <= most:
         return line
     return f"{line[:most]} ..."
 
 
-def _short(text: str) -> str:
-    """What a model said, in a line that an error can show, without credentials."""
+def _short_line(text: str) -> str:
+    """The text of a refusal or of a provider's error, in a short line without credentials.
+
+    Such texts may repeat a key of the request, and may be a whole page.
+    """
     words = mask_text(text).split()
     return shortened(" ".join(words))
 
@@ -326,7 +371,10 @@ _NUMBER = r"(\d[\d,]*)"
 
 @cache
 def says(kind: str) -> re.Pattern[str]:
-    """What endpoints say of something in their errors, such as ``no_money``.
+    """The pattern of all wordings in which endpoints word one kind of error, such as ``no_money``.
+
+    Endpoints share no error codes: words alone show whether an account is empty or a prompt too
+    long.
 
     The wordings of each kind stand in ``said.toml``; ``{N}`` is a number in them.
     """
@@ -353,7 +401,10 @@ _MEANINGS: tuple[tuple[Container[int], str, Meaning], ...] = (
 
 
 def meaning_of(answer: Answer, *, has_answered: bool) -> Meaning:
-    """What follows from an answer.
+    """The meaning of an endpoint's answer: whether to use it, wait, send it again or give up.
+
+    Endpoints agree on few statuses, so words of the body decide, too. A wrong meaning costs money
+    or time: an empty account that counts as a rate limit is waited for.
 
     Args:
         has_answered: whether the endpoint answered any call well; then it has the model, and the
@@ -391,8 +442,8 @@ def _is_used_up(answer: Answer) -> bool:
     if re.search(r"\blimit: 0\b", description, re.IGNORECASE):  # the plan is without this model
         return True
     quotas: list[str] = []
-    for detail in _dicts(error.get("details")):
-        for violation in _dicts(detail.get("violations")):
+    for detail in _objects_in_list(error.get("details")):
+        for violation in _objects_in_list(detail.get("violations")):
             quotas.append(f"{violation.get('quotaId')} {violation.get('quotaMetric')}")
     if quotas:
         return re.search("PerDay|per_day", " ".join(quotas), re.IGNORECASE) is not None
@@ -416,7 +467,7 @@ def requested_wait(answer: Answer) -> float | None:
 
     Read are Google's ``RetryInfo`` and sentences such as "Please try again in 1.2s".
     """
-    for detail in _dicts(answer.error.get("details")):
+    for detail in _objects_in_list(answer.error.get("details")):
         delay = re.fullmatch(r"(\d+(?:\.\d+)?)s", str(detail.get("retryDelay")))
         if delay is not None:
             return float(delay[1])
@@ -449,14 +500,38 @@ class Limit(NamedTuple):
 
     @property
     def remedy(self) -> str:
-        """What the user can do about it."""
+        """The advice to a user whose prompt and answer are too long for the endpoint.
+
+        A limit of a minute and one of the model's context need different steps.
+        """
         if self.is_rate:
             return "judge with fewer contexts, or ask for a higher limit"
         return WIDER
 
 
+def _stated_number(text: str, kind: str) -> int | None:
+    """The number of tokens that an endpoint's error states of a kind; None where it states none.
+
+    It says by how much a prompt is too long.
+
+    Args:
+        kind: a row of ``said.toml``, such as ``limit``: each has several wordings, and the number
+            is in the group of the wording that matched.
+    """
+    sentence = says(kind).search(text)
+    if sentence is None:
+        return None
+    for digits in sentence.groups():
+        if digits:
+            return int(digits.replace(",", ""))
+    return None
+
+
 def limit_of(text: str, answer_tokens: int | None) -> Limit | None:
-    """What an error says of the room for prompt and answer; None where it says nothing.
+    """The limit of tokens that an endpoint's error names; None where it names none.
+
+    A prompt that leaves too little room is reported with the numbers, or sent again with a shorter
+    answer.
 
     Args:
         answer_tokens: tokens that the answer was given room for.
@@ -465,20 +540,9 @@ def limit_of(text: str, answer_tokens: int | None) -> Limit | None:
         >>> limit_of("TPM: Limit 30000, Requested 60000.", 4096)
         Limit(most=30000, prompt=55904, is_rate=True)
     """
-
-    def number(kind: str) -> int | None:
-        """The number that the error states of a kind, whichever of its wordings it uses."""
-        sentence = says(kind).search(text)
-        if sentence is None:
-            return None
-        for digits in sentence.groups():
-            if digits:
-                return int(digits.replace(",", ""))
-        return None
-
-    limit = number("limit")
-    prompt = number("prompt")
-    prompt_and_answer = number("both")
+    limit = _stated_number(text, "limit")
+    prompt = _stated_number(text, "prompt")
+    prompt_and_answer = _stated_number(text, "both")
     if limit is None:
         return None
     if prompt is None and prompt_and_answer is not None:

@@ -80,7 +80,12 @@ class Receipt(Record):
 
     @classmethod
     def of(cls, receipts: Iterable[Receipt]) -> Receipt:
-        """Several receipts as one."""
+        """Several receipts as one.
+
+        It has the lines of all of them by purpose and model, and names each origin of prices once.
+        A run's command has one receipt a client; its users read one table. Lines of the same
+        purpose and model stay apart.
+        """
         lines: list[ReceiptLine] = []
         origins: dict[str, None] = {}  # each once, in order
         for receipt in receipts:
@@ -92,27 +97,44 @@ class Receipt(Record):
 
     @property
     def currency(self) -> str | None:
-        """None when no price is known."""
+        """The currency of the receipt's amounts; None when no price is known.
+
+        Reports print it behind each amount; an amount without a price has none to print.
+        """
         return Price.currency if self.price_origin else None
 
     @property
     def cost(self) -> Decimal | None:
-        """All together; None when the price of anything is not known."""
+        """The cost of all calls of the receipt; None when the price of any is not known.
+
+        A sum without the unknown part would look like a cheap run.
+        """
         return total(line.cost for line in self.lines)
 
     @property
     def unconfirmed(self) -> Decimal | None:
-        """The most that all lost answers may have cost; None where that is not known."""
+        """The most that all lost answers of the receipt may have cost.
+
+        It is None where that is not known. A lost answer is one that never came, or came without
+        its tokens: its endpoint may bill it.
+        """
         return total(line.unconfirmed for line in self.lines)
 
     @property
     def unconfirmed_estimate(self) -> Decimal | None:
-        """What all lost answers are likely to have cost; None where that is not known."""
+        """The likely cost of all lost answers of the receipt; None where that is not known.
+
+        A lost answer is one that never came; its endpoint may bill it. The estimate is by the mean
+        of the answered requests.
+        """
         return total(line.unconfirmed_estimate for line in self.lines)
 
 
 def total(amounts: Iterable[Decimal | None]) -> Decimal | None:
-    """What amounts come to; None when one of them is not known."""
+    """The sum of amounts of money; None when one of the amounts is not known.
+
+    An unknown cost must not read as 0 in any report.
+    """
     sum_so_far = Decimal(0)
     for amount in amounts:
         if amount is None:
@@ -131,11 +153,11 @@ class Ledger:
     """
 
     def __init__(self, price: Price | None = None, book: CallBook | None = None) -> None:
-        """Begins empty.
+        """Begins without an event: no call of this command is booked yet.
 
         Args:
             price: what costs are reckoned by; None where the endpoint has to say them.
-            book: where each event is written, too.
+            book: the run's book, into which each event is written, too; None for none.
         """
         self._price = price
         self._book = book
@@ -149,31 +171,55 @@ class Ledger:
         """Requests in flight by their numbers, each with the most that it can cost."""
 
     def request(self, purpose: str, model: str, *, most: Decimal | None = None) -> int:
-        """A request is sent that costs ``most`` at most; gives its number."""
+        """Books that a request is sent which costs ``most`` at most; gives the request's number.
+
+        `answered` or `ended` closes it by that number. It is in the book before it is sent: a
+        command that is killed in between still shows it.
+        """
         number = next(_NUMBERS)
         price = self._price
         if price is not None and self._origin is None:
-            self._record("p", price.currency, price.origin)
-        self._record("s", number, purpose, model, most)
+            self._record_event("p", price.currency, price.origin)
+        self._record_event("s", number, purpose, model, most)
         return number
 
     def answered(self, number: int, usage: Usage, cost: Decimal | None) -> None:
-        """A request was answered, and its tokens or its cost reported."""
+        """Books that a request was answered, with the tokens or cost that its endpoint reported.
+
+        Args:
+            number: of the request, as `request` gave it.
+            cost: in US dollars; None where neither the endpoint nor a price gives it.
+        """
         tokens = (usage.prompt_tokens, usage.completion_tokens, usage.reasoning_tokens)
         if self._price is None and cost is not None and self._origin is None:
-            self._record("p", Price.currency, "as the endpoint reports")
-        self._record("a", number, tokens, cost)
+            self._record_event("p", Price.currency, "as the endpoint reports")
+        self._record_event("a", number, tokens, cost)
 
     def ended(self, number: int, *, billed: bool) -> None:
-        """A request may have been billed, and how much is unknown; or it cost nothing."""
-        self._record("e", number, billed)
+        """Books that a request ended without a usable answer.
+
+        The request leaves the requests in flight.
+
+        Args:
+            billed: whether its endpoint may bill it all the same; then the most that it can cost is
+                shown as unconfirmed. False where it never reached the endpoint: it cost nothing.
+        """
+        self._record_event("e", number, billed)
 
     def call(self, purpose: str, model: str, *, cached: bool = False, failed: bool = False) -> None:
-        """A question is over; it took no request, one or several."""
-        self._record("q", purpose, model, cached, failed)
+        """Books that a question is over, which took no request (cached), one, or several.
+
+        A question is what a metric or operator asks; retries and corrections are requests of the
+        same question. Receipts count both.
+        """
+        self._record_event("q", purpose, model, cached, failed)
 
     def receipt(self) -> Receipt:
-        """What everything so far took."""
+        """The receipt of all calls booked in the ledger so far, its lines sorted.
+
+        It may be asked for at any time: requests in flight are in its count of requests, not in its
+        costs.
+        """
         origin = self._origin
         if self._price is not None:
             origin = self._price.origin
@@ -197,19 +243,28 @@ class Ledger:
             estimate = min(cost_by_mean, line.unconfirmed)
         return replace(line, unconfirmed_estimate=estimate)
 
-    def _record(self, *event: Any) -> None:
-        """Adds an event up, and writes it to the book, if there is one."""
+    def _record_event(self, *event: Any) -> None:
+        """Adds an event to the ledger's sums, and writes it to the run's book where there is one.
+
+        Events begin with a letter, as `Ledger` lists them. The sums come first: `CallBook.note` may
+        fail.
+        """
         self.add(*event)
         if self._book is not None:
             self._book.note(*event)
 
     def add(self, *event: Any) -> None:
-        """Adds an event up, such as a line of a book; the class says which there are."""
+        """Adds an event to the ledger's sums.
+
+        The event is one of this command, or a line of a killed command's book. The letters "p",
+        "s", "a", "e" and "q" and what follows each are stored in ``calls.jsonl``: another form
+        makes the books of killed commands unreadable, and their costs are lost.
+        """
         match event:
             case "p", _, origin:
                 self._origin = origin
             case "s", number, purpose, model, most:
-                line = self._line(purpose, model)
+                line = self._line_of_model(purpose, model)
                 line.requests += 1
                 self._open[number] = (line, _decimal(most))
             case "a", number, (prompt, completion, reasoning), cost:
@@ -225,7 +280,7 @@ class Ledger:
                     line.unconfirmed = total((line.unconfirmed, most))
                     line.unconfirmed_requests += 1
             case "q", purpose, model, cached, failed:
-                line = self._line(purpose, model)
+                line = self._line_of_model(purpose, model)
                 line.calls += 1
                 if cached:
                     line.cached += 1
@@ -235,17 +290,21 @@ class Ledger:
                 pass  # something else wrote this line of the book
 
     def cut_off(self) -> int:
-        """Ends all requests in flight, since their command was killed; gives how many there are.
+        """Ends all requests in flight, since their command was killed; gives their number.
 
-        They may have been billed: the endpoint may have gone on without anybody to answer.
+        They may have been billed, and count so: the endpoint may have gone on without anybody to
+        answer.
         """
         numbers = list(self._open)
         for number in numbers:
             self.add("e", number, True)
         return len(numbers)
 
-    def _line(self, purpose: str, model: str) -> ReceiptLine:
-        """The line of a purpose and a model, begun with its first event."""
+    def _line_of_model(self, purpose: str, model: str) -> ReceiptLine:
+        """The receipt's line of a purpose and a model, begun with the first event of the two.
+
+        A line sums the calls to one model for one purpose, such as a metric.
+        """
         new_line = ReceiptLine(purpose=purpose, model=model)
         return self._lines.setdefault((purpose, model), new_line)
 
@@ -255,7 +314,7 @@ _NUMBERS = count(1)
 
 
 def _decimal(amount: Decimal | str | None) -> Decimal | None:
-    """An amount as a number: a line of a book holds it as text."""
+    """An amount of money as a number: a line of a run's book holds it as text, to stay exact."""
     if amount is None:
         return None
     return Decimal(amount)
@@ -268,7 +327,7 @@ class CallBook:
     """
 
     def __init__(self, folder: Path) -> None:
-        """Writes nothing yet: a run that asks no model has no book in its folder."""
+        """Writes nothing to the run's folder yet: a run that asks no model has no book of calls."""
         self._folder = folder
         self._lock = threading.RLock()  # of one thread: `note` opens the book inside of it
         self._file: int | None = None
@@ -277,7 +336,11 @@ class CallBook:
         """What earlier commands of the run spent, or may have spent; known when it is open."""
 
     def open(self) -> None:
-        """Begins the book, where it has not begun; closes that of a command that was killed."""
+        """Begins the command's book of calls, where it has not begun.
+
+        A book that is there already is that of a command that was killed: its lines become a
+        receipt first, so that what it spent counts against the run's cap.
+        """
         calls = self._folder / CALLS
         receipts = self._folder / RECEIPTS
         with self._lock:
@@ -286,7 +349,7 @@ class CallBook:
             try:
                 if calls.exists():
                     earlier = Ledger()
-                    for line in _lines(calls):
+                    for line in _json_lines(calls):
                         # A line that was cut, or that something else wrote, is skipped.
                         with suppress(ValueError, TypeError, KeyError, InvalidOperation):
                             earlier.add(*line)
@@ -294,14 +357,18 @@ class CallBook:
                     _append_receipt(
                         receipts, earlier.receipt(), ended="killed", in_flight=in_flight
                     )
-                self.spent_before = _spent(receipts)
+                self.spent_before = _spent_by_receipts(receipts)
                 flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
                 self._file = os.open(calls, flags, 0o600)
             except OSError as error:
                 raise LLMCacheError(f"{calls} cannot be written: {error.strerror}") from error
 
     def note(self, *event: Any) -> None:
-        """Writes an event; `Ledger` says which there are."""
+        """Appends an event of a ledger to the book of calls, as a line of JSON, at once.
+
+        A process that is killed thereby leaves the requests that it paid for. `Ledger` lists the
+        events.
+        """
         with self._lock:
             # An answer or an end ("a", "e") opens no book: that of its request is closed where it
             # comes after the end of the command.
@@ -312,7 +379,10 @@ class CallBook:
                 os.write(self._file, msgspec.json.encode(event) + b"\n")
 
     def close(self, receipt: Receipt) -> None:
-        """Ends the book: its lines become one receipt; none where nobody was asked."""
+        """Ends the book of calls: its lines become one receipt.
+
+        There is no receipt where no model was asked.
+        """
         with self._lock:
             file = self._file
             self._file = None
@@ -338,7 +408,7 @@ _RECEIPT_FIELDS = (
 
 
 def _append_receipt(path: Path, receipt: Receipt, **ending: Any) -> None:
-    """Writes a receipt as a line; amounts are exact numbers as text, null when not known.
+    """Appends a receipt to a run's ``receipts.jsonl``; amounts are exact numbers as text, or null.
 
     Receipts show what was paid when, repetitions and lost answers included, and so differ from run
     to run: the report shows what the answers took that its scores rest on.
@@ -351,16 +421,20 @@ def _append_receipt(path: Path, receipt: Receipt, **ending: Any) -> None:
         file.write(msgspec.json.encode(line) + b"\n")
 
 
-def _lines(path: Path) -> Iterator[Any]:
-    """The JSON values of a file, a line each; lines that cannot be read are skipped."""
+def _json_lines(path: Path) -> Iterator[Any]:
+    """The JSON values of a file, one a line; lines that cannot be read are skipped.
+
+    Books and receipts are files of a killed command or may have been edited: one bad line must not
+    hide what the others cost. A missing file has no lines.
+    """
     with suppress(FileNotFoundError), path.open("rb") as file:
         for raw in file:
             with suppress(ValueError, RecursionError):
                 yield msgspec.json.decode(raw)
 
 
-def _spent(path: Path) -> Decimal:
-    """What all commands of a run spent, or may have spent, as its receipts say.
+def _spent_by_receipts(path: Path) -> Decimal:
+    """The sum that all commands of a run spent, or may have spent, by its receipts.
 
     It is what the cap of a run counts from, so lost answers count as well, at the most that they
     may have cost ("unconfirmed"): their endpoint may bill them. An amount that is not known is
@@ -368,7 +442,7 @@ def _spent(path: Path) -> Decimal:
     cut or edited must not keep every later command of the run from asking.
     """
     spent = Decimal(0)
-    for receipt in _lines(path):
+    for receipt in _json_lines(path):
         with suppress(TypeError, KeyError, InvalidOperation):
             for line in receipt["lines"]:
                 amount = Decimal(line["cost"] or 0) + Decimal(line["unconfirmed"] or 0)
@@ -378,7 +452,10 @@ def _spent(path: Path) -> Decimal:
 
 
 def amount_of(amount: str | Decimal, name: str) -> Decimal:
-    """A sum of money as somebody wrote it; an error calls it by ``name``."""
+    """A sum of money from a user's text; ``name`` is the setting that an error names.
+
+    Amounts are exact decimal numbers: sums of floats would not keep a cap to the cent.
+    """
     try:
         return Decimal(amount)
     except InvalidOperation:
@@ -394,7 +471,10 @@ class Budget:
     """
 
     def __init__(self, limit: Decimal | None, *, run_limit: Decimal | None = None) -> None:
-        """Refuses limits that are no sums of money: nothing could be compared with them."""
+        """Takes the limits of one command and of its run; refuses any that is no sum of money.
+
+        An infinite or negative limit could not be compared with a cost: nothing would be capped.
+        """
         for amount in (limit, run_limit):
             if amount is None:
                 continue
@@ -416,17 +496,27 @@ class Budget:
 
     @property
     def is_capped(self) -> bool:
-        """Whether there is a limit: then nothing may be asked whose cost nobody knows."""
+        """Whether the budget has a limit.
+
+        With one, no call may be made whose highest cost is unknown.
+        """
         return self.limit is not None or self.run_limit is not None
 
     @property
     def left(self) -> Decimal | None:
-        """What may still be spent, that in flight included; None without a limit."""
-        amounts_left = [limit - spent for _, limit, spent in self._caps()]
+        """The money that may still be spent, including that set aside for requests.
+
+        It is None without a limit. Where little is left, answers are given less room
+        (`Caller.affordable`).
+        """
+        amounts_left = [limit - spent for _, limit, spent in self._limits_in_force()]
         return min(amounts_left, default=None)
 
-    def _caps(self) -> list[tuple[str, Decimal, Decimal]]:
-        """What is capped, at how much, and how much of it is spent."""
+    def _limits_in_force(self) -> list[tuple[str, Decimal, Decimal]]:
+        """The limits that are set, as (words for an error, limit, spent so far).
+
+        It is empty without limits. `_set_aside` compares each with the next request's highest cost.
+        """
         caps: list[tuple[str, Decimal, Decimal]] = []
         if self.limit is not None:
             caps.append(("the cost", self.limit, self.spent))
@@ -439,7 +529,11 @@ class Budget:
         return caps
 
     async def reserve(self, amount: Decimal) -> None:
-        """Sets money aside, waiting for requests in flight to return some where that can help."""
+        """Sets the most that a request can cost aside before it is sent, to keep all caps.
+
+        Where requests in flight may give some of their money back, it waits for them. Raises
+        `LLMBudgetError` where that cannot help.
+        """
         while True:
             money_came_back = self._set_aside(amount)
             if money_came_back is None:
@@ -449,6 +543,8 @@ class Budget:
     def _set_aside(self, amount: Decimal) -> asyncio.Event | None:
         """Sets money aside and gives None, or gives the event that some money has come back.
 
+        Of several calls at once only so many are let through as fit below the cap together.
+
         Raises:
             LLMBudgetError: so much is spent that waiting for requests in flight cannot help.
         """
@@ -456,7 +552,7 @@ class Budget:
             self.book.open()  # reads what earlier commands spent
         with self._lock:
             fits = True
-            for subject, limit, spent in self._caps():
+            for subject, limit, spent in self._limits_in_force():
                 if spent + amount > limit:
                     raise LLMBudgetError(
                         f"{subject} is capped at {limit:f}; {spent:.6f} is spent, and the next "
@@ -476,7 +572,14 @@ class Budget:
             return money_came_back
 
     def settle(self, amount: Decimal, cost: Decimal) -> None:
-        """Books what a request cost and gives back the rest of what was set aside for it."""
+        """Books the cost of a request that is over, and frees the rest set aside for it.
+
+        Calls that wait for money then look again.
+
+        Args:
+            amount: what `reserve` set aside for the request.
+            cost: what it did cost; the whole amount where nobody knows.
+        """
         with self._lock:
             self.reserved -= amount
             self.spent += cost
@@ -493,7 +596,11 @@ _DATE_IN_NAME = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|20\d{6})$")
 
 
 def price_for(endpoint: Endpoint) -> Price | None:
-    """What an endpoint's tokens cost. None when it is not known."""
+    """The price of an endpoint's tokens: the user's own, else a list price; None when not known.
+
+    List prices are looked up by host and model. A date at the end of a model's name is ignored
+    where the list does not have it.
+    """
     if endpoint.price is not None:
         return endpoint.price
     prices = _price_table().get(endpoint.host, {})
@@ -506,7 +613,7 @@ def price_for(endpoint: Endpoint) -> Price | None:
 def _price_table() -> dict[str, dict[str, Price]]:
     """The list prices that come with ragbench, by host and model.
 
-    Each with its date as its origin, which receipts name: prices change.
+    Each price has its date as its origin, which receipts name: prices change.
     """
     content = get_data("ragbench.llm", "prices.json") or b""
     prices_by_host: dict[str, Any] = {}
@@ -544,7 +651,9 @@ _MOST_A_REQUEST = 256
 
 
 def most_prompt_tokens(payload: Mapping[str, Any]) -> int:
-    """A number of tokens that a request does not exceed.
+    """An upper bound of the tokens in a request's prompt, before any endpoint has counted them.
+
+    The most that a request can cost is set aside by it, so it may be too high and never too low.
 
     Every token of a byte-level or SentencePiece vocabulary stands for at least one byte of UTF-8,
     so the bytes bound the tokens, whatever the vocabulary. A chat template's own words come on top.

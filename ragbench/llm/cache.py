@@ -35,13 +35,20 @@ _MARKS = f"PRAGMA application_id={_APPLICATION}; PRAGMA user_version={_VERSION};
 
 
 @cache
-def _schema() -> str:
-    """The statements that make the tables."""
+def _table_statements() -> str:
+    """The SQL statements that make the tables of a cache.
+
+    They are the format of users' files: another form needs another `_VERSION`.
+    """
     return (get_data("ragbench.llm", "cache.sql") or b"").decode()
 
 
 def connect(path: Path, *, must_exist: bool = False) -> sqlite3.Connection:
-    """Opens a cache, creating it and its folder when it does not exist."""
+    """Opens the file of a cache, and makes it and its folder where it does not exist.
+
+    A file that another program or version wrote is refused, not changed. The file is readable by
+    its owner alone: answers quote the user's documents.
+    """
     import sqlite3
 
     if must_exist and not path.is_file():
@@ -73,18 +80,26 @@ def connect(path: Path, *, must_exist: bool = False) -> sqlite3.Connection:
         # Survives the process at any moment; a crash of the machine may cost the last seconds.
         db.execute("PRAGMA synchronous=NORMAL")
         if is_new:
-            db.executescript(f"BEGIN IMMEDIATE; {_schema()} {_MARKS} COMMIT;")
+            db.executescript(f"BEGIN IMMEDIATE; {_table_statements()} {_MARKS} COMMIT;")
         opened.pop_all()
     return db
 
 
 def guarded(path: Path) -> Reading:
-    """A context in which the file is used: whatever is raised becomes one error that names it."""
+    """A context in which a cache's file is used.
+
+    Whatever SQLite raises becomes one `LLMCacheError`. Its text names the file and the next step; a
+    damaged file can raise nearly anything.
+    """
     return Reading(partial(_no_cache, path))
 
 
 def _no_cache(path: Path, error: Exception) -> LLMCacheError:
-    """The error of a file that is damaged, or that the system does not let us use."""
+    """The error of a cache whose file is damaged, or that the system does not let us use.
+
+    It tells a file of something else from a full disk or a lack of rights, since only the first is
+    mended by deleting the file.
+    """
     if is_of_the_system(error):
         return LLMCacheError(f"the cache {path} cannot be used: {words_of(error)}")
     return LLMCacheError(
@@ -139,7 +154,7 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
         must_exist: bool = False,
         today: Callable[[], float] = time.time,
     ) -> None:
-        """Opens the file, and makes it where it is not there.
+        """Opens the cache's file, and makes it where it is not there.
 
         Args:
             max_bytes: what the answers may take together; 0 keeps none.
@@ -155,26 +170,42 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
         self._stored = 0
 
     def __exit__(self, *_: object) -> None:
-        """Closes the file, whatever happened in between: the answers in it are paid for."""
+        """Closes the cache's file, also after an error: the answers in it are paid for.
+
+        A ``with`` block ends so.
+        """
         self.close()
 
     def close(self) -> None:
-        """Trims the file to its size, where this object stored something, and closes it."""
+        """Trims the cache to its size, where this object stored an answer, and closes its file.
+
+        A file that was only read stays as it is.
+        """
         with closing(self._db):
             if self._stored:
-                self._trim()
+                self._trim_to_size()
 
     def _rows(self, statement: str, *values: Any) -> list[Any]:
-        """The rows that a statement gives, all read; an error of the database names the file."""
+        """The rows that an SQL statement gives, all read.
+
+        An error of the database names the cache's file.
+        """
         with guarded(self.path):
             return self._db.execute(statement, values).fetchall()
 
     def __contains__(self, key: bytes) -> bool:
-        """Whether an answer is there; to look does not count as a use of it."""
+        """Whether the cache has an answer to a question's key; looking does not count as its use.
+
+        Use decides which answers are deleted when the cache is full.
+        """
         return bool(self._rows("SELECT 1 FROM replies WHERE key = ?", key))
 
     def get(self, key: bytes) -> Reply[str] | None:
-        """The answer to a question, with the cost that its endpoint reported; None without one."""
+        """The kept answer to a question, with the cost its endpoint reported.
+
+        It is None without an answer. The question's key is made by `cache_key`. That the answer was
+        used is noted at most once a day.
+        """
         for body, used in self._rows("SELECT body, used FROM replies WHERE key = ?", key):
             now = int(self._today())
             with guarded(self.path):  # a damaged cell may hold a text
@@ -189,7 +220,15 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
         return None
 
     def put(self, reply: Reply[Any], *, judge: str, model: str, purpose: str) -> None:
-        """Keeps an answer; it is safe when this returns, whatever happens to the process."""
+        """Keeps an answer that was paid for.
+
+        It is on disk when this returns, even if the process dies. Credentials in it are hidden.
+        Every `_CHECKED_EVERY` answers the cache is trimmed to its size.
+
+        Args:
+            judge: the fingerprint of the endpoint that answered.
+            purpose: what the call was for, such as a metric's name; the cache's statistics list it.
+        """
         fields: dict[str, Any] = {}
         for name in _STORED_FIELDS:
             fields[name] = getattr(reply, name)
@@ -202,12 +241,18 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
         self._rows("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *row)
         self._stored += 1
         if self._stored % _CHECKED_EVERY == 0:
-            self._trim()
+            self._trim_to_size()
 
     def dialect(self, judge: str) -> bytes | None:
-        """What an endpoint was found to understand of late; None when that is not known."""
+        """The stored dialect of an endpoint as JSON; None where none was stored in the last days.
+
+        A dialect is what an endpoint was found to understand, such as its way of asking for JSON:
+        the next command need not find it out again by rejected requests.
+        """
         with guarded(self.path):
-            self._db.executescript(_schema())  # caches made by older versions lack the table
+            self._db.executescript(
+                _table_statements()
+            )  # caches made by older versions lack the table
         oldest = int(self._today()) - _DIALECT_DAYS * _DAY
         select = "SELECT body FROM dialects WHERE judge = ? AND learned > ?"
         for (body,) in self._rows(select, judge, oldest):
@@ -215,12 +260,23 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
         return None
 
     def keep_dialect(self, judge: str, state: bytes) -> None:
-        """Keeps what an endpoint was found to understand; see `dialect`."""
+        """Stores the dialect of an endpoint for later commands, in place of an older one.
+
+        A dialect is what an endpoint was found to understand. One that is some days old is not
+        given any more; see `dialect`.
+
+        Args:
+            judge: the short name of endpoint and model; see `Endpoint.place`.
+            state: the dialect as JSON.
+        """
         row = (judge, state.decode(), int(self._today()))
         self._rows("INSERT OR REPLACE INTO dialects VALUES (?, ?, ?)", *row)
 
     def stats(self) -> CacheStats:
-        """What the cache holds, by model and purpose and in all."""
+        """The number and size of the cached answers, by model and purpose and in all.
+
+        ``ragbench cache stats`` prints it, for users who wonder what fills the disk.
+        """
         rows = self._rows(
             "SELECT model, purpose, count(*), sum(size) FROM replies GROUP BY 1, 2 ORDER BY 1, 2"
         )
@@ -247,7 +303,9 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
         model: str | None = None,
         everything: bool = False,
     ) -> int:
-        """Deletes answers that any of the arguments tells to delete; gives how many those are.
+        """Deletes cached answers that any of the arguments selects; gives how many were deleted.
+
+        A deleted answer is paid for again when it is needed. Freed space is given back to the disk.
 
         Args:
             max_bytes: the answers beyond so many bytes, those that were used longest ago.
@@ -272,8 +330,11 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
             self._rows("PRAGMA wal_checkpoint(TRUNCATE)")
         return removed
 
-    def _trim(self) -> None:
-        """Keeps to the size; what a small file holds need not be added up."""
+    def _trim_to_size(self) -> None:
+        """Deletes the answers used longest ago where the cache has grown beyond its size.
+
+        While the whole file is smaller than that, the sizes of its answers need not be added up.
+        """
         [(pages,)] = self._rows("PRAGMA page_count")
         [(page_size,)] = self._rows("PRAGMA page_size")
         if pages * page_size > self._max_bytes:
@@ -307,7 +368,9 @@ def cache_key(
     version: str = "",
     repeat: int = 0,
 ) -> bytes:
-    """Digest of everything that an answer depends on.
+    """The key of a cached answer: a digest of everything that the answer depends on.
+
+    Any change of its parts makes all answers in users' caches unknown, so they are bought again.
 
     Args:
         identity: of the endpoint; see `Endpoint.identity`.

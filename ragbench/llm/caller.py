@@ -119,7 +119,11 @@ class Caller:
     """
 
     def __init__(self, endpoint: Endpoint, **options: Unpack[CallerOptions]) -> None:
-        """Connects to nothing yet; refuses a cap on costs where nobody knows what a call costs."""
+        """Takes an endpoint and connects to nothing yet.
+
+        Refuses a cap on costs without a known price. A cap holds by setting aside the most that a
+        call can cost, which must be known for that.
+        """
         budget = options.get("budget")
         if budget is not None and budget.is_capped:
             check_cap(endpoint)
@@ -148,7 +152,11 @@ class Caller:
         """Calls in a row that were given up, with nothing answered between."""
 
     async def __aenter__(self) -> Self:
-        """Reads the API key and opens the connection pool. Nothing is sent."""
+        """Reads the API key and opens the connection pool. Nothing is sent.
+
+        The time for all calls (the deadline) begins here. A client is open once at a time, since
+        connections belong to one event loop.
+        """
         if self._loop is not None:
             raise RuntimeError("the client is open already")
         await self._transport.open()
@@ -159,24 +167,35 @@ class Caller:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Closes the connections; the books stay readable."""
+        """Closes the connections to the endpoint; receipts can still be read."""
         self._loop = None  # no further call begins
         await self._transport.close()
 
     def receipt(self) -> Receipt:
-        """What the calls took so far."""
+        """The receipt of all calls to the endpoint so far: requests, tokens and costs.
+
+        It stays available after the client is closed: commands print it at their end.
+        """
         return self.ledger.receipt()
 
     def check_open(self) -> None:
-        """Raises unless the client is open in the running event loop."""
+        """Raises unless the client was opened in the event loop that asks now.
+
+        Its connections and locks belong to one loop: in another one, calls would hang.
+        """
         if self._loop is None or self._loop is not asyncio.get_running_loop():
             raise RuntimeError("open the client with 'async with' in the event loop that asks")
 
     def affordable(self, payload: Mapping[str, Any], longest: int, needed: int) -> int:
-        """How long an answer may be: where a cap is near, no longer than it needs to be.
+        """The tokens that an answer may have: all, or near a cap on costs no more than it needs.
 
-        So a cap holds as strictly as before, and calls that take little are not kept from asking by
-        what they could take.
+        A cap sets aside the most that a request can cost, so that a long limit of length would stop
+        calls that cost little. The cap itself holds as strictly as before.
+
+        Args:
+            payload: the request's body, whose prompt counts as well.
+            longest: the tokens that the answer may have at most.
+            needed: the tokens that it is taken to need.
         """
         highest_cost = self._highest_cost(payload, longest)
         if self._budget is None or highest_cost is None:
@@ -190,7 +209,9 @@ class Caller:
         return min(longest, needed)
 
     def _highest_cost(self, payload: Mapping[str, Any], completion: int | None) -> Decimal | None:
-        """The most that a request can cost; None where nobody knows.
+        """The most that a request can cost in US dollars; None where its price is not known.
+
+        A cap sets this amount aside before the request is sent.
 
         Args:
             completion: tokens of the longest answer; None when it has no limit.
@@ -209,7 +230,11 @@ class Caller:
         *,
         max_tokens: int | None,
     ) -> ValueT:
-        """Sends a request, again and again where that can help.
+        """Sends a request to the endpoint, again and again where that can help.
+
+        The result is what ``read`` makes of the answer. Rate limits are waited for; server errors,
+        lost connections and empty answers are tried again; a refusal is raised at once. All waiting
+        ends with the time for all calls.
 
         Args:
             path: of the interface, such as ``"/chat/completions"``.
@@ -248,7 +273,15 @@ class Caller:
             raise
 
     async def _wait_to_retry(self, question: Question, problem: str, sent: Sent) -> None:
-        """Waits after a failure, before the next attempt; raises when there shall be none."""
+        """Waits after a failed request before the next attempt; raises when there shall be none.
+
+        Failures are server errors, lost connections and empty answers. The wait grows with their
+        number, and is no shorter than the endpoint asks.
+
+        Args:
+            problem: the failure in words, for the error of a call that is given up.
+            sent: the failed request, with the seconds that its endpoint asks to wait.
+        """
         limits = self._limits
         requested_seconds = sent.wait or 0.0
         question.failures += 1
@@ -280,7 +313,10 @@ class Caller:
         await self.clock.sleep(wait)
 
     def _give_up(self, text: str, sent: Sent) -> LLMUnavailableError:
-        """The error of a call that is given up; after several in a row, no more calls are made."""
+        """The error of a call that is given up; after `_GIVEN_UP` in a row, no more calls are made.
+
+        A run of thousands of cases would else wait for each in vain.
+        """
         self._given_up += 1
         if self._given_up >= _GIVEN_UP:
             reason = f"{text}. {self._given_up} calls in a row ended so: no more are made now"
@@ -313,7 +349,11 @@ class Caller:
     async def _send(
         self, path: str, payload: Mapping[str, Any], purpose: str, highest_cost: Decimal | None
     ) -> Sent:
-        """Sends one request and books what it cost.
+        """Sends one request, and books what it cost in the ledger and in the budget.
+
+        Money is set aside before it is sent and settled however it ends: the cap holds for calls at
+        once. The order here is what makes the books right when a process is killed or a call
+        cancelled.
 
         Args:
             highest_cost: the most that it can cost; None where nobody knows.
@@ -335,8 +375,8 @@ class Caller:
                 sent = await self._exchange(path, payload)
                 in_flight = None
                 # Before anything else happens: a process that is killed now has it in its book.
-                cost = self._book(number, sent, reserved)
-                self._adjust(epoch, sent)
+                cost = self._book_request(number, sent, reserved)
+                self._adjust_concurrency(epoch, sent)
         finally:
             if in_flight is not None:  # cancelled: the endpoint may finish, and bill, it
                 self.ledger.ended(in_flight, billed=True)
@@ -345,7 +385,10 @@ class Caller:
         return sent
 
     async def _exchange(self, path: str, payload: Mapping[str, Any]) -> Sent:
-        """Sends a request and says what became of it; no answer is an outcome, too."""
+        """Sends a request and gives its outcome: the answer's JSON, or the kind of its failure.
+
+        No answer is an outcome, too, so that it is booked like any other.
+        """
         try:
             async with self.clock.limit(self._limits.timeout):
                 answer = await self._transport.send(path, payload)
@@ -383,8 +426,11 @@ class Caller:
             )
         return Sent(meaning=meaning, status=status, body=body)
 
-    def _adjust(self, epoch: int, sent: Sent) -> None:
-        """Adjusts how many requests may be in flight, and whether any may be sent.
+    def _adjust_concurrency(self, epoch: int, sent: Sent) -> None:
+        """Adjusts the number of requests in flight to the outcome of a request.
+
+        After a rate limit or an error fewer are allowed, after answers again more. After many lost
+        requests none is sent at all.
 
         Args:
             epoch: how often the number had been lowered when the request got its slot.
@@ -400,8 +446,8 @@ class Caller:
         else:
             self.circuit.answered(well=sent.meaning is Meaning.ANSWERED)
 
-    def _book(self, number: int, sent: Sent, highest_cost: Decimal) -> Decimal:
-        """Books a request that is over, and gives what it is taken to have cost.
+    def _book_request(self, number: int, sent: Sent, highest_cost: Decimal) -> Decimal:
+        """Books a request that is over in the ledger, and gives what it is taken to have cost.
 
         That is the most that it can have cost where it may be billed and nobody says how much.
         """

@@ -96,7 +96,10 @@ class LLMClient(Caller):
     """
 
     def __init__(self, endpoint: Endpoint, **options: Unpack[CallerOptions]) -> None:
-        """Takes what `Caller` takes; with a cap on costs no answer goes without a limit."""
+        """Takes what `Caller` takes.
+
+        With a cap on costs every answer gets a limit of its length.
+        """
         super().__init__(endpoint, **options)
         budget = options.get("budget")
         is_capped = budget is not None and budget.is_capped
@@ -113,7 +116,11 @@ class LLMClient(Caller):
         """Why answers cannot be kept any more: then no new ones are bought."""
 
     async def __aenter__(self) -> Self:
-        """Opens the client, and takes over what earlier commands learned of the endpoint."""
+        """Opens the client, and takes over what earlier commands learned of the endpoint.
+
+        So the first question is asked in a form that the endpoint takes. What an older version
+        stored in another form is ignored, and found out anew.
+        """
         await super().__aenter__()
         stored = None
         if self.cache is not None:
@@ -124,7 +131,10 @@ class LLMClient(Caller):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Cancels the questions in flight before the connections are closed under them."""
+        """Cancels the questions in flight, then closes the connections that they use.
+
+        Else a question that is still waiting would fail with an error of a closed connection.
+        """
         self._loop = None  # no further call begins
         tasks = [question.task for question in self._in_flight.values()]
         for task in tasks:
@@ -141,7 +151,10 @@ class LLMClient(Caller):
         version: str = "",
         repeat: int = 0,
     ) -> Reply[Any]:
-        """Asks the model, or takes what it answered before.
+        """Asks the model, or takes the answer that the cache has to the same question.
+
+        Judges, operators and validators ask here. All arguments but ``purpose`` are part of the
+        cache key.
 
         Args:
             schema: what the answer must be, where it is not a text.
@@ -165,12 +178,15 @@ class LLMClient(Caller):
         if self._cache_error is not None:
             raise LLMCacheError(str(self._cache_error))
         ask_model = partial(self._new_reply, key, messages, schema, purpose)
-        return await self._shared(key, purpose, ask_model)
+        return await self._shared_reply(key, purpose, ask_model)
 
-    async def _shared(
+    async def _shared_reply(
         self, key: bytes, purpose: str, work: Callable[[], Coroutine[Any, Any, Reply[Any]]]
     ) -> Reply[Any]:
-        """Equal questions in flight are one: who comes first pays, all get the answer.
+        """The reply to a question that several callers may ask at once.
+
+        Only the first caller's question is sent. Equal questions in flight are one: who comes first
+        pays, all get the answer.
 
         Args:
             work: asks the question; it runs for the first caller alone.
@@ -200,10 +216,18 @@ class LLMClient(Caller):
     async def _new_reply(
         self, key: bytes, messages: Sequence[Message], schema: Schema[Any] | None, purpose: str
     ) -> Reply[Any]:
-        """What the model answers now, kept in the cache."""
+        """The model's new answer to a question, with its tokens and cost, kept in the cache.
+
+        What was learned of the endpoint on the way is kept there as well. A cache that fails gives
+        this answer away, since it is paid for, and lets no other be bought.
+
+        Args:
+            key: the question's key in the cache.
+            purpose: what the call is booked under.
+        """
         started = self.clock.now()
         question = _ChatQuestion(
-            purpose=purpose, spread=_spread(key), schema=schema, mode=self.dialect.structured
+            purpose=purpose, spread=_spread_of_key(key), schema=schema, mode=self.dialect.structured
         )
         value, repaired = await self._converse(messages, question)
         final = question.completions[-1]
@@ -234,54 +258,64 @@ class LLMClient(Caller):
             except LLMCacheError as error:
                 # This answer is paid for and is given; no other is bought.
                 self._cache_error = error
-        return self._priced(reply)
+        return self._with_cost(reply)
 
     async def _converse(
         self, messages: Sequence[Message], question: _ChatQuestion
     ) -> tuple[Any, bool]:
-        """What the model answers, and whether it had to correct it.
+        """The model's answer to a question, and whether the model had to correct it.
 
         An answer without the structure is objected to once. But where no answer has yet had the
         structure that was asked for in this way, the next way of asking for JSON is tried first,
         and in it the question is asked anew.
         """
         schema = question.schema
-        text = await self._complete(messages, question)
+        text = await self._answer_text(messages, question)
         if schema is None:
             return text, False
         while True:
             try:
-                return self._read(text, schema, question), False
+                return self._read_value(text, schema, question), False
             except LLMReplyError as error:
                 weaker = self.dialect.ignored(question.mode)
                 if weaker is None:
                     problem = str(error)
                     break
             question.mode = weaker
-            text = await self._complete(messages, question)
+            text = await self._answer_text(messages, question)
         objection = _CORRECTION_REQUEST.format(problem=shortened(problem, _SHOWN))
         if question.mode is StructuredOutput.JSON_SCHEMA:
             # So far the schema was beside the messages alone: the model may not have seen it.
             objection += f"\n\n{schema_text(schema.definition)}"
         answer = Message(role="assistant", content=text)
         conversation = [*messages, answer, Message(role="user", content=objection)]
-        text = await self._complete(conversation, question)
+        text = await self._answer_text(conversation, question)
         try:
-            return self._read(text, schema, question), True
+            return self._read_value(text, schema, question), True
         except LLMReplyError as error:
             message = f"{error}. It was asked once to correct its answer"
             if not self.dialect.mode_is_known:
                 message += "; if the endpoint takes no schema, set structured: none"
             raise LLMReplyError(message, reply=text, attempts=question.attempts) from None
 
-    def _read(self, text: str, schema: Schema[Any], question: _ChatQuestion) -> Any:
-        """The value of an answer; one that has it confirms the way in which JSON is asked for."""
+    def _read_value(self, text: str, schema: Schema[Any], question: _ChatQuestion) -> Any:
+        """The value in an answer's text, checked by its schema.
+
+        A good value confirms the way of asking for JSON. The dialect then keeps that way: an
+        endpoint that gave the structure understands it.
+        """
         value = read_structure(text, schema)
         self.dialect.confirmed(question.mode)
         return value
 
-    async def _complete(self, messages: Sequence[Message], question: _ChatQuestion) -> str:
-        """One answer; the request is put another way while the endpoint rejects its form."""
+    async def _answer_text(self, messages: Sequence[Message], question: _ChatQuestion) -> str:
+        """The text of one answer.
+
+        The request is put another way while the endpoint rejects its form. Endpoints differ in
+        their parameters, limits and names of fields. What one rejects is learned, so later
+        questions are right at once. An answer cut off for want of room is asked for again with
+        more.
+        """
         dialect = self.dialect
         first_rejection: RejectedError | None = None
         left_out: list[str] = []  # parameters, because of a rejection
@@ -289,10 +323,10 @@ class LLMClient(Caller):
         while True:
             before = dialect.learned
             longest = question.room or dialect.longest_beside(messages)
-            payload = self._request(messages, question, longest)
+            payload = self._request_body(messages, question, longest)
             limit = payload.get(dialect.learned.token_limit)
             try:
-                completion = await self._once(payload, question, limit)
+                completion = await self._ask_once(payload, question, limit)
             except RejectedError as error:
                 first_rejection = first_rejection or error
                 # Groq rejects what a model held to JSON said in vain, and sends it along: it is
@@ -304,7 +338,7 @@ class LLMClient(Caller):
                 # Another call may have found something out meanwhile.
                 fits_now = self._has_room(error, limit, question)
                 has_changed = fits_now or dialect.learned is not before
-                if not has_changed and not self._adapts(error, payload, question, left_out):
+                if not has_changed and not self._can_adapt(error, payload, question, left_out):
                     # What was left out did not help: the next question has it again.
                     dialect.forgets(left_out)
                     # The first rejection is told: later ones may be about what was left out.
@@ -314,7 +348,7 @@ class LLMClient(Caller):
                     # It was cut for its cost, not for want of room: it gets more.
                     question.needed = _MARGIN * limit
                 elif not error.reasoned:
-                    raise _narrow(error, longest, dialect.longest) from None
+                    raise _error_of_long_prompt(error, longest, dialect.longest) from None
                 elif dialect.learned is before and before.reasons:
                     raise  # it had room for its thoughts already
                 else:
@@ -327,10 +361,12 @@ class LLMClient(Caller):
                 dialect.learn_prompt_size(messages, usage.prompt_tokens)
                 return completion.text
 
-    def _request(
+    def _request_body(
         self, messages: Sequence[Message], question: _ChatQuestion, longest: int | None
     ) -> dict[str, Any]:
-        """The body of a request.
+        """The body of a chat request, with the limit of its answer's length.
+
+        The dialect knows the names and forms that this endpoint takes.
 
         Args:
             longest: tokens that the answer may have at most; None where it has no limit.
@@ -345,7 +381,7 @@ class LLMClient(Caller):
     def _token_limit(
         self, payload: Mapping[str, Any], question: _ChatQuestion, longest: int
     ) -> int:
-        """How many tokens an answer may have: all, or only what it needs where room is scarce.
+        """The tokens that an answer may have: all, or only what it needs where room is scarce.
 
         It is scarce where little is left of a budget, as the most that a request can cost is set
         aside for it (`affordable`), and where the endpoint takes few tokens in a minute.
@@ -366,7 +402,7 @@ class LLMClient(Caller):
             limit = min(limit, needed)
         return limit
 
-    def _adapts(
+    def _can_adapt(
         self,
         error: RejectedError,
         payload: Mapping[str, Any],
@@ -374,6 +410,8 @@ class LLMClient(Caller):
         left_out: list[str],
     ) -> bool:
         """Whether the request can be put another way, as its rejection says.
+
+        What the rejection teaches is learned by the dialect, for all later questions.
 
         Args:
             left_out: gets the parameter that is left out for it.
@@ -395,6 +433,8 @@ class LLMClient(Caller):
         self, error: RejectedError, answer_limit: int | None, question: _ChatQuestion
     ) -> bool:
         """Whether a shorter answer fits beside the prompt, as a rejection says.
+
+        It sets the room of the question, which is then asked again.
 
         Args:
             answer_limit: tokens that the rejected request allowed its answer.
@@ -428,7 +468,11 @@ class LLMClient(Caller):
         return True
 
     async def _ask_plainly(self, messages: Sequence[Message]) -> str:
-        """An answer that is neither checked nor kept: to see whether prompts are read whole."""
+        """The text of an answer that is neither checked nor kept.
+
+        It is asked to see whether prompts are read whole. Hidden codes are asked for this way
+        (`Reading`); a check of this call would start another one.
+        """
         longest = self.dialect.longest_beside(messages)
         payload = self.dialect.payload(messages, None, StructuredOutput.NONE, longest)
         # One such question is in flight at a time: there is none to be kept apart from.
@@ -436,10 +480,12 @@ class LLMClient(Caller):
         completion = await self.call(_CHAT, payload, question, completion_of, max_tokens=longest)
         return completion.text
 
-    async def _once(
+    async def _ask_once(
         self, payload: Mapping[str, Any], question: _ChatQuestion, limit: int | None
     ) -> Completion:
-        """The answer to one form of a request.
+        """The model's answer to one form of a request, whose prompt the endpoint read as a whole.
+
+        Servers that drop the beginning of a long prompt would give an answer without its evidence.
 
         Args:
             limit: tokens that the answer may have at most; None where it has no limit.
@@ -460,9 +506,10 @@ class LLMClient(Caller):
         return completion
 
     def _cached_reply(self, key: bytes, schema: Schema[Any] | None) -> Reply[Any] | None:
-        """What the cache has; an answer that no longer passes its check is as good as none.
+        """The reply that the cache has to a question.
 
-        It is checked again: the check is no part of the key, and may be stricter by now.
+        It is None where the cache has none, or where it fails its check. It is checked again: the
+        check is no part of the key, and may be stricter by now.
         """
         reply = None if self.cache is None else self.cache.get(key)
         if reply is None:
@@ -474,10 +521,13 @@ class LLMClient(Caller):
             except LLMReplyError:
                 return None
         reply = replace(reply, value=value)
-        return self._priced(reply)
+        return self._with_cost(reply)
 
-    def _priced(self, reply: Reply[Any]) -> Reply[Any]:
-        """A reply with what its tokens cost now, where the endpoint reported no cost."""
+    def _with_cost(self, reply: Reply[Any]) -> Reply[Any]:
+        """A reply with the cost of its tokens at today's price, where the endpoint reported none.
+
+        Cached replies hold tokens, not prices: prices change.
+        """
         if reply.cost is not None or self.price is None:
             return reply
         if not reply.usage.reported:
@@ -486,14 +536,27 @@ class LLMClient(Caller):
         return replace(reply, cost=cost)
 
 
-def _spread(key: bytes) -> float:
-    """A number in [0, 1) that differs between questions, so that not all ask again at once."""
+def _spread_of_key(key: bytes) -> float:
+    """A number in [0, 1) from a question's key.
+
+    By it, questions that failed together wait differently long. From the key and not at random, so
+    that a run repeats itself.
+    """
     number = int.from_bytes(key[:4], "big")
     return number / 2**32
 
 
-def _narrow(error: LLMTruncatedError, limit: int | None, longest: int | None) -> LLMTruncatedError:
-    """The same error, which says that it was the prompt that left no more room."""
+def _error_of_long_prompt(
+    error: LLMTruncatedError, limit: int | None, longest: int | None
+) -> LLMTruncatedError:
+    """The error of a cut-off answer, which names a long prompt as the cause where it was.
+
+    The remedy differs: a longer limit of answers does not help where the prompt fills the context.
+
+    Args:
+        limit: tokens that the answer had room for; None for no limit.
+        longest: tokens that it would have had beside a shorter prompt.
+    """
     if limit is None or limit == longest:
         return error
     text = f"the answer was cut off at {limit:,} tokens, all that the prompt leaves: {WIDER}"
@@ -512,7 +575,11 @@ class EmbeddingClient(Caller):
     """Embeds texts; opened and closed inside the event loop that asks, like `LLMClient`."""
 
     def __init__(self, endpoint: Endpoint, **options: Unpack[CallerOptions]) -> None:
-        """Works out once what identifies the model: it is a part of each vector's cache key."""
+        """Takes what `Caller` takes, and works out the model's part of all cache keys.
+
+        It is a part of each vector's cache key: other fields make the vectors in users' caches
+        unknown.
+        """
         super().__init__(endpoint, **options)
         # What a vector depends on; the other settings, such as temperature, are for chat alone.
         self._identity: dict[str, Any] = {
@@ -523,7 +590,10 @@ class EmbeddingClient(Caller):
         }
 
     async def embed(self, texts: Sequence[str], *, purpose: str = "") -> tuple[Vector, ...]:
-        """A vector for each text, in order; all are of one length, as the endpoint gives them."""
+        """The vector of each text, in order, from the cache or the endpoint; all are of one length.
+
+        Texts are sent in batches of `_BATCH_SIZE`, side by side, and each distinct text once.
+        """
         if not all(text.strip() for text in texts):
             raise ConfigError("an empty text cannot be embedded")
         keys: dict[str, bytes] = {}
@@ -541,7 +611,7 @@ class EmbeddingClient(Caller):
         for start in range(0, len(missing), _BATCH_SIZE):
             batch = missing[start : start + _BATCH_SIZE]
             batches.append(batch)
-            tasks.append(asyncio.create_task(self._batch(batch, keys, purpose)))
+            tasks.append(asyncio.create_task(self._vectors_of_batch(batch, keys, purpose)))
         try:
             for batch, task in zip(batches, tasks, strict=True):
                 new_vectors = await task
@@ -552,18 +622,21 @@ class EmbeddingClient(Caller):
             await asyncio.gather(*tasks, return_exceptions=True)
         return tuple(vectors[text] for text in texts)
 
-    async def _batch(
+    async def _vectors_of_batch(
         self, texts: list[str], keys: Mapping[str, bytes], purpose: str
     ) -> list[Vector]:
         """The vectors of the texts of one request, in order, kept in the cache.
+
+        One request of many texts is far quicker than many of one. Vectors are stored as JSON, which
+        is the form in users' caches.
 
         Args:
             keys: the cache keys of the texts.
         """
         model = self.endpoint.model
         payload = {"model": model, "input": texts, **self.endpoint.extra}
-        question = Question(purpose=purpose, spread=_spread(keys[texts[0]]))
-        read = partial(_vectors, count=len(texts))
+        question = Question(purpose=purpose, spread=_spread_of_key(keys[texts[0]]))
+        read = partial(_vectors_of_answer, count=len(texts))
         failed = True
         try:
             vectors = await self.call("/embeddings", payload, question, read, max_tokens=0)
@@ -586,7 +659,11 @@ class EmbeddingClient(Caller):
         return vectors
 
     def _cached_vector(self, key: bytes) -> Vector | None:
-        """The vector that the cache has; one that cannot be read is as good as none."""
+        """The vector of a text that the cache has; None without one, or where it cannot be read.
+
+        A cached text may be damaged or of another version: then the vector is simply asked for
+        again.
+        """
         reply = None if self.cache is None else self.cache.get(key)
         if reply is None:
             return None
@@ -597,8 +674,11 @@ class EmbeddingClient(Caller):
             return None
 
 
-def _vectors(body: Mapping[str, Any], count: int) -> list[Vector]:
-    """The vectors of an answer in the order of the texts.
+def _vectors_of_answer(body: Mapping[str, Any], count: int) -> list[Vector]:
+    """The vectors of an embedding endpoint's JSON, in the order of the texts that were sent.
+
+    Endpoints may give them in another order, with an index each. A missing vector must not shift
+    the others.
 
     Raises:
         EmptyAnswerError: there are not so many, or they are not of one length.

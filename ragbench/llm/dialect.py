@@ -67,7 +67,10 @@ class Dialect:
     """What one endpoint understands. Starts with what most do, and learns from what it rejects."""
 
     def __init__(self, endpoint: Endpoint, *, must_limit: bool = False) -> None:
-        """Starts with what the user says of the endpoint, and else with what most understand.
+        """Starts with the user's settings of the endpoint, and with most endpoints' habits.
+
+        A dialect is what one endpoint understands: how it is asked for JSON, and which parameters
+        it takes.
 
         Args:
             must_limit: no request may go without a limit of its answer's length, because a cap on
@@ -90,12 +93,18 @@ class Dialect:
 
     @property
     def mode_is_known(self) -> bool:
-        """Whether it is settled how JSON is asked for: by the user, or by an answer as asked."""
+        """Whether the endpoint's way of being asked for JSON is settled.
+
+        The user settles it, or an answer that has the structure.
+        """
         return self._fixed is not None or self.learned.structured is not None
 
     @property
     def longest(self) -> int | None:
-        """The longest answer that is asked for, in tokens; None without a limit."""
+        """The longest answer that the endpoint is asked for, in tokens; None without a limit.
+
+        A model that thinks before it answers gets room for its thoughts on top.
+        """
         learned = self.learned
         longest = self._endpoint.max_tokens
         if longest is None or _LIMIT in learned.not_sent:
@@ -107,7 +116,11 @@ class Dialect:
         return longest
 
     def longest_beside(self, messages: Sequence[Message]) -> int | None:
-        """The longest answer that fits beside a prompt, as far as its length can be estimated."""
+        """The longest answer that fits beside a prompt in the model's context.
+
+        It is None without a limit. The prompt's length in tokens is an estimate from its bytes (see
+        `learn_prompt_size`).
+        """
         longest = self.longest
         room = self.learned.room
         if room is None or longest is None:
@@ -120,7 +133,7 @@ class Dialect:
         return min(longest, room_for_answer)
 
     def learn_prompt_size(self, messages: Sequence[Message], tokens: int) -> None:
-        """Adjusts the estimate of a prompt's length to the tokens that the endpoint reported.
+        """Adjusts the estimate of tokens per byte of a prompt to the endpoint's count.
 
         It only rises: some endpoints report fewer tokens than a prompt has, such as those that
         were not in their cache, and a prompt that is longer than estimated costs a rejection, one
@@ -133,9 +146,10 @@ class Dialect:
             self._tokens_a_byte = max(self._tokens_a_byte, density)
 
     def learn(self, **changes: Any) -> None:
-        """Takes up changes; what is learned stays one object while nothing changes.
+        """Takes up changes of what was learned of the endpoint.
 
-        Callers compare the object itself to see whether a call has learned something.
+        Without a change the object stays the same. Callers compare the object itself to see whether
+        a call has learned something.
         """
         learned: Learned = msgspec.structs.replace(self.learned, **changes)
         if learned != self.learned:
@@ -148,7 +162,9 @@ class Dialect:
         mode: StructuredOutput,
         limit: int | None,
     ) -> dict[str, Any]:
-        """The body of a request.
+        """The JSON body of a chat request, in the form that this endpoint understands.
+
+        Parameters that it refused are left out. The form is part of what answers depend on.
 
         Args:
             schema: of the JSON that is wanted; None for a text.
@@ -186,9 +202,11 @@ class Dialect:
     # --- structure
 
     def weaker(self, mode: StructuredOutput, status: int, text: str) -> StructuredOutput | None:
-        """What to try after a rejection of a request that asked for JSON.
+        """The next way of asking for JSON after a rejection of a request that asked for JSON.
 
-        None when the rejection has another reason, or no way is left.
+        Endpoints differ in the field that demands JSON; the ways are tried from the strictest on.
+
+        It is None when the rejection has another reason, or no way is left.
         """
         if self._fixed is not None or mode is StructuredOutput.NONE:
             return None
@@ -203,12 +221,12 @@ class Dialect:
         return _next_weaker(mode) if is_about_format else None
 
     def ignored(self, mode: StructuredOutput) -> StructuredOutput | None:
-        """What to try after an answer that has not the structure it was asked for.
+        """The next way of asking for JSON after an answer without the structure asked for.
 
         An endpoint that takes a request for JSON has not said that it follows it: some drop the
         field without a word. Nobody knows until an answer is as asked.
 
-        None when the way is known to work, or none is left: then it was the model that erred.
+        It is None when the way is known to work, or none is left: then it was the model that erred.
         """
         if self._fixed is not None or mode is StructuredOutput.NONE:
             return None
@@ -220,7 +238,7 @@ class Dialect:
         return _next_weaker(mode)
 
     def confirmed(self, mode: StructuredOutput) -> None:
-        """An answer that was asked for in this way has the structure.
+        """Notes that an answer asked for in this way has the structure: then the way is kept.
 
         A single odd answer proves nothing against the stronger way that it was asked for in before:
         that is left for good when it has failed twice.
@@ -235,9 +253,9 @@ class Dialect:
     # --- parameters
 
     def learns(self, status: int, body: str, sent: Mapping[str, Any]) -> str | None:
-        """Takes up what a rejection says of a parameter.
+        """Learns which parameter a rejection is about, and gives its name.
 
-        None when the rejection is about something else.
+        A request without that parameter may pass. None when the rejection is about something else.
         """
         if status not in _REJECTING or says("about_length").search(body):
             return None
@@ -268,7 +286,11 @@ class Dialect:
         return name
 
     def forgets(self, names: Collection[str]) -> None:
-        """Sends parameters again: leaving them out did not help."""
+        """Sends refused parameters again from now on: leaving them out did not help.
+
+        Else an unrelated rejection would drop a setting of the user's, such as the temperature, for
+        good.
+        """
         not_sent: dict[str, str] = {}
         for name, reason in self.learned.not_sent.items():
             if name not in names:
@@ -289,17 +311,28 @@ class Dialect:
 
 
 def _byte_count(messages: Sequence[Message]) -> int:
-    """How long a prompt's texts are in UTF-8; a lone surrogate counts as one byte."""
+    """The length of a prompt's texts in bytes of UTF-8, from which its tokens are estimated.
+
+    A lone surrogate, which has no UTF-8, counts as one byte.
+    """
     return sum(len(message.content.encode("utf-8", "replace")) for message in messages)
 
 
 def schema_text(schema: Mapping[str, Any]) -> str:
-    """What a prompt says of the structure that is wanted."""
+    """The sentence that asks for JSON in a prompt, with the schema that the answer must follow.
+
+    It is for endpoints that have no field for a schema. The prompt is a part of what answers depend
+    on: other words may change scores.
+    """
     return f"{_IN_PROMPT}{json.dumps(schema, ensure_ascii=False)}"
 
 
 def _next_weaker(mode: StructuredOutput) -> StructuredOutput:
-    """The next weaker way of asking for JSON; the weakest has none and is never asked."""
+    """The next weaker way of asking for JSON.
+
+    Ways are tried from the strictest on until one works. There is none below the weakest (to ask in
+    the prompt alone): callers stop there, and this would raise.
+    """
     return _LADDER[_LADDER.index(mode) + 1]
 
 
@@ -308,7 +341,13 @@ _NEVER_DROPPED = frozenset({"model", "messages", "response_format"})
 
 
 def _named_parameter(answer: Answer, sent: Mapping[str, Any]) -> str | None:
-    """The parameter that a rejection is about: named in ``param``, or in its words."""
+    """The parameter of a request that a rejection is about, by its ``param`` or its words, or None.
+
+    Without that parameter the request may pass. Endpoints word rejections in their own ways.
+
+    Args:
+        sent: the body of the rejected request; only its fields can be meant.
+    """
     candidates = [name for name in sent if name not in _NEVER_DROPPED]
     param = str(answer.error.get("param") or "").rpartition(".")[2]
     if param in candidates:
@@ -354,7 +393,10 @@ class Marked:
     """A prompt of so many words with a code at its beginning, in its middle and at its end."""
 
     def __init__(self, words: int) -> None:
-        """Writes the prompt: the three codes, with half of the filling text after each of two."""
+        """Writes a prompt of so many words with a code at its beginning, middle and end.
+
+        An endpoint that reads all of it can repeat the three codes. Between them lies filling text.
+        """
         # Drawn by its length: every command hides the same codes in a prompt of that length.
         draw = random.Random(words)
         self._codes = [f"{draw.randrange(10_000, 99_999)}" for _ in range(3)]
@@ -367,7 +409,10 @@ class Marked:
         self.messages = [Message(role="user", content=f"{text}\n\nWhich are the three codes?")]
 
     def missing(self, answer: str) -> Sequence[int]:
-        """The numbers of the codes that an answer lacks."""
+        """The numbers (1 to 3) of the prompt's hidden codes that an answer lacks.
+
+        There are none if all was read.
+        """
         codes = enumerate(self._codes, start=1)
         return [number for number, code in codes if code not in answer]
 
@@ -395,7 +440,7 @@ class Reading:
     def __init__(
         self, where: str, dialect: Dialect, ask: Callable[[Sequence[Message]], Awaitable[str]]
     ) -> None:
-        """Asks nothing yet.
+        """Begins without a doubt about the endpoint: nothing is asked yet.
 
         Args:
             where: the model and its address, for messages.
@@ -412,7 +457,10 @@ class Reading:
         self._asking = asyncio.Lock()
 
     async def check(self, usage: Usage, fewest: int) -> None:
-        """Raises where a prompt was read in part, as an answer's count of tokens shows.
+        """Raises `LLMPromptCutError` where an answer's token count shows that its prompt was cut.
+
+        A server may drop the beginning of a long prompt without a word: scores of such answers are
+        wrong.
 
         A doubtful count alone costs one trial: a prompt of that length with something hidden in it.
         Calls at once wait for the same trial.
@@ -434,9 +482,10 @@ class Reading:
             )
 
     async def _try_out(self, usage: Usage, fewest: int) -> None:
-        """Asks for what is hidden in a prompt of that length, and keeps what came of it.
+        """Hides codes in a prompt as long as the doubtful one, and asks the model for them.
 
-        A model that does not find it in a short prompt either shows nothing about the length.
+        A code that is missing shows that the endpoint cut the prompt. A model that does not find
+        them in a short prompt either shows nothing about the length; then a warning is given.
         """
         marked = Marked(fewest)
         short = Marked(_SHORT)
@@ -466,7 +515,14 @@ class Reading:
 
 
 def is_short(usage: Usage, fewest: int) -> bool:
-    """Whether fewer tokens are reported than a prompt can have; or none, of a long one."""
+    """Whether an endpoint reports fewer tokens than the prompt can have, so it may have been cut.
+
+    An endpoint that reports none is doubted from a long prompt on. `_CUT` and `_FEWEST_MISSING`
+    leave room for tokenizers that count differently.
+
+    Args:
+        fewest: the least that the prompt has, in tokens; see `fewest_prompt_tokens`.
+    """
     if not usage.reported or not usage.prompt_tokens:
         return fewest >= _SILENT
     # Some count what they had in their cache apart.
@@ -486,7 +542,9 @@ _LETTERS_A_TOKEN = 4
 
 
 def fewest_prompt_tokens(messages: Sequence[Mapping[str, Any]]) -> int:
-    """A number of tokens that a prompt does not fall short of.
+    """A lower bound of the tokens in a prompt, before any endpoint has counted them.
+
+    A lower count from the endpoint thereby shows that it did not read the whole prompt.
 
     Tokenizers split at white space before they merge anything, so each word is a token at the
     least; in scripts without spaces a token holds some letters.

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache
+from functools import cache, partial
 from hashlib import blake2b
 from importlib.resources import files
 from pathlib import Path
@@ -39,14 +39,17 @@ class ApiKey(Record):
     """A program with its arguments that prints the key, such as a token that expires."""
 
     def __post_init__(self) -> None:
-        """Refuses two places at once: which one wins would be a guess."""
+        """Refuses a key that is to come from two places: which of them wins would be a guess."""
         if len(self.places) > 1:
             places = " and from the ".join(self.places)
             raise ConfigError(f"the API key is to come from the {places}: give one of them")
 
     @property
     def places(self) -> list[str]:
-        """Where it may come from, in words; more than one is refused."""
+        """The places that the API key may come from, in words for messages.
+
+        A key with more than one is refused.
+        """
         places: list[str] = []
         if self.variable:
             places.append(f"environment variable {self.variable}")
@@ -57,13 +60,17 @@ class ApiKey(Record):
         return places
 
     def __str__(self) -> str:
-        """Where it comes from, for reports; never the key itself."""
+        """The place of the API key in words, for reports and errors; never the key itself."""
         if not self.places:
             return "none"
         return self.places[0]
 
     def read(self, environ: Mapping[str, str]) -> str | None:
-        """The key; None where none is asked for. The error never holds what was read."""
+        """The API key, read from its place; None where the endpoint asks for none.
+
+        From here on the key is hidden in all texts. The error of a key that cannot be read never
+        quotes what was read: it may be a key of something else.
+        """
         if not self.places:
             return None
         key = ""
@@ -169,7 +176,7 @@ class Endpoint(Checked):
     """Overrides the price table."""
 
     def __post_init__(self) -> None:
-        """Refuses an address that cannot work, and every field that would hold a credential.
+        """Refuses an endpoint whose address cannot work, or with a field that holds a credential.
 
         What an endpoint is stands in manifests and reports: a key must not get that far.
         """
@@ -192,12 +199,16 @@ class Endpoint(Checked):
 
     @property
     def host(self) -> str:
-        """The host alone, by which the table of prices knows an endpoint."""
+        """The host of the endpoint's address, by which the list of prices knows the endpoint."""
         return urlsplit(self.base_url).hostname or ""
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What is to be sent with every call beside the messages, where it is given."""
+        """The fields of every request to the model beside its messages, such as the temperature.
+
+        Settings of None are left out: they are not sent. These fields are part of the cache key of
+        all answers, so another name or value makes stored answers unknown.
+        """
         parameters: dict[str, Any] = {}
         for name in _SENT:
             value = getattr(self, name)
@@ -208,36 +219,38 @@ class Endpoint(Checked):
 
     @property
     def secret_headers(self) -> tuple[str, ...]:
-        """Headers with values from environment variables, which may be credentials."""
+        """The names of headers with values from environment variables, which may be credentials.
+
+        Their values are hidden in every text that is shown or stored.
+        """
         return tuple(name for name, text in self.headers.items() if _VARIABLE.search(text))
 
     def hide_credentials(self, environ: Mapping[str, str]) -> None:
-        """Makes them known before anything is stored; what is missing is reported when sent."""
+        """Reads the endpoint's key and headers, so that they are hidden before anything is stored.
+
+        A key that is missing raises later, when it is sent: a run from recorded answers needs none.
+        """
         for read in (self.key.read, self.sent_headers):
             with suppress(ConfigError):
                 read(environ)
 
     def sent_headers(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """The headers with the values of their variables. Credentials: for the wire only."""
+        """The headers of a request, with the values of their environment variables.
 
-        def value_of(variable: re.Match[str]) -> str:
-            """The value of a variable, hidden from now on wherever a text is shown."""
-            name = variable[1]
-            value = environ.get(name, "").strip()
-            if not value:
-                raise ConfigError(
-                    f"the environment variable {name} of a header of the language model is not set"
-                )
-            hide(value)
-            return value
-
+        They may be credentials: they go onto the wire only, never into a report or a cache key.
+        """
+        value_of = partial(_value_of_variable, environ)
         headers: dict[str, str] = {}
         for name, text in self.headers.items():
             headers[name] = _VARIABLE.sub(value_of, text)
         return headers
 
     def identity(self) -> dict[str, Any]:
-        """Everything that an answer depends on, as JSON holds it. For manifests and cache keys."""
+        """Everything that an answer of the endpoint depends on, as JSON.
+
+        Manifests and cache keys hold it. A change of a field or its form makes all answers in
+        users' caches unknown: they are paid again.
+        """
         identity: dict[str, Any] = {name: getattr(self, name) for name in _IDENTITY}
         identity["structured"] = self.structured.value
         # What is not set is left out: so keys of older answers stay as they are.
@@ -248,25 +261,55 @@ class Endpoint(Checked):
         return identity
 
     def fingerprint(self) -> str:
-        """A short name of `identity`: equal for equal judges."""
-        return _digest(self.identity())
+        """A short name of all that an answer depends on (`identity`): equal for equal judges.
+
+        The cache stores it beside each answer.
+        """
+        return _json_digest(self.identity())
 
     def place(self) -> str:
-        """A short name of endpoint and model, whatever they are asked."""
+        """A short name of endpoint and model, whatever parameters they are asked with.
+
+        What was learned of an endpoint, such as refused parameters, is stored under it.
+        """
         place = self.identity()
         for name in ("parameters", "structured"):
             del place[name]
-        return _digest(place)
+        return _json_digest(place)
 
 
-def _digest(value: object) -> str:
-    """A digest of a JSON value; the order of its keys does not matter."""
+def _value_of_variable(environ: Mapping[str, str], variable: re.Match[str]) -> str:
+    """The value of an environment variable that a header names, as in ``Bearer ${TOKEN}``.
+
+    It may be a credential: from now on it is hidden wherever a text is shown.
+
+    Args:
+        variable: a match of `_VARIABLE`, whose first group is the variable's name.
+    """
+    name = variable[1]
+    value = environ.get(name, "").strip()
+    if not value:
+        raise ConfigError(
+            f"the environment variable {name} of a header of the language model is not set"
+        )
+    hide(value)
+    return value
+
+
+def _json_digest(value: object) -> str:
+    """A digest of a JSON value in 32 hex digits; the order of keys in its objects does not matter.
+
+    Caches of users hold it: another form makes what they store unknown.
+    """
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def _check_extra(extra: Mapping[str, Any]) -> None:
-    """Refuses fields that have settings of their own, are not JSON, or look like credentials."""
+    """Refuses extra fields of a request with settings of their own, no JSON, and credentials.
+
+    Extra fields are written into manifests and reports, where no key may go.
+    """
     for name in extra:
         if "headers" in name or name in _OURS:
             raise ConfigError(f"'{name}' cannot be an extra field: there is a setting for it")
@@ -292,7 +335,10 @@ _SCHEME = re.compile(r"(?:[A-Za-z]+ )?\$\{\w+\}")
 
 
 def _check_headers(headers: Mapping[str, str]) -> None:
-    """Refuses what is no header, and a credential in clear."""
+    """Refuses a header that HTTP does not allow, and one that holds a credential in clear.
+
+    Headers are written into manifests and reports: a credential is named by its variable instead.
+    """
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name) or not value.isprintable():
             raise ConfigError(f"'{name}' is no header: a sign in its name or value is forbidden")
@@ -321,13 +367,19 @@ class Provider(NamedTuple):
 
 @cache
 def providers() -> dict[str, Provider]:
-    """By name. Any other OpenAI-compatible endpoint is named by its address."""
+    """The known providers of models by their names, such as ``anthropic``, from ``providers.json``.
+
+    A user names a model as ``anthropic/claude-sonnet-5`` and needs no address. Any other
+    OpenAI-compatible endpoint is named by its address.
+    """
     raw = files("ragbench.llm").joinpath("providers.json").read_text("utf-8")
     return {row["name"]: Provider(**row) for row in json.loads(raw)}
 
 
 def by_model(model: str) -> tuple[Provider, str] | None:
-    """The provider that a model's name begins with, and the rest of the name.
+    """The provider that begins a model's name, and the rest of the name; None without a known one.
+
+    A name such as this gives the address and the key's variable, so that users need not know them.
 
     Example:
         >>> by_model("openrouter/anthropic/claude-sonnet-5")[1]
@@ -345,7 +397,10 @@ _AZURE_HOSTS = (".openai.azure.com", ".services.ai.azure.com", ".cognitiveservic
 
 
 def by_address(base_url: str) -> Provider | None:
-    """The provider at an address, whatever its path; None for any other host, and this machine."""
+    """The known provider at an address, whatever its path; None for other hosts and this machine.
+
+    Its key may be sent there, and only there.
+    """
     host = (urlsplit(base_url).hostname or "").lower()
     if host.endswith(_AZURE_HOSTS):
         return providers()["azure"]
@@ -361,6 +416,8 @@ def by_address(base_url: str) -> Provider | None:
 
 def azure_address(environ: Mapping[str, str], *, dated: bool) -> str:
     """The address of an Azure resource, from the variable that Azure's own tools read.
+
+    Each customer of Azure has an address of his own, so no table can hold it.
 
     Args:
         dated: whether a version such as ``2024-10-21`` is asked for; its path is built by the

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from ragbench.core.chat import Message, Reply
@@ -42,7 +43,11 @@ class Capital:
 
 
 async def ask_word(client: LLMClient) -> Reply[str]:
-    """Asks for a single word, to see whether a model answers at all."""
+    """Asks a model for a single word, to see whether it answers at all.
+
+    ``ragbench doctor`` begins with it: a wrong address, key or model shows here, at the cost of a
+    few tokens.
+    """
     messages = [Message(role="user", content="Reply with the single word: ready")]
     return await client.ask(messages, purpose=_DOCTOR)
 
@@ -50,13 +55,22 @@ async def ask_word(client: LLMClient) -> Reply[str]:
 async def ask_capital(
     client: LLMClient, *, purpose: str = _PREFLIGHT, repeat: int = 0
 ) -> Reply[Capital]:
-    """Asks for a text and a number, to see whether a model answers in a structure."""
+    """Asks a model a simple question with a schema, to see whether it answers in a structure.
+
+    Judges need JSON with texts and numbers, as this question does.
+
+    Args:
+        repeat: which of several answers to the question, from 0; each is kept in the cache apart.
+    """
     messages = [Message(role="user", content=_CAPITAL)]
     return await client.ask(messages, schema=schema_of(Capital), purpose=purpose, repeat=repeat)
 
 
 async def preflight(models: ModelClients, *, chat: bool, embeddings: bool) -> None:
     """Raises unless the models answer as a run needs it, before the run asks them anything.
+
+    A run may take hours before its first judgement: a wrong key or a model that gives no JSON must
+    show before.
 
     Args:
         chat: whether the run asks the language models.
@@ -97,9 +111,12 @@ async def _check_structure(client: LLMClient) -> None:
 
 
 def _with_model(error: LLMError, problem: str) -> LLMError:
-    """The same error with a text that says that nothing was judged.
+    """The error of a model that was tried out before a run, with a text that nothing was judged.
 
     Elsewhere an error of one call costs one score; here it stops the run.
+
+    Args:
+        problem: how the model fails, in words.
     """
     text = f"{problem}, so nothing was judged: {error}. 'ragbench doctor --llm' says more"
     return type(error)(text, status=error.status, reply=error.reply, attempts=error.attempts)
@@ -126,16 +143,11 @@ class Finding(Record):
 async def probe(
     endpoint: Endpoint, *, transport: Transport | None = None, clock: Clock | None = None
 ) -> AsyncGenerator[Finding]:
-    """Tries an endpoint out, and gives what is found as it is found.
+    """Tries out how an endpoint answers, and gives each finding as soon as it is there.
 
     An endpoint may bill that: about 1.4 tokens for each word of `_CONTEXT_SIZES`.
     """
-
-    def new_client(endpoint: Endpoint) -> LLMClient:
-        """A client that keeps nothing and is not patient: a probe has to see what happens."""
-        limits = CallLimits(retries=1, rate_limit_wait=5.0)
-        return LLMClient(endpoint, limits=limits, transport=transport, clock=clock)
-
+    new_client = partial(_probing_client, transport=transport, clock=clock)
     async with new_client(endpoint) as client:
         reply = await ask_word(client)
         for finding in _parameter_findings(endpoint, client, reply):
@@ -151,8 +163,22 @@ async def probe(
             yield finding
 
 
+def _probing_client(
+    endpoint: Endpoint, *, transport: Transport | None, clock: Clock | None
+) -> LLMClient:
+    """A client for trying an endpoint out: it keeps no answers and hardly repeats a request.
+
+    A kept answer, or patience with rate limits, would hide how the endpoint behaves now.
+    """
+    limits = CallLimits(retries=1, rate_limit_wait=5.0)
+    return LLMClient(endpoint, limits=limits, transport=transport, clock=clock)
+
+
 def _parameter_findings(endpoint: Endpoint, client: LLMClient, reply: Reply[str]) -> list[Finding]:
-    """What a first reply has shown of the parameters of a request."""
+    """The findings that a model's first reply allows about the parameters of its requests.
+
+    Which are refused, under which name the answer's length is limited, whether tokens are reported.
+    """
     dialect = client.dialect
     refused = dialect.learned.not_sent
     findings: list[Finding] = []
@@ -178,7 +204,11 @@ _ONLY_VALUE = "striped-17"
 
 
 def _check_only_value(value: object) -> None:
-    """Refuses every other value: an answer that passes shows that the schema was followed."""
+    """Raises `ValueError` unless the value is the only one that the probe's schema allows.
+
+    A model that is not held to the schema would greet instead: so an answer that passes shows that
+    the endpoint follows the schema, and does not merely accept it.
+    """
     if value != _ONLY_VALUE:
         raise ValueError("it does not follow the schema")
 
@@ -186,7 +216,7 @@ def _check_only_value(value: object) -> None:
 async def _structure_finding(
     endpoint: Endpoint, new_client: Callable[[Endpoint], LLMClient]
 ) -> Finding:
-    """The strongest way of asking for JSON that is followed, not only accepted.
+    """The strongest way of asking for JSON that the endpoint follows, not only accepts.
 
     The question leads away from the only value that the schema allows: a model that is not held to
     the schema, and does not see it, does not hit on it.
@@ -220,7 +250,11 @@ async def _structure_finding(
 
 
 async def reads(endpoint: Endpoint, limits: CallLimits) -> list[Finding]:
-    """Whether a prompt as long as those of judging is read as a whole, and how it is counted."""
+    """The findings about prompts as long as those of judging: whether all is read, and its limits.
+
+    Codes are hidden in such prompts. The limits are those that the endpoint reported on the way:
+    its rates, and its room for prompt and answer.
+    """
     plain = replace(endpoint, prompt_check=False, context=None)
     async with LLMClient(plain, limits=limits) as client:
         findings = [finding async for finding in _context_findings(client, _JUDGING_SIZES)]
@@ -237,7 +271,7 @@ async def reads(endpoint: Endpoint, limits: CallLimits) -> list[Finding]:
 
 
 async def _context_findings(client: LLMClient, sizes: Sequence[int]) -> AsyncGenerator[Finding]:
-    """How long a prompt may be of which everything is read.
+    """The findings about how long a prompt may be so that all of it is read.
 
     Codes are hidden in prompts of growing length, and the model is to name them. A server that
     cuts prompts without a word is seen by a code that is not named.
@@ -285,7 +319,15 @@ async def _context_findings(client: LLMClient, sizes: Sequence[int]) -> AsyncGen
 
 
 def _too_long_finding(words: int, problem: str, tokens_read: int) -> Finding:
-    """That a prompt was not read as a whole, with the longest that was as the setting."""
+    """The finding that a prompt was not read as a whole, with the setting that helps.
+
+    With it, prompts that would be cut fail before they cost anything.
+
+    Args:
+        words: of the prompt.
+        problem: how the endpoint failed, such as ``"cut"``.
+        tokens_read: of the longest prompt that was read as a whole: the setting ``context``.
+    """
     detail = (
         f"a prompt of {words:,} words is {problem}; {tokens_read:,} tokens are all read: {WIDER}"
     )

@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 from ragbench.core.chat import ChatModel, Message
@@ -37,14 +38,14 @@ _MOST_STARTS = 50
 
 
 def json_values(text: str) -> Iterator[object]:
-    """The JSON values in a text, the likeliest answer first.
+    """The JSON values in a model's answer, the likeliest one first.
 
     The whole text, where it is JSON; then what stands in fences, the last fence first; then every
     object and list that stands among words, the last first.
     """
     answer = without_thoughts(text)
     for candidate in (answer, *reversed(_FENCE.findall(answer))):
-        value = _parsed(candidate)
+        value = _parsed_json(candidate)
         if value is not _NOT_JSON:
             yield value
             return
@@ -56,31 +57,36 @@ _NOT_JSON = object()
 
 
 def without_thoughts(text: str) -> str:
-    """What a model said behind its thoughts, where it thinks in tags.
+    """The text of a model's answer behind its thoughts, where the model thinks in tags.
 
-    Some servers cut the opening tag off.
+    Thoughts may hold JSON that is not the answer. Some servers cut the opening tag off: then all
+    before the closing one is thought.
     """
     # A text that is a JSON value as a whole stays as it is: a string in it may quote such a tag.
-    if _parsed(text) is not _NOT_JSON:
+    if _parsed_json(text) is not _NOT_JSON:
         return text
     *_, answer = _END_OF_THOUGHTS.split(_THOUGHTS.sub("", text))
     return answer
 
 
-def _parsed(text: str) -> object:
-    """The value of a text that is JSON as a whole, but for known deviations; else `_NOT_JSON`."""
+def _parsed_json(text: str) -> object:
+    """The value of a text that is JSON as a whole, or `_NOT_JSON`.
+
+    Deviations that models are known for (raw line breaks, commas before a bracket, lone
+    backslashes) are mended, since they leave no doubt; nothing is guessed.
+    """
     stripped = text.strip().lstrip("\ufeff")
-    for candidate in (stripped, _mended(stripped)):
+    for candidate in (stripped, _mended_json(stripped)):
         with suppress(ValueError, RecursionError):
             return _DECODER.decode(candidate)
     return _NOT_JSON
 
 
 def _among_words(text: str) -> list[object]:
-    """Objects and lists among words; none when one begins and never ends.
+    """The JSON objects and lists among the words of an answer.
 
-    What stands inside of an unended value is a part of an answer, and what stands before it was
-    not the answer.
+    There are none where one begins and never ends. What stands inside of an unended value is a part
+    of an answer, and what stands before it was not the answer.
     """
     values: list[object] = []
     remainder = text
@@ -90,7 +96,7 @@ def _among_words(text: str) -> list[object]:
             return values
         remainder = remainder[bracket.start() :]
         # Mended from the bracket on: a lone quote before it is no beginning of a string.
-        for candidate in (remainder, _mended(remainder)):
+        for candidate in (remainder, _mended_json(remainder)):
             try:
                 value, end = _DECODER.raw_decode(candidate)
             except (ValueError, RecursionError):
@@ -106,28 +112,41 @@ def _among_words(text: str) -> list[object]:
 
 
 def _refuse_constant(name: str) -> object:
-    """Python reads NaN and Infinity as numbers; JSON does not know them."""
+    """Raises for NaN and Infinity, which Python reads as numbers, and JSON does not know.
+
+    A score must not become NaN: no comparison with it holds.
+    """
     raise ValueError(f"{name} is not JSON")
 
 
 _DECODER = json.JSONDecoder(strict=False, parse_constant=_refuse_constant)
 
 
-def _mended(text: str) -> str:
-    """The text without commas before a closing bracket, and with lone backslashes doubled."""
+def _mended_json(text: str) -> str:
+    """A model's text without commas before closing brackets, and with lone backslashes doubled.
 
-    def mend(match: re.Match[str]) -> str:
-        """Nothing for a comma; a string with its backslashes mended."""
-        string_or_comma = match[0]
-        if string_or_comma == ",":
-            return ""
-        return _ESCAPE.sub(_mended_escape, string_or_comma)
+    Models write such near-JSON often, and its meaning is not in doubt.
+    """
+    return _STRING_OR_COMMA.sub(_mended_part, text)
 
-    return _STRING_OR_COMMA.sub(mend, text)
+
+def _mended_part(match: re.Match[str]) -> str:
+    """The repair of one match of `_STRING_OR_COMMA` in a model's faulty JSON.
+
+    A comma before a closing bracket becomes nothing; in a string, backslashes that escape nothing
+    are doubled. Strings are matched as a whole so that commas inside of them stay.
+    """
+    string_or_comma = match[0]
+    if string_or_comma == ",":
+        return ""
+    return _ESCAPE.sub(_mended_escape, string_or_comma)
 
 
 def _mended_escape(match: re.Match[str]) -> str:
-    """An escape as it is; a backslash that escapes nothing doubled."""
+    """A valid JSON escape as it is; a backslash that escapes nothing doubled, so that it is one.
+
+    Models write paths and formulas into strings without escaping them.
+    """
     escape = match[0]
     if escape == "\\":
         return "\\\\"
@@ -156,31 +175,46 @@ class Schema(Record, Generic[T_co]):
 
 
 def schema_of(kind: type[ValueT]) -> Schema[ValueT]:
-    """The schema of a dataclass, a `TypedDict`, a pydantic model or any type that pydantic knows.
+    """The JSON schema of a type, and the check that makes a value of that type of parsed JSON.
+
+    Of a dataclass, a `TypedDict`, a pydantic model or any type that pydantic knows.
 
     Every field is asked for, also those with a default, and objects are closed: servers that hold
     a model to a schema demand both.
     """
     pydantic = require("pydantic", extra="llm")
     adapter: Any = pydantic.TypeAdapter(kind)
-    definition: dict[str, Any] = changed(adapter.json_schema(), _closed)
+    definition: dict[str, Any] = changed(adapter.json_schema(), _closed_object)
     definition.setdefault("title", kind.__name__)
+    return Schema(definition=definition, check=partial(_validated, adapter))
 
-    def check(value: object) -> ValueT:
-        """The value as pydantic makes it; what is wrong goes to the model in its words."""
-        try:
-            return cast("ValueT", adapter.validate_python(value))
-        except pydantic.ValidationError as error:
-            problems: list[str] = []
-            for problem in error.errors()[:5]:  # a model need not be told more at once
-                problems.append(f"{_place(problem['loc'])}: {problem['msg']}")
-            raise ValueError("; ".join(problems)) from None
 
-    return Schema(definition=definition, check=check)
+def _validated(adapter: Any, value: object) -> Any:
+    """The checked value that pydantic makes of a model's parsed JSON.
+
+    The model is asked once to correct its answer, so the error lists each problem with its place,
+    in pydantic's words.
+
+    Args:
+        adapter: pydantic's `TypeAdapter` of the type that is wanted.
+
+    Raises:
+        ValueError: the value does not fit the type.
+    """
+    pydantic = require("pydantic", extra="llm")
+    try:
+        return adapter.validate_python(value)
+    except pydantic.ValidationError as error:
+        problems: list[str] = []
+        for problem in error.errors()[:5]:  # a model need not be told more at once
+            problems.append(f"{_place_in_value(problem['loc'])}: {problem['msg']}")
+        raise ValueError("; ".join(problems)) from None
 
 
 def read_structure(text: str, schema: Schema[ValueT]) -> ValueT:
     """The first JSON value in a model's answer that passes the schema's check.
+
+    Words around the value are common, so each value in the text is tried.
 
     Raises:
         LLMReplyError: none does; it says what is wrong with the likeliest.
@@ -199,15 +233,21 @@ def read_structure(text: str, schema: Schema[ValueT]) -> ValueT:
     raise LLMReplyError(f"the model's answer is not as asked: {problem}: '{excerpt}'", reply=text)
 
 
-def _place(location: tuple[object, ...]) -> str:
-    """Where in a value something is wrong, such as ``verdicts.0.reason``."""
+def _place_in_value(location: tuple[object, ...]) -> str:
+    """The place of a problem within a JSON value, such as ``verdicts.0.reason``.
+
+    The request for a corrected answer names it.
+    """
     return ".".join(str(part) for part in location) or "the value"
 
 
 def changed(
     schema: object, change: Callable[[str, dict[str, Any]], dict[str, Any]], name: str = ""
 ) -> Any:
-    """A JSON schema with a change made to each of its objects, the inner ones first.
+    """A JSON schema with a change made to each of the objects in it, the inner ones first.
+
+    Validators and servers want other forms of the same schema. The schema that comes in is not
+    changed.
 
     Args:
         change: gives an object's new form; it gets the name of the property or definition that
@@ -231,8 +271,15 @@ def changed(
     return change(name, changed_schema)
 
 
-def _closed(_: str, part: dict[str, Any]) -> dict[str, Any]:
-    """Objects allow no other fields and demand all of theirs; defaults are left out."""
+def _closed_object(_: str, part: dict[str, Any]) -> dict[str, Any]:
+    """A schema's object that allows no other fields and demands all its fields, without defaults.
+
+    Servers that hold a model to a schema demand this form. It is part of cache keys: another form
+    makes stored answers unknown.
+
+    Args:
+        part: the object, which is changed in place; the name that it goes by does not matter.
+    """
     part.pop("default", None)
     if isinstance(part.get("properties"), dict):
         part["required"] = list(part["properties"])
@@ -245,12 +292,15 @@ class StructuredChat(ChatModel, Protocol):
     """A language model whose endpoint can be held to a JSON schema."""
 
     def ask_structure(self, messages: Sequence[Message], schema: Schema[ValueT]) -> ValueT:
-        """Asks for a value of the schema; raises `LLMReplyError` where no answer holds one."""
+        """The value of the schema that a model answers.
+
+        `LLMReplyError` is raised where no answer holds one.
+        """
         ...
 
 
 def ask_text(chat: ChatModel, messages: Sequence[Message]) -> str:
-    """What a model says, without what it thought before.
+    """The text of a model's answer, without the thoughts before it.
 
     Thoughts that never end leave nothing: the answer was cut off before it began.
     """
@@ -262,7 +312,10 @@ def ask_text(chat: ChatModel, messages: Sequence[Message]) -> str:
 
 
 def ask_structure(chat: ChatModel, messages: Sequence[Message], schema: Schema[ValueT]) -> ValueT:
-    """Asks for a value: held to the schema where the model can be, else read out of its text."""
+    """The value of a schema that any model answers.
+
+    A model that can be held to the schema is; from another one the value is read out of its text.
+    """
     if isinstance(chat, StructuredChat):
         return chat.ask_structure(messages, schema)
     text = ask_text(chat, messages)
@@ -272,7 +325,9 @@ def ask_structure(chat: ChatModel, messages: Sequence[Message], schema: Schema[V
 def field_schema(
     key: str, form: Mapping[str, Any], check: Callable[[object], ValueT]
 ) -> Schema[ValueT]:
-    """The schema of an object with one field.
+    """The schema of an object with one field, for metrics that ask for a single value.
+
+    Models that are held to a schema must answer with an object, so a list goes into a field.
 
     Args:
         key: the field's name.
@@ -286,11 +341,18 @@ def field_schema(
         "required": [key],
         "additionalProperties": False,
     }
+    return Schema(definition=definition, check=partial(_checked_field, key, check))
 
-    def checked(value: object) -> ValueT:
-        """The field's value, checked; an object without the field is refused."""
-        if not isinstance(value, dict) or key not in value:
-            raise ValueError(f"it is not a JSON object with '{key}'")
-        return check(cast("dict[str, object]", value)[key])
 
-    return Schema(definition=definition, check=checked)
+def _checked_field(key: str, check: Callable[[object], ValueT], value: object) -> ValueT:
+    """The checked value of an object's only field, out of a model's parsed JSON.
+
+    The field exists because models that are held to a schema must answer with an object.
+
+    Raises:
+        ValueError: the value is no object with the field, or ``check`` refuses what is in it. The
+            text is sent to the model, which is asked once to correct its answer.
+    """
+    if not isinstance(value, dict) or key not in value:
+        raise ValueError(f"it is not a JSON object with '{key}'")
+    return check(cast("dict[str, object]", value)[key])

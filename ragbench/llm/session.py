@@ -12,6 +12,7 @@ from contextlib import (
     asynccontextmanager,
 )
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -40,24 +41,38 @@ class ModelClients(Record):
 
     @property
     def chats(self) -> tuple[LLMClient, ...]:
-        """All language models, the first judge at the front."""
+        """The clients of all language models of a run, that of the first judge at the front.
+
+        Empty where no language model is named. All of them judge each case; only the first
+        generates.
+        """
         if self.chat is None:
             return ()
         return (self.chat, *self.panel)
 
     @property
     def _all_clients(self) -> list[LLMClient | EmbeddingClient]:
-        """Those of judges and of embeddings: a run stops and books them alike."""
+        """The clients of all models of a run, for chat and embeddings.
+
+        They are stopped and booked alike.
+        """
         return [client for client in (*self.chats, self.embeddings) if client is not None]
 
     def stop_when(self, stopped: Callable[[], bool]) -> None:
-        """Has all clients ask no more, and wait for nothing, once the run is stopped."""
+        """Has all models' clients ask no more, and wait for nothing, once the run is stopped.
+
+        A user who presses Ctrl-C must not sit through the wait for a rate limit. ``stopped`` is
+        asked before each call and during each wait.
+        """
         for client in self._all_clients:
             client.clock.stopped = stopped
 
     @property
     def jurors(self) -> tuple[tuple[str, ModelClients], ...]:
-        """The judges of a panel by their models, alike ones numbered; empty without a panel."""
+        """The judges of a panel by the names of their models; empty without a panel.
+
+        Reports show each judge's verdicts under its name, so judges of one model are numbered.
+        """
         if not self.panel:
             return ()
         models = [chat.endpoint.model for chat in self.chats]
@@ -73,7 +88,10 @@ class ModelClients(Record):
         return tuple(jurors)
 
     def receipt(self) -> Receipt:
-        """What the calls of all clients took so far."""
+        """The receipt of all calls to all models so far: requests, tokens and costs.
+
+        A command prints it at its end, and keeps it in the run's ``receipts.jsonl``.
+        """
         return Receipt.of(client.receipt() for client in self._all_clients)
 
 
@@ -88,7 +106,9 @@ async def open_models(
     clock: Clock | None = None,
     cache: Callable[..., ResponseCache] | None = None,
 ) -> AsyncGenerator[ModelClients]:
-    """Opens the clients and their cache in the running event loop, and closes them.
+    """Opens the clients of a run's models and their caches, and closes them at the end.
+
+    Connections and caches belong to one event loop and one thread, so they are opened together.
 
     Args:
         panel: judges beside the first.
@@ -102,7 +122,11 @@ async def open_models(
     async with AsyncExitStack() as stack:
 
         async def open_client(kind: Callable[..., Any], settings: LLMSettings) -> Any:
-            """A client that is closed with the stack; clients with one file share its cache."""
+            """Opens a client of ``kind`` by its settings, until the enclosing ``stack`` closes.
+
+            ``caches`` holds the opened caches by their files: clients with one file share its
+            connection. Budget, transport and clock are the same for all clients.
+            """
             client_cache = None
             name = settings.cache
             if name is not None:
@@ -147,14 +171,20 @@ class LLMSession(AbstractContextManager["LLMSession"]):
     """The event loop in its thread; set while the clients are open."""
 
     def __init__(self, opening: Callable[[], AbstractAsyncContextManager[ModelClients]]) -> None:
-        """Opens nothing yet; ``opening`` makes the clients once one is needed."""
+        """Opens no model yet; ``opening`` makes the clients of the models once one is needed.
+
+        Most evaluations ask no model, and need neither a key nor a connection.
+        """
         self._opening = opening
         self._stack = AsyncExitStack()
         self._lock = threading.Lock()
         self._models: ModelClients | None = None
 
     def __exit__(self, *_: object) -> None:
-        """Closes all connections; they are opened anew when a model is asked again."""
+        """Closes the connections of all models.
+
+        They are opened anew when a model is asked again.
+        """
         with self._lock:
             if self._models is not None:
                 self._models = None
@@ -167,7 +197,12 @@ class LLMSession(AbstractContextManager["LLMSession"]):
 
     @property
     def models(self) -> ModelClients:
-        """The clients; opened now where they are not yet."""
+        """The clients of the run's models.
+
+        They are opened at the first call, and once for all threads. The event loop runs in a thread
+        of its own. Where opening fails, that thread is stopped, so that no process hangs at its
+        end.
+        """
         with self._lock:
             if self._models is None:
                 from ragbench.core.calling import LoopThread
@@ -182,41 +217,63 @@ class LLMSession(AbstractContextManager["LLMSession"]):
             return self._models
 
     def import_packages(self) -> None:
-        """Imports what calls need, before anything is paid; see `import_packages_of`."""
+        """Imports the packages that calls to a model need, before any call is paid.
+
+        A package that is missing must show before a system is asked for hours.
+        """
         from ragbench.llm.transport import import_llm_packages
 
         import_llm_packages()
 
     @property
     def is_open(self) -> bool:
-        """Whether a model was needed since the session began, or since it was closed."""
+        """Whether a model was needed since the session began, or since it was closed.
+
+        Without one there is no receipt to show.
+        """
         return self._models is not None
 
     def run(self, work: Callable[[ModelClients], Coroutine[Any, Any, ValueT]]) -> ValueT:
-        """Runs a coroutine next to the clients and gives its result."""
+        """Runs a coroutine in the event loop of the models' clients, and gives its result.
+
+        So code without an event loop can ask a model from any thread.
+        """
         models = self.models
         return self._thread.run(work(models))
 
     def begin(self, work: Callable[[ModelClients], Coroutine[Any, Any, ValueT]]) -> Future[ValueT]:
-        """Starts a coroutine next to the clients, and gives what its result will be in."""
+        """Starts a coroutine in the event loop of the models' clients.
+
+        The future of its result is given at once, so that the caller can do other things.
+        """
         models = self.models
         return self._thread.begin(work(models))
 
     def stream(
         self, work: Callable[[ModelClients, Callable[[ValueT], None]], Coroutine[Any, Any, None]]
     ) -> Iterator[list[ValueT]]:
-        """Runs a coroutine next to the clients and gives what it emits; see `LoopThread.stream`."""
+        """Runs a coroutine in the event loop of the models' clients; gives values as they come.
+
+        They come in lists of those that are ready, so that scores are shown while others are
+        awaited; see `LoopThread.stream`.
+        """
         models = self.models
         return self._thread.stream(lambda emit: work(models, emit))
 
     def receipt(self) -> Receipt:
-        """What all calls took since the clients were opened."""
+        """The receipt of all calls since the models were opened.
+
+        An empty one where none was needed.
+        """
         if self._models is None:
             return _NO_CALLS
         return self._models.receipt()
 
     def not_sent(self) -> Mapping[str, str]:
-        """Parameters that the language model refuses, with what it says of them."""
+        """The parameters that a run's language models refuse, with the endpoint's reason for each.
+
+        Reports name them: scores were not judged with the temperature that the user set.
+        """
         reasons: dict[str, str] = {}
         if self._models is not None:
             for chat in self._models.chats:
@@ -241,75 +298,119 @@ class Chat(AbstractContextManager["Chat"]):
     bears_calls: ClassVar[bool] = True
 
     def __exit__(self, *_: object) -> None:
-        """Closes all connections; it connects anew when it is asked again."""
+        """Closes the connections to the model; it connects anew when it is asked again.
+
+        A chat can thus be used again after a ``with`` block.
+        """
         self.session.close()
 
     def import_packages(self) -> None:
-        """Imports what questions need, before anything is paid."""
+        """Imports the packages that questions to the model need, before any question is paid.
+
+        A package that is missing is an error then, and not after the first answers.
+        """
         self.session.import_packages()
 
     close = __exit__
 
     @property
     def name(self) -> str:
-        """The model's name, known before anything is opened."""
+        """The model's name by its settings, known before a connection is opened.
+
+        Fingerprints of validators and announcements to users need the name before anything is
+        asked.
+        """
         return self.settings().endpoint.model
 
     @property
     def temperature(self) -> float | None:
-        """The temperature that is asked for; None where none is sent."""
+        """The temperature that the model is asked with; None where none is sent.
+
+        Operators that draw several texts get the same text each time at a temperature of 0.
+        """
         return self.settings().endpoint.temperature
 
     @property
     def price(self) -> Price | None:
-        """What its tokens cost; None where that is unknown."""
+        """The price of the model's tokens; None where it is unknown.
+
+        An ablation prices the answers of each variant by it.
+        """
         return price_for(self.settings().endpoint)
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """All that an answer depends on; see `Endpoint.identity`."""
+        """All that the model's answers depend on, for manifests and cache keys.
+
+        See `Endpoint.identity`.
+        """
         return self.settings().endpoint.identity()
 
     def booked_under(self, purpose: str) -> Chat:
-        """The same model, connection and cache; its calls are booked under another purpose."""
+        """The same model, connection and cache, whose calls are booked under another purpose.
+
+        Receipts then show what each operator or metric spent.
+        """
         return replace(self, purpose=purpose)
 
     def receipt(self) -> Receipt | None:
-        """What was spent so far; None when it was never asked."""
+        """The receipt of the model's calls so far; None when it was never asked.
+
+        Operators that bring a model of their own show with it what they spent.
+        """
         if not self.session.is_open:
             return None
         return self.session.receipt()
 
     def complete(self, messages: Sequence[Message]) -> str:
-        """What the model answers."""
+        """The text that the model answers to a conversation, or answered before.
+
+        Code of users and operators that know only `ChatModel` ask in this way.
+        """
         return self.ask(messages).text
 
     def ask(
         self, messages: Sequence[Message], *, repeat: int = 0, schema: Schema[Any] | None = None
     ) -> Reply[Any]:
-        """Asks the model, or takes what it answered before.
+        """Asks the model, or takes the answer that the cache has; blocks until it is there.
+
+        It is for code without an event loop, in any thread.
 
         Args:
             repeat: which of several answers to the same question, from 0.
             schema: what the answer must be, where it is not a text.
         """
         self.settings()  # raises where nothing may be asked
+        return self.session.run(partial(self._ask_first_model, messages, schema, repeat))
 
-        async def ask_first(models: ModelClients) -> Reply[Any]:
-            """Asks the first of the models: a panel beside it is for judging."""
-            chat = models.chats[0]
-            return await chat.ask(messages, schema=schema, purpose=self.purpose, repeat=repeat)
+    async def _ask_first_model(
+        self,
+        messages: Sequence[Message],
+        schema: Schema[Any] | None,
+        repeat: int,
+        models: ModelClients,
+    ) -> Reply[Any]:
+        """Asks the first of a run's language models, in the event loop of its clients.
 
-        return self.session.run(ask_first)
+        A panel of models beside it is for judging: generated texts come from one model.
+        """
+        chat = models.chats[0]
+        return await chat.ask(messages, schema=schema, purpose=self.purpose, repeat=repeat)
 
     def ask_structure(self, messages: Sequence[Message], schema: Schema[ValueT]) -> ValueT:
-        """The value alone, for operators and metrics that need nothing else of a reply."""
+        """The value of a schema that the model answers.
+
+        For operators and metrics that need nothing else of a reply, neither its text nor its cost.
+        """
         reply: Reply[ValueT] = self.ask(messages, schema=schema)
         return reply.value
 
 
 def chat_of(settings: LLMSettings, *, budget: Budget | None = None) -> Chat:
-    """A language model with a session of its own, for code without an event loop."""
+    """A language model by its settings, with a session of its own, for code without an event loop.
+
+    It raises at once where a cap on costs could not be kept, not in the middle of the work.
+    """
     if budget is not None and budget.is_capped:
         check_cap(settings.endpoint)
     session = LLMSession(lambda: open_models(settings, budget=budget))

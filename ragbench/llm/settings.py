@@ -126,7 +126,7 @@ _KEYS = {"api_key_env": "variable", "api_key_file": "file", "api_key_command": "
 
 
 def _read_setting(name: str, value: object, origin: str) -> Any:
-    """A setting's value in its type; None where it shall not be sent.
+    """The value of a model's setting in its type; None where it shall not be sent to the endpoint.
 
     Options and variables are texts, and are converted. Where a value may hold a key, the error does
     not quote it.
@@ -173,7 +173,9 @@ class _UserSettings:
         environ: Mapping[str, str],
         kind: str,
     ) -> None:
-        """Reads and checks every setting, and keeps where each was given.
+        """Reads and checks every setting of one model, and keeps where each was given.
+
+        A wrong name or value is an error that names the option, line of the file or variable.
 
         Args:
             options: of the command, by the names of the settings.
@@ -217,7 +219,7 @@ class _UserSettings:
             self.provider = by_model(self.values.get("model", ""))
 
     def _nearest_key(self, ranks: Mapping[str, int]) -> dict[str, Any]:
-        """The places of the key from the nearest source: an option hides all that a file says.
+        """The places of the API key from the nearest source: an option hides all that a file names.
 
         Else an option ``api_key_file`` and a section's ``api_key_env`` would be two places, which
         `ApiKey` refuses.
@@ -233,7 +235,7 @@ class _UserSettings:
         return places
 
     def base_url(self) -> str:
-        """The address: the user's, the provider's, OpenAI's variable, or OpenAI's own.
+        """The endpoint's address: the user's, the provider's, OpenAI's variable, or OpenAI's own.
 
         It becomes one of the values, with its origin: a report lists whom the run asked.
         """
@@ -257,7 +259,11 @@ class _UserSettings:
         return str(address)
 
     def _azure_address(self) -> str:
-        """The resource's address; the version in Azure's own variable counts unless one is set."""
+        """The address of the user's Azure resource, where a model is named ``azure/...``.
+
+        The version in Azure's own variable becomes a setting, unless the user gave one: a dated
+        version has another address.
+        """
         version = self._environ.get("OPENAI_API_VERSION")
         if version and "api_version" not in self.values:
             self.values["api_version"] = version
@@ -265,7 +271,7 @@ class _UserSettings:
         return azure_address(self._environ, dated="api_version" in self.values)
 
     def key(self, base_url: str) -> ApiKey:
-        """Where the key for an address is: what the user names, else a usual variable that is set.
+        """The place of the API key for an address: the user's, else a usual variable that is set.
 
         A key goes only to whom it belongs to: OpenAI's variable is for OpenAI's address alone.
         """
@@ -294,7 +300,10 @@ class _UserSettings:
         return ApiKey(variable=None)
 
     def price(self) -> Price | None:
-        """The user's own price; both halves or none."""
+        """The user's own price of a model's tokens; None where none is given.
+
+        A price for one half, input or output, is refused: the cost would be too low.
+        """
         parts: dict[str, Any] = {}
         for name, value in self.values.items():
             if name.startswith("price_"):
@@ -306,7 +315,7 @@ class _UserSettings:
         return Price(**parts, origin=self._origins["price_input"])
 
     def in_force(self, endpoint: Endpoint, cache: str) -> tuple[Setting, ...]:
-        """The settings that the user gave, and those that always matter, for reports.
+        """The settings that the user gave or that always matter, each with its origin, for reports.
 
         Masked: a value may hold a key, and a report is passed on.
         """
@@ -331,13 +340,18 @@ class _UserSettings:
         return tuple(settings)
 
     def settings_at_own_address(self, cache: str) -> LLMSettings:
-        """The settings of a model at the address, and with the key, that the user gave for it."""
+        """The checked settings of a model at the address and with the key of its own.
+
+        A model for embeddings may be at the address of the language model instead; see `settings`.
+        """
         base_url = self.base_url()
         key = self.key(base_url)
         return self.settings(base_url, key, cache)
 
     def settings(self, base_url: str, key: ApiKey, cache: str) -> LLMSettings:
-        """The checked settings of the model, and where each came from.
+        """The checked settings of a model at an address, and where each setting came from.
+
+        They are all that a client is made of.
 
         Args:
             base_url: the address, which may be that of another model.
@@ -369,7 +383,10 @@ class _UserSettings:
         )
 
     def _values_for(self, record: type[DataclassInstance]) -> dict[str, Any]:
-        """The values that a record has a field for, of all that were given."""
+        """Those of the user's settings that a record has a field for, by their names.
+
+        Endpoint and limits of calls are records whose fields are named like the settings.
+        """
         names = {field.name for field in fields(record)}
         return {name: value for name, value in self.values.items() if name in names}
 
@@ -381,7 +398,9 @@ def resolve(
     section: Mapping[str, object] | None = None,
     file: str = "",
 ) -> LLMSettings:
-    """The settings of the model: from options, a section of the file, and the environment.
+    """The settings of the language model: from options, a section of the file, and the environment.
+
+    Options go before the file, and the file before the environment.
 
     Args:
         section: ``llm`` of the file; its ``panel`` is for `resolve_panel`.
@@ -400,7 +419,10 @@ def resolve_panel(
     section: Mapping[str, object] | None = None,
     file: str = "",
 ) -> tuple[LLMSettings, ...]:
-    """The settings of each judge of a panel; what it does not say it has from the first model.
+    """The settings of each judge of a panel; what a judge leaves out it has from the first model.
+
+    A panel is several judges of one case. A judge at another address does not inherit the first
+    one's key.
 
     Args:
         given: the option ``--panel``: models, separated by commas.
@@ -437,7 +459,7 @@ def _judge_of_panel(
     environ: Mapping[str, str],
     file: str,
 ) -> LLMSettings:
-    """A judge's own settings over those that it takes over from the first model.
+    """The settings of a judge of a panel: its own over those of the first model.
 
     At another address it takes over neither the key nor what that address alone understands.
     """
@@ -462,7 +484,7 @@ def resolve_embeddings(
     file: str = "",
     chat: LLMSettings | None = None,
 ) -> LLMSettings:
-    """The settings of the model that gives vectors.
+    """The settings of the model that gives vectors of texts.
 
     It has a section of its own, and variables of its own: ``RAGBENCH_EMBEDDINGS_<NAME>``.
 

@@ -40,14 +40,20 @@ class Clock:
     """
 
     def now(self) -> float:
-        """Seconds since some moment in the past."""
+        """The event loop's time in seconds, since some moment in the past.
+
+        Waits and deadlines are measured by it.
+        """
         return asyncio.get_running_loop().time()
 
     stopped: Callable[[], bool] = staticmethod(lambda: False)
     """Whether the user has stopped the run: then nothing is waited for, and no more is asked."""
 
     async def sleep(self, seconds: float) -> None:
-        """Waits; raises as soon as the user stops the run."""
+        """Waits so many seconds; raises `InterruptedRunError` soon after the user stops the run.
+
+        Waits for a rate limit can take minutes: a user who stops the run must not sit through them.
+        """
         self.check()
         while seconds > 0:
             await asyncio.sleep(min(seconds, _GLANCE))
@@ -55,12 +61,18 @@ class Clock:
             self.check()
 
     def check(self) -> None:
-        """Raises once the user has stopped the run; does nothing before."""
+        """Raises `InterruptedRunError` once the user has stopped the run; does nothing before.
+
+        Called before each request, so that a stopped run pays for no further one.
+        """
         if self.stopped():
             raise InterruptedRunError("stopped; the same command continues")
 
     def limit(self, seconds: float | None) -> AbstractAsyncContextManager[object]:
-        """A block that raises `TimeoutError` when it takes longer; None for no limit."""
+        """A block of code that raises `TimeoutError` when it takes longer; None for no limit.
+
+        Tests replace it, so that a time out needs no real waiting.
+        """
         return asyncio.timeout(seconds)
 
 
@@ -78,7 +90,10 @@ class Circuit:
     """
 
     def __init__(self, clock: Clock, *, where: str) -> None:
-        """Starts closed: calls may be made. ``where`` names the endpoint in messages."""
+        """Starts closed: calls may be made. ``where`` names the endpoint in messages.
+
+        A circuit opens for good when no call has any hope; see `unanswered`.
+        """
         self._clock = clock
         self._where = where
         self._unanswered = 0
@@ -93,24 +108,41 @@ class Circuit:
         """Whether it answered an earlier command: then its restart is waited for, too."""
 
     def check(self) -> None:
-        """Raises when no call may be made; does nothing while calls may."""
+        """Raises when the circuit is open: the endpoint may not be called any more.
+
+        Every call asks before it sends: after a wrong key or a dead server a run ends at once
+        instead of failing case by case. Does nothing while the circuit is closed.
+        """
         reason = self._reason
         if reason is not None:
             # One exception raised from many tasks would gather all their tracebacks.
             raise type(reason)(str(reason), status=reason.status)
 
     def open(self, reason: LLMStoppedError) -> None:
-        """Stops all further calls; the first reason is kept."""
+        """Stops all further calls to the endpoint.
+
+        The first reason is kept, and each call raises it.
+        """
         if self._reason is None:
             self._reason = reason
 
     def answered(self, *, well: bool) -> None:
-        """The endpoint gave an answer, be it an error."""
+        """Notes that the endpoint gave an answer, be it an error: the row of lost requests ends.
+
+        An endpoint that answers is there, whatever it says.
+
+        Args:
+            well: whether it answered as asked; then the key and the address are good.
+        """
         self._unanswered = 0
         self.has_answered = self.has_answered or well
 
     def unanswered(self, detail: str) -> None:
-        """A request got no answer: no connection, or none that held."""
+        """Notes that a request got no answer (no connection, or none that held).
+
+        After too many in a row the circuit opens: no more calls are made. An endpoint that has
+        answered before gets some more seconds: it may be restarting.
+        """
         now = self._clock.now()
         if self._unanswered == 0:
             self._unanswered_since = now
@@ -139,7 +171,10 @@ class Concurrency(AdaptiveLimit):
     """Gives out slots for requests, as many at a time as the endpoint bears. For one event loop."""
 
     def __init__(self, most: int, clock: Clock) -> None:
-        """Begins with a few slots, and gives out up to ``most`` while all goes well."""
+        """Begins with a few slots for requests, and gives out up to ``most`` while all goes well.
+
+        A slot is the right to have one request in flight.
+        """
         super().__init__(most, first=_FIRST_LIMIT, now=clock.now)
         self._clock = clock
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -147,7 +182,7 @@ class Concurrency(AdaptiveLimit):
 
     @asynccontextmanager
     async def slot(self) -> AsyncGenerator[int]:
-        """Waits for a slot, first come first served, and holds it for the block.
+        """Waits for a slot, the right to have a request in flight, and holds it for the block.
 
         Gives how often the limit had been lowered when the call began: of calls that were in flight
         together, only the first refused one lowers it.
@@ -167,7 +202,10 @@ class Concurrency(AdaptiveLimit):
             self._release()
 
     async def _acquire(self) -> None:
-        """Waits until it is this call's turn."""
+        """Waits until it is this call's turn to have a request in flight, first come first served.
+
+        A call that is cancelled while it waits must not keep a slot: no other would ever get it.
+        """
         if self.in_flight < self.limit and not self._waiting:
             self.in_flight += 1
             return
@@ -184,12 +222,18 @@ class Concurrency(AdaptiveLimit):
             raise
 
     def _release(self) -> None:
-        """Gives a slot back, and at once to a call that waits for one."""
+        """Gives the slot of a request back, and at once to the next call that waits for a slot.
+
+        A slot is the right to have one request in flight; waiting calls get it in their order.
+        """
         self.in_flight -= 1
         self._rose()
 
     def _rose(self) -> None:
-        """Gives free slots to the calls that wait for one."""
+        """Gives free slots, the right to have a request in flight, to the calls that wait for one.
+
+        It follows whenever requests end or `AdaptiveLimit` raises how many may be in flight.
+        """
         while self._waiting and self.in_flight < self.limit:
             turn = self._waiting.popleft()
             if not turn.done():
@@ -213,7 +257,9 @@ class CallLimits(Checked, Record):
     """Seconds that a call may spend waiting because the endpoint asks for it (429)."""
 
     def wait(self, attempt: int, spread: float) -> float:
-        """Seconds before a repetition that the endpoint did not ask for; each is twice as long.
+        """The seconds before a request is repeated, where its endpoint did not ask for a wait.
+
+        Each wait is twice as long as the one before, up to a longest.
 
         Args:
             attempt: how many repetitions there were before, from 0.
@@ -236,7 +282,10 @@ class NoAnswerError(Exception):
     """
 
     def __init__(self, kind: Literal["connection", "lost", "timeout"], detail: str) -> None:
-        """Keeps both apart: what may have been billed depends on the kind."""
+        """Keeps how a request was lost (``kind``) apart from its description (``detail``).
+
+        The kind shows whether the endpoint may have done the work, and bills it.
+        """
         super().__init__(kind, detail)
         self.kind = kind
         self.detail = detail
@@ -246,15 +295,28 @@ class Transport(Protocol):
     """Carries requests. Opened and closed inside the one event loop that it serves."""
 
     async def open(self) -> None:
-        """Gets ready to carry requests. Nothing is sent."""
+        """Gets the transport ready to carry requests to its endpoint. Nothing is sent.
+
+        A missing key or package raises here, before anything is paid.
+        """
         ...
 
     async def close(self) -> None:
-        """Gives up its connections."""
+        """Gives up the transport's connections.
+
+        A transport serves one event loop, and is opened anew for another one.
+        """
         ...
 
     async def send(self, path: str, payload: Mapping[str, Any]) -> Answer:
-        """Gives the answer; an error holds no credentials."""
+        """Sends a request once and gives the endpoint's answer; its errors hold no credentials.
+
+        Tests put a transport of their own in place, which needs no network.
+
+        Args:
+            path: of the interface, such as ``"/chat/completions"``.
+            payload: the request's body, sent as JSON.
+        """
         ...
 
 
@@ -268,7 +330,10 @@ or longer."""
 
 
 def import_llm_packages() -> None:
-    """Imports all that a call needs, so that none is paid whose answer cannot be read."""
+    """Imports all packages that a call to a model needs, or raises how to install them.
+
+    It comes before the first call: an answer that could not be read would be paid for in vain.
+    """
     require("openai", extra="llm")
     require("httpx", extra="llm")
     require("pydantic", extra="llm")
@@ -280,7 +345,14 @@ class OpenAITransport:
     def __init__(
         self, endpoint: Endpoint, *, timeout: float, environ: Mapping[str, str] | None = None
     ) -> None:
-        """Opens nothing yet: a pool belongs to the event loop in which it is made."""
+        """Takes an endpoint, and opens nothing yet: a pool belongs to the event loop that makes it.
+
+        The key is read when the transport is opened.
+
+        Args:
+            timeout: seconds for one request.
+            environ: where the key's variable is read; the process's environment if left out.
+        """
         self._endpoint = endpoint
         self._timeout = timeout
         self._environ = os.environ if environ is None else environ
@@ -292,7 +364,11 @@ class OpenAITransport:
         self._client: openai.AsyncOpenAI | None = None
 
     async def open(self) -> None:
-        """Reads the key and makes the connection pool. Nothing is sent."""
+        """Reads the key and makes the connection pool. Nothing is sent.
+
+        The package's own retries are switched off: `Caller` counts and books each request. Azure's
+        dated interface takes keys and tokens in other headers, and so has a client of its own.
+        """
         import_llm_packages()
         package = require("openai", extra="llm")
         endpoint = self._endpoint
@@ -313,36 +389,49 @@ class OpenAITransport:
             self._client = package.AsyncOpenAI(base_url=endpoint.base_url, api_key=key, **settings)
             return
 
-        async def token() -> str:
-            """The key as it is now: `_renew` may have read a new one."""
-            return self._secret or _PLACEHOLDER
-
         # Azure takes keys of its own and tokens of Entra, each in another header. Entra's are
         # signed tokens (RFC 7519): three parts, of which the first begins like this.
         is_token = key.startswith("eyJ") and key.count(".") == 2
         if endpoint.key.command or is_token:
-            settings["azure_ad_token_provider"] = token
+            settings["azure_ad_token_provider"] = self._current_token
         else:
             settings["api_key"] = key
         settings["azure_endpoint"] = endpoint.base_url
         settings["api_version"] = endpoint.api_version
         self._client = package.AsyncAzureOpenAI(**settings)
 
+    async def _current_token(self) -> str:
+        """The key as it is now: the package asks for it before each request to Azure.
+
+        A token of Entra expires within a run, and `_renew_key` may have read a new one since.
+        """
+        return self._secret or _PLACEHOLDER
+
     async def _read_key(self) -> None:
-        """Reads the key, and has it and the secret headers hidden wherever a text is shown."""
+        """Reads the API key, and has it and secret headers hidden in all texts from then on.
+
+        In a thread: a key may come from a program such as ``az``, and other requests go on
+        meanwhile.
+        """
         self._secret = await asyncio.to_thread(self._endpoint.key.read, self._environ)
         self._renewed_at = time.monotonic()
         hide(*self._secrets())
 
     def _secrets(self) -> list[str]:
-        """The key and the headers that no text may show."""
+        """The API key and the headers that no text may show, without empty ones.
+
+        Endpoints repeat what they were sent in their errors: these texts are masked in them.
+        """
         secrets = [self._secret]
         if self._headers:  # they are read when the transport is opened
             secrets += [self._headers[name] for name in self._endpoint.secret_headers]
         return [secret for secret in secrets if secret]
 
-    async def _renew(self, client: openai.AsyncOpenAI) -> None:
-        """Reads the key anew where it may run out; of calls at once, one does so for all."""
+    async def _renew_key(self, client: openai.AsyncOpenAI) -> None:
+        """Reads an API key that a program prints anew, once it may run out (`_KEY_SECONDS`).
+
+        Of calls at once one does so; the others wait and use its key.
+        """
         async with self._renewing:
             if time.monotonic() - self._renewed_at >= _KEY_SECONDS:
                 await self._read_key()
@@ -350,21 +439,28 @@ class OpenAITransport:
                     client.api_key = self._secret or _PLACEHOLDER
 
     async def close(self) -> None:
-        """Closes all connections."""
+        """Closes all connections to the endpoint.
+
+        Closing twice does no harm.
+        """
         client = self._client
         self._client = None
         if client is not None:
             await client.close()
 
     async def send(self, path: str, payload: Mapping[str, Any]) -> Answer:
-        """See `Transport`; raises `NoAnswerError` where no answer comes."""
+        """Sends a request once through the openai package.
+
+        Raises `NoAnswerError` where no answer comes. An error's body is masked before anything else
+        reads it: endpoints repeat keys in their errors. See `Transport.send` for the arguments.
+        """
         package = require("openai", extra="llm")
         httpx = require("httpx", extra="llm")
         client = self._client
         if client is None:
             raise RuntimeError("the transport is not open")
         if self._endpoint.key.command:
-            await self._renew(client)
+            await self._renew_key(client)
         if path == "/embeddings":
             # The client reads vectors as lists of numbers, not as base64.
             payload = {**payload, "encoding_format": "float"}

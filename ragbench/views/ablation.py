@@ -21,7 +21,10 @@ from ragbench.views.run_document import operator_remarks
 
 
 def ablation_object(ablation: Ablation) -> dict[str, Any]:
-    """An ablation as the JSON object that ``ragbench ablate --json`` prints."""
+    """An ablation as the JSON object that ``ragbench ablate --json`` prints.
+
+    Programs read it: a field that changes its meaning needs another ``schema_version``.
+    """
     metrics = [metric.name for metric in ablation.metrics]
     return {
         "schema_version": 1,
@@ -38,7 +41,10 @@ def ablation_object(ablation: Ablation) -> dict[str, Any]:
 
 
 def _variant_object(variant: VariantReport) -> dict[str, Any]:
-    """One variant: its figures by metric, what it costs, and what its operators did."""
+    """The JSON of one variant of post-retrieval.
+
+    It has figures by metric, costs, and the acts of operators.
+    """
     metrics: dict[str, Any] = {}
     for change in variant.changes:
         metrics[change.metric.name] = {
@@ -67,7 +73,7 @@ def _variant_object(variant: VariantReport) -> dict[str, Any]:
 
 
 def _metric_table(ablation: Ablation, position: int) -> Section:
-    """One metric: a row per variant, and one for the best order of the same chunks.
+    """The table of one metric: a row per variant, and one for the best order of the same chunks.
 
     The best order shows how much any reranker could gain.
 
@@ -102,7 +108,7 @@ def _metric_table(ablation: Ablation, position: int) -> Section:
 
 
 def _effect_cells(change: VariantEffect, drawing: Markup, *, acted: bool) -> tuple[str, ...]:
-    """The columns of a metric's table from the score on.
+    """The cells of a variant in a metric's table, from the score on.
 
     The score is the mean over the cases that the first variant measured, too: the difference
     beside it is of the same cases.
@@ -132,15 +138,16 @@ def _effect_cells(change: VariantEffect, drawing: Markup, *, acted: bool) -> tup
 
 
 def _cost_table(ablation: Ablation) -> Section:
-    """What post-retrieval costs per case: its own time, and the tokens that generation then reads.
+    """The table of what post-retrieval costs per case.
 
-    A variant that reuses scores of an earlier one was not timed.
+    These are its time, and the tokens that generation then reads. A variant that reuses scores of
+    an earlier one was not timed.
     """
     rows: list[Sequence[object]] = []
     for variant in ablation.variants:
         times = ("reused", "reused")
         if not variant.reused_scores:
-            times = (_seconds(variant.seconds_p50), _seconds(variant.seconds_p95))
+            times = (_time_text(variant.seconds_p50), _time_text(variant.seconds_p95))
         rows.append(
             (
                 variant.name,
@@ -159,7 +166,10 @@ def _cost_table(ablation: Ablation) -> Section:
 
 
 def _answer_table(ablation: Ablation) -> Section:
-    """How generation answered with each variant, and its cost; empty where it was not asked."""
+    """The table of how generation answered with each variant, and its cost.
+
+    It is empty where no generation was asked.
+    """
     columns = ["variant", "answered", "declined", "failed", "time p50", "time p95"]
     answers = [variant.answers for variant in ablation.variants if variant.answers is not None]
     has_cost = any(answer.cost is not None for answer in answers)
@@ -176,8 +186,8 @@ def _answer_table(ablation: Ablation) -> Section:
             f"{answer.answered:,}",
             f"{answer.declined:,}",
             f"{answer.failed:,}",
-            _seconds(answer.seconds_p50),
-            _seconds(answer.seconds_p95),
+            _time_text(answer.seconds_p50),
+            _time_text(answer.seconds_p95),
         ]
         if has_cost:
             cost = "-"
@@ -199,8 +209,12 @@ _LONGEST_FAILURE = 200
 """Letters of a failure's message."""
 
 
-def _remarks(ablation: Ablation) -> Iterator[Section]:
-    """Sections below the tables: variants that did nothing, operators, lost cases, failures."""
+def _remark_sections(ablation: Ablation) -> Iterator[Section]:
+    """The sections below the tables of an ablation: idle variants, operators, lost cases, failures.
+
+    A variant that left every case as it was must not read as one that changes nothing for the
+    better.
+    """
     base, *other_variants = ablation.variants
     idle: list[str] = []
     for variant in other_variants:
@@ -217,12 +231,15 @@ def _remarks(ablation: Ablation) -> Iterator[Section]:
             message = shown_line(text, longest=_LONGEST_FAILURE)
             failures.append(f"{variant.name}, {counted(count, 'time')}: {message}")
     yield Section(title="Operators", lines=operators)
-    yield Section(title="Lost cases", lines=list(_lost_cases(ablation)))
+    yield Section(title="Lost cases", lines=list(_lost_case_lines(ablation)))
     yield Section(title="Failed", lines=failures)
 
 
 def _operator_remarks(variant: VariantReport) -> Iterator[str]:
-    """The gold that the operators of a variant lost, then their own notes, each once."""
+    """Sentences on a variant's operators: the gold that they lost, then their notes, each once.
+
+    Gold is the content that answers a question: an operator that drops it explains a worse score.
+    """
     table = variant.operators
     if table is None:
         return
@@ -238,8 +255,11 @@ def _operator_remarks(variant: VariantReport) -> Iterator[str]:
         yield f"{note}."
 
 
-def _lost_cases(ablation: Ablation) -> Iterator[str]:
-    """Of each variant the cases that lost most by the first metric; --json lists all."""
+def _lost_case_lines(ablation: Ablation) -> Iterator[str]:
+    """A line per variant with the cases that lost most by the first metric.
+
+    --json lists all cases.
+    """
     metric = ablation.metrics[0].name
     for variant in ablation.variants[1:]:
         losses = variant.changes[0].losses
@@ -251,8 +271,11 @@ def _lost_cases(ablation: Ablation) -> Iterator[str]:
         yield f"{variant.name}, {len(losses):,} by {metric}: {', '.join(cases)}"
 
 
-def _seconds(value: float) -> str:
-    """A time with two places: operators take less time than `number_text` has places for."""
+def _time_text(value: float) -> str:
+    """A time of post-retrieval with two places.
+
+    Operators are too quick for `number_text`'s places.
+    """
     if value < 1:
         milliseconds = value * 1e3
         return f"{milliseconds:.2f} ms"
@@ -260,7 +283,10 @@ def _seconds(value: float) -> str:
 
 
 def ablation_document(ablation: Ablation) -> Document:
-    """Variants of post-retrieval side by side: what each gains, and what it costs."""
+    """The document of an ablation.
+
+    It sets variants of post-retrieval side by side, with their gains and costs.
+    """
     notes = list(ablation.notes)
     if ablation.family > 1:
         notes.insert(
@@ -286,7 +312,7 @@ def ablation_document(ablation: Ablation) -> Document:
             *metric_tables,
             _cost_table(ablation),
             _answer_table(ablation),
-            *_remarks(ablation),
+            *_remark_sections(ablation),
         ),
         notes=notes,
     )

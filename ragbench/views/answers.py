@@ -22,7 +22,10 @@ _LONGEST_NAME = 80
 
 
 def answers_text(report: Report) -> str:
-    """The answers of a report, in one or two sentences: they head a report in each of its forms."""
+    """One or two sentences on how a run's answers compare with the references, for its headline.
+
+    They head the report in each of its forms: terminal, Markdown and page.
+    """
     if report.answers is None:
         return "No answer was compared."
     judge = _judge_name(report)
@@ -34,6 +37,9 @@ def answer_counts_text(
     answers: AnswerCounts, *, judge: str = "", share: Correction | None = None
 ) -> str:
     """The share of right answers where labels correct it, then the counts, and what decided them.
+
+    Reports begin with these sentences, and a gate notes them: whoever reads no further knows how
+    good the answers are.
 
     Args:
         judge: the model that judged; empty without one.
@@ -62,7 +68,10 @@ def answer_counts_text(
 
 
 def _share_sentence(share: Correction) -> str:
-    """The share of right answers, its interval, and how many labels it rests on."""
+    """A sentence with the share of right answers, its interval, and the number of labels behind it.
+
+    The share is printed only where labels of people correct it: words and judges alone mislead.
+    """
     text = f"Right: {share.corrected:.0%}"
     if share.interval is not None:
         text += f" ({share.interval.low:.0%} to {share.interval.high:.0%})"
@@ -72,7 +81,7 @@ def _share_sentence(share: Correction) -> str:
 
 
 def _word_parts(answers: AnswerCounts) -> Iterator[str]:
-    """How many answers agree with the reference or contradict it, as words alone show it.
+    """The counts of answers that agree with the reference or contradict it, as words alone show it.
 
     It does not say "right": words that agree are a sign of that, and no verdict.
     """
@@ -86,7 +95,11 @@ def _word_parts(answers: AnswerCounts) -> Iterator[str]:
 
 
 def _verdict_parts(answers: AnswerCounts) -> Iterator[str]:
-    """How many answers are right, partly right and wrong, as people and judges say."""
+    """The counts of answers that people or judges call right, partly right and wrong.
+
+    Counts of 0 are shown for right and wrong, which every reader looks for, and left out for partly
+    right.
+    """
     yield f"{answers.right:,} right"
     if answers.partly:
         yield f"{answers.partly:,} partly right"
@@ -94,7 +107,10 @@ def _verdict_parts(answers: AnswerCounts) -> Iterator[str]:
 
 
 def _other_parts(answers: AnswerCounts) -> Iterator[str]:
-    """The cases that are neither right nor wrong, so that all counts add up to all cases."""
+    """The counts of cases whose answer is neither right nor wrong, so that all counts add up.
+
+    A reader would else take the cases that are missing for wrong answers.
+    """
     if answers.undecided:
         yield f"{answers.undecided:,} cannot be told by words"
     declined = answers.declined + answers.declined_rightly
@@ -115,7 +131,9 @@ def _other_parts(answers: AnswerCounts) -> Iterator[str]:
 
 
 def _decider_sentence(answers: AnswerCounts, judge: str) -> str:
-    """What decided how many of the answers: a reader trusts people more than a judge.
+    """A sentence on who decided about the answers: people, a judge, or the comparison of words.
+
+    A reader trusts people more than a judge.
 
     Args:
         judge: the model that judged; empty where it is not known.
@@ -142,9 +160,10 @@ def _decider_sentence(answers: AnswerCounts, judge: str) -> str:
 
 
 def corrected_share(corrections: Sequence[Correction]) -> Correction | None:
-    """The share of right answers as labels correct it; None where they are too few.
+    """The share of right answers as labels of people correct it; None where they are too few.
 
-    Where labels correct both, the share that a judge finds comes before the one by words.
+    Where labels correct two metrics of right answers, that by a judge comes before the one by
+    words.
     """
     for metric in (*JUDGED_RIGHT, WORDS_RIGHT):
         for correction in corrections:
@@ -184,7 +203,7 @@ def share_hint(report: Report, *, with_command: bool = True) -> str:
 
 
 def _label_advice(report: Report, answers: AnswerCounts, *, with_command: bool) -> str:
-    """How many answers to label for the share of right ones.
+    """The advice to label answers by hand, which gives the share of right ones; or nothing.
 
     Empty where the run measures no metric of right answers that labels could correct, or has fewer
     answers than a correction needs labels.
@@ -203,7 +222,7 @@ def _label_advice(report: Report, answers: AnswerCounts, *, with_command: bool) 
 
 
 def deciders_text(count: CauseCount) -> str:
-    """What decided about the answers of a cause: "by label", or "3 by label, 9 by judge".
+    """Who decided about the answers of a cause: "by label", or "3 by label, 9 by judge".
 
     Numbers are left out where one decider decided about all cases of the cause.
     """
@@ -216,7 +235,11 @@ def deciders_text(count: CauseCount) -> str:
 
 
 def _judge_name(report: Report) -> str:
-    """The model that judged whether answers are right; empty without one."""
+    """The name of the model that judged whether answers are right; empty where none did.
+
+    Headlines name it, since other judges give other verdicts. Embeddings judge no answer by
+    themselves.
+    """
     if report.judging is None:
         return ""
     chat = report.judging.judge.get("chat")

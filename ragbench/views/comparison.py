@@ -39,9 +39,10 @@ _LEAST_P = 0.001
 
 
 def kinds_text(pair: RunPair) -> str:
-    """How many cases pass in one of the runs and fail in the other: ``3 lost, 5 won of 40``.
+    """The counts of cases that pass in one of two runs and fail in the other.
 
-    "both" are cases that fail by one metric newly, and by another no longer.
+    Its form is ``3 lost, 5 won of 40``. "both" are cases that fail by one metric newly, and by
+    another no longer.
     """
     kinds = [f"{pair.newly_failing:,} lost", f"{pair.newly_fixed:,} won"]
     if pair.mixed:
@@ -50,7 +51,7 @@ def kinds_text(pair: RunPair) -> str:
 
 
 def counts_text(pair: RunPair) -> str:
-    """How many cases changed between two runs: by result, by retrieved ids, by response.
+    """The counts of cases that changed between two runs: by result, by retrieved ids, by response.
 
     A run that holds no ids or no texts has no such count.
     """
@@ -63,7 +64,10 @@ def counts_text(pair: RunPair) -> str:
 
 
 def p_text(difference: Difference) -> str:
-    """The corrected p-value; ``-`` where nothing could be tested."""
+    """The corrected p-value of a difference of two runs; ``-`` where nothing could be tested.
+
+    Values smaller than the test resolves are shown as "<0.001" or with that resolution.
+    """
     if not difference.cases:
         return "-"
     p_value = difference.p_corrected
@@ -86,7 +90,7 @@ class DifferenceCells(NamedTuple):
 
 
 def difference_cells(metric: MetricComparison, difference: Difference) -> DifferenceCells:
-    """Two runs' means over the same cases, how they differ, and how many cases these are.
+    """The cells of a table that show two runs' means on a metric, and how the runs differ.
 
     Where the runs measured no case in common, the means are each run's own.
     """
@@ -115,10 +119,10 @@ def difference_cells(metric: MetricComparison, difference: Difference) -> Differ
 
 
 def result_lines(comparison: Comparison) -> Iterator[str]:
-    """The result of a comparison: on which metrics each run is better or worse than the first one.
+    """The sentences with a comparison's result.
 
-    Only differences beyond chance are named. Runs without any share a line, which says of how many
-    metrics nothing could be shown.
+    They say where each run is better or worse than the first one. Only differences beyond chance
+    are named. Runs without any share a line, which says of how many metrics nothing could be shown.
     """
     first = comparison.runs[0].mark
     # Labels of people decide the differences that they correct.
@@ -148,7 +152,9 @@ def result_lines(comparison: Comparison) -> Iterator[str]:
 def _significant_metrics(
     comparison: Comparison, mark: str, corrections: Collection[tuple[str, ...]]
 ) -> dict[str, list[str]]:
-    """The metrics on which a run differs from the first one, by the way in which it does.
+    """The metrics on which a run differs significantly from the first, by worse, better, different.
+
+    Worse ones come first, as they are what a reader must see.
 
     Args:
         corrections: metric and runs of the differences that labels decide instead.
@@ -162,14 +168,14 @@ def _significant_metrics(
         for difference in metric.differences:
             is_of_pair = (difference.first, difference.second) == pair
             if is_of_pair and difference.is_significant:
-                way = _way(metric.direction, difference)
+                way = _way_of_difference(metric.direction, difference)
                 change = difference_cells(metric, difference).difference
                 names_by_way[way].append(f"{shown_line(metric.name)} ({change})")
     return names_by_way
 
 
-def _way(direction: Direction, difference: Difference) -> str:
-    """Whether a run with this difference is better or worse, where one side is better.
+def _way_of_difference(direction: Direction, difference: Difference) -> str:
+    """The way in which a run differs from the first on a metric: better, worse or different.
 
     Of a metric such as the length of an answer neither is: its runs are "different".
     """
@@ -183,7 +189,7 @@ def _way(direction: Direction, difference: Difference) -> str:
 
 
 def family_text(comparison: Comparison) -> str:
-    """How the p-values, the marks and the intervals are to be read: the table's last line.
+    """A sentence on how the p-values, marks and intervals of a comparison's table are to be read.
 
     The more metrics and runs are tested, the more often one differs by chance: the p-values are
     corrected for that, the intervals are not.
@@ -205,7 +211,10 @@ def family_text(comparison: Comparison) -> str:
 
 
 def change_title(before: str, now: str) -> str:
-    """The title above `change_lines`, on the screen and in documents."""
+    """The title above `change_lines`, on the screen and in documents.
+
+    One place words it for all, so that the same part has the same title everywhere.
+    """
     return f"what changed between {before} and {now}"
 
 
@@ -243,14 +252,20 @@ def change_lines(change: SystemChange, *, most: int = _MOST_CHANGES) -> Iterator
 
 
 def source_text(run: JudgedRun | ComparedRun) -> str:
-    """Where a run was read from, and the version of the system that made it, if it is known."""
+    """The place that a run was read from, with the version of the system that made it, if known.
+
+    Documents of gates and comparisons name their runs so.
+    """
     if not run.version:
         return run.source
     return f"{run.source} at {run.version}"
 
 
 def system_section(before: str, now: str, change: SystemChange | None) -> Section:
-    """What differs between the systems of two runs; empty where they cannot be compared."""
+    """The section on what differs between the systems of two runs; empty where that is not known.
+
+    It is the first reason to look at for other scores.
+    """
     lines: list[str] = []
     if change is not None:
         lines += change_lines(change)
@@ -260,6 +275,8 @@ def system_section(before: str, now: str, change: SystemChange | None) -> Sectio
 
 def comparison_document(comparison: Comparison, *, cases: int = _MOST_CASES) -> Document:
     """Runs side by side: their metrics, what changed in the systems, and the cases that changed.
+
+    Markdown and page draw it; the terminal has tables of its own.
 
     Args:
         cases: how many cases of each kind Markdown shows.
@@ -277,12 +294,15 @@ def comparison_document(comparison: Comparison, *, cases: int = _MOST_CASES) -> 
             flows_section(comparison.flows),
             _cases_section(comparison, most=cases),
         ),
-        notes=(*comparison.notes, *_readings(comparison)),
+        notes=(*comparison.notes, *_notes_on_numbers(comparison)),
     )
 
 
 def _runs_section(comparison: Comparison) -> Section:
-    """What the marks of the other tables are short for."""
+    """The table that explains the marks A, B ... of a comparison's runs: system, dataset, place.
+
+    Other tables have room for a letter only.
+    """
     rows: list[Sequence[object]] = []
     for run in comparison.runs:
         rows.append((run.mark, run.rag, run.dataset, source_text(run), f"{run.cases:,}"))
@@ -291,7 +311,10 @@ def _runs_section(comparison: Comparison) -> Section:
 
 
 def _metrics_section(comparison: Comparison, marks: Sequence[str]) -> Section:
-    """The figures of all runs, and the differences between pairs of them."""
+    """The table of a comparison with the figures of all runs, and the differences between pairs.
+
+    Its hint says how the p-values were corrected.
+    """
     rows: list[Sequence[object]] = []
     for metric in comparison.metrics:
         rows.extend(_metric_rows(metric))
@@ -304,9 +327,10 @@ def _metrics_section(comparison: Comparison, marks: Sequence[str]) -> Section:
 
 
 def _metric_rows(metric: MetricComparison) -> Iterator[Sequence[object]]:
-    """A row for each pair of runs, with the means of these two over the cases that both measured.
+    """The rows of a metric in a comparison.
 
-    A metric of which no difference can be computed has one row, with each run's own figure.
+    There is one for each pair of runs, over the cases that both measured. A metric of which no
+    difference can be computed has one row, with each run's own figure.
     """
     if not metric.differences:
         scores = [number_text(figure.score, metric.unit) for figure in metric.figures]
@@ -341,13 +365,18 @@ def _metric_rows(metric: MetricComparison) -> Iterator[Sequence[object]]:
 
 
 def _system_sections(comparison: Comparison) -> Iterator[Section]:
-    """What differs in the system of each run from that of the first one."""
+    """The sections on what differs in the system of each run from that of the first one.
+
+    A changed prompt, model or package is the likeliest reason of other scores.
+    """
     for pair, change in zip(comparison.pairs, comparison.systems, strict=True):
         yield system_section(pair.first, pair.second, change)
 
 
 def _cases_section(comparison: Comparison, *, most: int) -> Section:
-    """How many cases changed between each run and the first one, and which these are.
+    """The section of a comparison with the cases that changed between each run and the first one.
+
+    A mean may stay the same while many cases changed, so they are counted and shown.
 
     Args:
         most: cases of each kind that Markdown spells out.
@@ -360,8 +389,11 @@ def _cases_section(comparison: Comparison, *, most: int) -> Section:
     return Section(title="Cases", lines=lines, changes=changes, most=most)
 
 
-def _readings(comparison: Comparison) -> Iterator[str]:
-    """Notes on how the numbers are to be read: metrics without a test, and when a case fails."""
+def _notes_on_numbers(comparison: Comparison) -> Iterator[str]:
+    """The notes on how a comparison's numbers are to be read.
+
+    They name untested metrics, and say when a case fails.
+    """
     for metric in comparison.metrics:
         if metric.untested is not None:
             yield f"{metric.name} is not tested: {metric.untested}"

@@ -46,7 +46,10 @@ class Changes(Record):
 
     @property
     def title(self) -> str:
-        """What happened to how many cases, between which runs."""
+        """The heading of a group of changed cases.
+
+        It names what happened, to how many cases, between which runs.
+        """
         pair = f"{self.pair.second} against {self.pair.first}"
         return f"{self.kind.heading}: {len(self.cases):,} ({pair})"
 
@@ -73,7 +76,7 @@ class Section(Record):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing below the heading: documents leave such sections out.
+        """Whether a section has nothing below its heading: documents leave such sections out.
 
         So a document lists all its sections, and each of them may turn out to be empty.
         """
@@ -97,7 +100,10 @@ class Document(Record):
 
     @property
     def shown(self) -> list[Section]:
-        """The sections that hold anything, the notes as the last."""
+        """The sections of a document that hold anything, with its notes as the last one.
+
+        Markdown and page draw these, so that an empty table has no heading.
+        """
         notes = Section(title="Notes", lines=self.notes)
         return [section for section in (*self.sections, notes) if not section.is_empty]
 
@@ -105,7 +111,9 @@ class Document(Record):
 def changes_of(
     pairs: Sequence[RunPair], differences: Sequence[CaseDifference], places: Mapping[str, str]
 ) -> tuple[Changes, ...]:
-    """The cases that went another way, grouped by pair of runs and kind, newly failing ones first.
+    """The cases that changed between runs, grouped by pair of runs and kind, newly failing first.
+
+    Cases that newly fail come first: these are the ones to act on.
 
     Args:
         differences: of all pairs together.
@@ -125,7 +133,9 @@ def changes_of(
 
 
 def flows_section(flows: Sequence[CauseFlow]) -> Section:
-    """How many cases went from which cause to which between two runs, with some of them.
+    """The table of how many cases went from which cause to which between two runs, with examples.
+
+    A cause is what lost the answer, such as "not retrieved".
 
     It shows what a change of the system did: fewer cases "not retrieved", but more "not used".
     """
@@ -150,7 +160,10 @@ def flows_section(flows: Sequence[CauseFlow]) -> Section:
 
 
 def markdown(document: Document, *, level: int = 3) -> str:
-    """The document, or its brief form, as GitHub-flavoured Markdown.
+    """A document as GitHub-flavoured Markdown; its brief form, where it has one.
+
+    It is written for pull requests and files. Every text in it is escaped, since it is of users or
+    models.
 
     Args:
         level: of the heading of the document; its sections stand one below.
@@ -172,6 +185,8 @@ def markdown(document: Document, *, level: int = 3) -> str:
 def _section_lines(section: Section, hashes: str) -> Iterator[str]:
     """A section as lines of Markdown; charts and details are the page's alone.
 
+    Tables that are too long are cut, with a line that says so.
+
     Args:
         hashes: the sign of its heading, such as ``####``.
     """
@@ -191,7 +206,10 @@ def _section_lines(section: Section, hashes: str) -> Iterator[str]:
 
 
 def _table_lines(section: Section) -> Iterator[str]:
-    """The rows of a section without columns of drawings, and how many there is no room for."""
+    """The lines of a section's table in Markdown, and how many rows there was no room for.
+
+    Columns of drawings, which have no name, are the page's alone.
+    """
     # A column of drawings has no name.
     positions = [position for position, name in enumerate(section.columns) if name]
     headings = [markdown_text(section.columns[position]) for position in positions]
@@ -207,7 +225,9 @@ def _table_lines(section: Section) -> Iterator[str]:
 
 
 def _change_lines(group: Changes, most: int | None) -> Iterator[str]:
-    """Cases that went another way, as a list with what changed of each.
+    """The lines of Markdown that list changed cases, with what changed of each.
+
+    A reader of a pull request sees there why a case went another way.
 
     Args:
         most: how many cases there is room for; None for all.
@@ -227,7 +247,7 @@ def _change_lines(group: Changes, most: int | None) -> Iterator[str]:
 
 
 def flip_text(flip: Flip) -> str:
-    """One respect in which a case changed: its value before and after, and why.
+    """A text on one respect in which a case changed: its value before and after, and why.
 
     ``recall@5 1.000 -> 0.000``, or ``generate measured -> failed (TimeoutError: ...)``.
     """
@@ -240,7 +260,7 @@ def flip_text(flip: Flip) -> str:
 
 
 def ids_text(change: IdChange | None, gold: Collection[str] = ()) -> str:
-    """What became of the retrieved ids, in brackets their ranks and which are gold.
+    """A text on how a case's retrieved ids changed between two runs, with ranks and which are gold.
 
     ``lost a.pdf#2 (1, gold); moved b.pdf#7 (3 -> 1)``: a chunk of the gold that was lost, or moved
     down, explains a lower score.
@@ -266,7 +286,9 @@ def ids_text(change: IdChange | None, gold: Collection[str] = ()) -> str:
 
 
 def _id_text(id: str, ranks: str, gold: Collection[str]) -> str:
-    """An id with its ranks, and whether it is gold.
+    """An id of a chunk with its ranks, and whether it is gold: content that answers the case.
+
+    A gold chunk that was lost explains a lower score.
 
     Args:
         ranks: the rank, or that of before and that of now.
@@ -280,7 +302,10 @@ def _id_text(id: str, ranks: str, gold: Collection[str]) -> str:
 
 
 def cause_text(case: CaseDifference) -> str:
-    """What became of a case before and now, once where it is the same."""
+    """The cause of a case before and now, such as "not retrieved -> right".
+
+    Where both are the same, it is shown once.
+    """
     labels: list[str] = []
     for cause in (case.cause_before, case.cause_after):
         if cause is not None and cause.label not in labels:
@@ -291,7 +316,10 @@ def cause_text(case: CaseDifference) -> str:
 
 
 def response_text(response: str | None, generated: Status | None) -> str:
-    """A response in quotes, or how generation ended."""
+    """A response of a case in quotes; how generation ended where there is none.
+
+    An abstention is marked, since its text alone reads like an answer.
+    """
     if response is None:
         if generated is Status.FAILED:
             return "failed"
@@ -303,7 +331,7 @@ def response_text(response: str | None, generated: Status | None) -> str:
 
 
 def what_changed(case: CaseDifference) -> Iterator[tuple[str, str]]:
-    """The lines on a case that went another way, each with its label, which may be empty.
+    """The labelled lines on a case that changed between two runs; a label may be empty.
 
     The question comes first, then what changed, then both answers. The screen of a comparison, its
     Markdown and its page have these same lines.
@@ -317,11 +345,14 @@ def what_changed(case: CaseDifference) -> Iterator[tuple[str, str]]:
         yield "cause", cause_text(case)
     if case.ids is not None:
         yield "ids", ids_text(case.ids, case.gold)
-    yield from _responses(case)
+    yield from _response_lines(case)
 
 
-def _responses(case: CaseDifference) -> Iterator[tuple[str, str]]:
-    """Both answers, or that they are the same; nothing where neither run gave any."""
+def _response_lines(case: CaseDifference) -> Iterator[tuple[str, str]]:
+    """The lines with a case's answers in two runs, or that they are the same.
+
+    There are none where neither run gave an answer.
+    """
     old = response_text(case.response_before, case.stages_before.get("generate"))
     new = response_text(case.response_after, case.stages_after.get("generate"))
     # The texts are cut: two answers may differ behind that place.
@@ -335,7 +366,10 @@ def _responses(case: CaseDifference) -> Iterator[tuple[str, str]]:
 
 
 def _cell_text(value: float | None, status: Status) -> str:
-    """The value of a score, or why it has none, such as "skipped"."""
+    """The value of a case's score, or why it has none, such as "skipped".
+
+    A missing score must never read as a 0.
+    """
     if value is None:
         return status.value
     return number_text(value)
@@ -368,7 +402,9 @@ class _NumberForm(NamedTuple):
         return cls(1.0, 1, "")
 
     def text(self, number: float, *, sign: bool = False) -> str:
-        """A number with its unit.
+        """A number as text in this form: rounded to its places, with its unit.
+
+        A form is chosen for numbers that are read together, so that they have the same places.
 
         Args:
             number: multiplied by the factor already, because `movement` rounds such numbers.
@@ -379,7 +415,9 @@ class _NumberForm(NamedTuple):
 
 
 def number_text(value: float | None, unit: str = "", *, sign: bool = False) -> str:
-    """A number in as many places as its size needs; ``-`` where there is none.
+    """A number for a report in as many places as its size needs; ``-`` where there is none.
+
+    All forms of a report use it, so that a figure looks the same in each.
 
     Args:
         unit: ``"share"`` is shown in per cent, ``"s"`` in seconds or milliseconds; else as it is.
@@ -392,7 +430,7 @@ def number_text(value: float | None, unit: str = "", *, sign: bool = False) -> s
 
 
 def movement_cells(before: float | None, now: float | None, unit: str = "") -> tuple[str, str, str]:
-    """A figure before and now, and its change, in one form.
+    """The cells with a figure before and now, and its change, all three in one form.
 
     The printed change is the difference of the printed figures. Rounded by itself it could be
     another one (+0.007 beside 0.124 and 0.130), and a reader would take that for a mistake. ``-``
@@ -408,7 +446,7 @@ def movement_cells(before: float | None, now: float | None, unit: str = "") -> t
 def paired_cases_text(
     both: int, only_first: int, only_second: int, names: tuple[str, str] = ("before", "now")
 ) -> str:
-    """How many cases two means are of, and how many one of the runs measured alone.
+    """The number of cases that two means are of, and of those that one of two runs measured alone.
 
     ``40, 3 only before``: these three are in neither mean.
 
@@ -423,7 +461,7 @@ def paired_cases_text(
 
 
 def cases_in_short(both: int, only_first: int, only_second: int) -> str:
-    """How many cases two means are of, for a narrow table: ``5 of 10``.
+    """The number of cases that two runs' means are of, for a narrow table: ``5 of 10``.
 
     The first number is of cases that both runs measured, the second of those that either did.
     """
@@ -438,17 +476,28 @@ class Ends(Protocol):
 
     @property
     def low(self) -> float | None:
-        """The lower end; None without an interval."""
+        """The lower end of an interval to print; None without an interval.
+
+        `range_text` needs both ends.
+        """
         ...
 
     @property
     def high(self) -> float | None:
-        """The upper end; None without an interval."""
+        """The upper end of an interval to print; None without an interval.
+
+        `range_text` needs both ends.
+        """
         ...
 
 
 def range_text(ends: Ends | None, unit: str = "", *, sign: bool = False) -> str:
-    """An interval from end to end; ``-`` where one is not known."""
+    """An interval from end to end as text; ``-`` where it is not known.
+
+    Args:
+        unit: as for `number_text`; both ends have it.
+        sign: whether a plus stands before positive ends, as for a difference.
+    """
     if ends is None or ends.low is None or ends.high is None:
         return "-"
     low = number_text(ends.low, unit, sign=sign)

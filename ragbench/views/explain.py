@@ -55,7 +55,7 @@ def case_name(id: str, question: str) -> str:
 
 
 def case_story_lines(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[LabelledLine]:
-    """A case from its question to its answer, with all that is known of it.
+    """The labelled lines that tell a case from its question to its answer, with all that is known.
 
     ``ragbench explain RUN CASE`` prints it. The order is that in which it happened: the question,
     each stage, the chunks, the answer, and at the end what was measured.
@@ -73,17 +73,17 @@ def case_story_lines(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[Labell
         text = shown_line(chunk.text, longest=_LONGEST_CHUNK)
         yield "chunk", f"{_chunk_heading(chunk)}: {text}"
     if story.written is not None:
-        yield "written", _line(story.written)
+        yield "written", _line_of_text(story.written)
     for text in story.references:
-        yield "reference", _line(text)
+        yield "reference", _line_of_text(text)
     yield "answer", _answer_text(row, longest=_LONGEST)
     yield from _expectation_lines(story, longest=_LONGEST)
     yield from _doubtful_sentence_lines(story)
     if row.validation is not None:
-        yield "verdict", _line(row.validation.message)
+        yield "verdict", _line_of_text(row.validation.message)
         for quote in row.validation.evidence:
             chunk_id = shown_line(quote.chunk_id, longest=_LONGEST_ID)
-            yield "evidence", f'{chunk_id}: "{_line(quote.text)}"'
+            yield "evidence", f'{chunk_id}: "{_line_of_text(quote.text)}"'
     for metric, cell in zip(metrics, row.cells, strict=True):
         yield "score", f"{metric.name} {score_text(cell)}"
     # A run without judges has no judgements at all.
@@ -94,9 +94,10 @@ def case_story_lines(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[Labell
 def short_story_lines(
     row: CaseRow, metrics: Sequence[Metric], *, width: int
 ) -> Iterator[LabelledLine]:
-    """A case on one screen: what lost the answer, the gold, and each chunk on a line.
+    """The labelled lines that tell a case on one screen.
 
-    ``ragbench explain RUN`` prints several cases so, one below the other.
+    They are those on what lost the answer, the gold and the chunks. ``ragbench explain RUN`` prints
+    several cases so, one below the other.
 
     Args:
         row: must hold its story.
@@ -135,7 +136,10 @@ def short_story_lines(
 
 
 def _score_line(row: CaseRow, metrics: Sequence[Metric], *, longest: int) -> Iterator[LabelledLine]:
-    """The scores of a case in one line, without the metrics that have none."""
+    """The line of a short case with its scores, without the metrics that have none.
+
+    On one screen there is no room for the reasons of the others.
+    """
     scores: list[str] = []
     for metric, cell in zip(metrics, row.cells, strict=True):
         if cell.value is not None:
@@ -147,7 +151,9 @@ def _score_line(row: CaseRow, metrics: Sequence[Metric], *, longest: int) -> Ite
 def _question_lines(
     row: CaseRow, story: CaseStory, *, longest: int, turns: int
 ) -> Iterator[LabelledLine]:
-    """The last turns, the question, what became of the case, and what was searched for.
+    """The lines that begin a case.
+
+    They hold the last turns, the question, the cause, and the queries that were searched for.
 
     Args:
         longest: letters of a line.
@@ -169,7 +175,7 @@ def _question_lines(
 
 
 def search_text(search: SearchStory) -> str:
-    """One of several searches for a question, in a line: its query and what it found.
+    """A line on one of several searches for a question: its query, and the chunks that it brought.
 
     Of a RAG that searches several times, it shows which search brought the gold, and which brought
     nothing new.
@@ -190,13 +196,19 @@ def search_text(search: SearchStory) -> str:
     return f"{query}: {text}"
 
 
-def _line(text: str) -> str:
-    """A text from a run on one line, which cannot steer the terminal."""
+def _line_of_text(text: str) -> str:
+    """A text from a run on one line, which cannot steer the terminal.
+
+    Texts of a dataset or a model may hold control characters, and may be long.
+    """
     return shown_line(text, longest=_LONGEST)
 
 
 def _answer_text(row: CaseRow, *, longest: int) -> str:
-    """The answer of a case; ``-`` where it has none."""
+    """The answer of a case; ``-`` where it has none.
+
+    A case has none where generation failed or was not asked.
+    """
     if row.response is None:
         return "-"
     return shown_line(row.response, longest=longest)
@@ -208,42 +220,49 @@ _STATES = {None: "unknown", True: "holds", False: _DOES_NOT_HOLD}
 
 
 def _expectation_lines(story: CaseStory, *, longest: int) -> Iterator[LabelledLine]:
-    """What the case expects, and whether it holds."""
+    """The lines with a case's expectations of its answer, and whether each of them holds.
+
+    An expectation is what a case's author demands, such as a word that the answer must hold.
+    """
     for expectation in story.expectations:
         text = f"{_STATES[expectation.holds]}: {expectation.sentence}"
         yield "expected", shown_line(text, longest=longest)
 
 
 def _doubtful_sentence_lines(story: CaseStory) -> Iterator[LabelledLine]:
-    """Sentences of the answer that do not hold: by numbers and citations, and by judges.
+    """The lines with sentences of an answer that do not hold, by numbers, citations and judges.
 
     Claims that a judge drew from several sentences are in none of them, and are left out here.
     """
     for note in story.notes:
         text = shown_line(note.sentence, longest=_LONGEST_CHUNK)
-        yield "sentence", f'"{text}": {_line(note.problem)}'
+        yield "sentence", f'"{text}": {_line_of_text(note.problem)}'
     for answer in story.supported:
         for sentence in answer.sentences:
             if sentence.text is None or sentence.verdict == "supported":
                 continue
             text = shown_line(sentence.text, longest=_LONGEST_CHUNK)
             # Of its claims the first one's reason: a line has no room for all.
-            reason = _line(sentence.claims[0].reason)
+            reason = _line_of_text(sentence.claims[0].reason)
             yield "sentence", f'"{text}": {sentence.verdict} by {answer.metric}: {reason}'
 
 
 def _gold_lines(story: CaseStory) -> Iterator[LabelledLine]:
-    """What is relevant to the case: its ids, then its texts."""
+    """The lines with a case's gold, the content that answers it: its ids, then its texts.
+
+    A dataset has the one or the other; without them no retrieval could be judged.
+    """
     for id in story.gold_ids:
         yield "gold", shown_line(id, longest=_LONGEST_GOLD_ID)
     for text in story.gold_texts:
-        yield "gold", f'"{_line(text)}"'
+        yield "gold", f'"{_line_of_text(text)}"'
 
 
 def _gold_texts(story: CaseStory) -> Iterator[str]:
-    """Each retrieved gold chunk with its ranks; without any, the gold that was not retrieved.
+    """A text for each retrieved gold chunk with its ranks; without any, the gold that was missed.
 
-    A short case has two lines for the gold: a missing part of it is shown in the whole story only.
+    Gold is the content that answers the question. A short case has two lines for it: a missing part
+    is shown in the whole story only.
     """
     gold_chunks = [chunk for chunk in story.chunks if chunk.is_gold]
     for chunk in gold_chunks:
@@ -255,7 +274,7 @@ def _gold_texts(story: CaseStory) -> Iterator[str]:
 
 
 def hop_text(hop: Hop) -> str:
-    """How a stage ended, in a line: its status, how long it took and why.
+    """A line on how a stage of a case ended: its status, how long it took and why.
 
     An outcome that was not asked for in this run (a recorded one, one of an earlier run) says so.
     """
@@ -269,12 +288,12 @@ def hop_text(hop: Hop) -> str:
             time += f", the mean of a call of {hop.sharing} cases"
         parts.append(time)
     if hop.reason:
-        parts.append(_line(hop.reason))
+        parts.append(_line_of_text(hop.reason))
     return ", ".join(parts)
 
 
 def chunk_ranks(chunk: ChunkStory) -> str:
-    """At which rank a chunk was retrieved, and at which generation was given it.
+    """The ranks of a chunk: at which it was retrieved, and at which generation was given it.
 
     ``3`` where both are the same, ``3 > 1`` where operators moved it up, ``3 > dropped``, and
     ``- > 2`` for one that they added.
@@ -291,13 +310,19 @@ def chunk_ranks(chunk: ChunkStory) -> str:
 
 
 def chunk_fate(chunk: ChunkStory) -> str:
-    """What the operators did to a chunk, in a line; empty when nothing."""
+    """A line on what post-retrieval's operators did to a chunk, such as moving it.
+
+    It is empty when they did nothing.
+    """
     moves = [shown_line(move, longest=_LONGEST_MOVE) for move in chunk.moves]
     return "; ".join(moves)
 
 
 def _chunk_heading(chunk: ChunkStory) -> str:
-    """A chunk by rank, id and score, with what the operators did to it."""
+    """The head of a chunk's line: its ranks, id and score, and what the operators did to it.
+
+    "GOLD" marks a chunk that answers the question: its rank explains the loss of an answer.
+    """
     text = f"{chunk_ranks(chunk)}. {shown_line(chunk.id, longest=_LONGEST_ID)}"
     if chunk.is_gold:
         text += " GOLD"
@@ -309,14 +334,17 @@ def _chunk_heading(chunk: ChunkStory) -> str:
 
 
 def score_text(cell: Cell) -> str:
-    """The value of a score, or why it has none, such as "skipped"."""
+    """The value of a case's score, or why it has none, such as "skipped".
+
+    A missing score must never read as a 0.
+    """
     if cell.value is None:
         return cell.status.value
     return f"{cell.value:.3f}"
 
 
 def _judge_lines(metric: Metric, judgements: Sequence[Judgement]) -> Iterator[LabelledLine]:
-    """The first answers of the judges of a metric, with what they quote.
+    """The lines with the first answers of a metric's judges, and the quotes that they rest on.
 
     A quote that is in no context is shown with "nowhere": the judge made it up.
     """
@@ -324,19 +352,19 @@ def _judge_lines(metric: Metric, judgements: Sequence[Judgement]) -> Iterator[La
     for judgement in judgements:
         steps += judgement.steps
     for step in steps[:_MOST_STEPS]:
-        yield "judge", f"{metric.name}: {_line(str(step.answer))}"
+        yield "judge", f"{metric.name}: {_line_of_text(str(step.answer))}"
         for quote in step.quotes:
             place = "nowhere"
             if quote.context is not None:
                 number = quote.context + 1  # readers count from 1
                 place = f"context {number}"
-            yield "quote", f'{place}: "{_line(quote.text)}"'
+            yield "quote", f'{place}: "{_line_of_text(quote.text)}"'
 
 
 def case_story_object(row: CaseRow, metrics: tuple[Metric, ...]) -> dict[str, Any]:
-    """A case as a JSON object: that of report.json, with its story and its judgements.
+    """A case as the JSON object of ``ragbench explain --json``, with its story and its judgements.
 
-    ``ragbench explain --json`` prints it.
+    The story is the case stage by stage; report.json has only the scores.
     """
     story_object = case_object(row, metrics)
     story_object["story"] = row.story

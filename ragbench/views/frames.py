@@ -26,7 +26,10 @@ _LISTS = ("contexts",)
 
 
 def cases_frame(report: Report) -> DataFrame:
-    """A row per case of a run, with a column per metric: ``Report.to_pandas`` gives it."""
+    """The DataFrame that ``Report.to_pandas`` gives.
+
+    It has a row per case of a run, and a column per metric.
+    """
     metric_columns = _metric_columns(report)
     rows: list[tuple[object, ...]] = []
     # Found by their ids, rows hold their stories, with the texts of chunks.
@@ -35,7 +38,7 @@ def cases_frame(report: Report) -> DataFrame:
         scores = [cell.value for cell in row.cells]
         rows.append((*_first_values(row), *scores, *_last_values(row)))
     columns = (*_FIRST_COLUMNS, *metric_columns, *_LAST_COLUMNS)
-    return _frame(columns, rows, numbers=metric_columns)
+    return _frame_with_na(columns, rows, numbers=metric_columns)
 
 
 def _metric_columns(report: Report) -> list[str]:
@@ -53,12 +56,18 @@ def _metric_columns(report: Report) -> list[str]:
 
 
 def _first_values(row: CaseRow) -> tuple[object, ...]:
-    """The values before the scores: what was asked, answered and retrieved."""
+    """A case's values before its scores, under `_FIRST_COLUMNS`.
+
+    They are its id, question, reference, answer and contexts: another order would shift columns.
+    """
     return row.id, row.query, row.reference, row.response, _context_texts(row)
 
 
 def _context_texts(row: CaseRow) -> list[str] | None:
-    """The texts that generation was given, best first; None where there was no retrieval."""
+    """The texts of chunks that generation was given for a case, best first.
+
+    It is None without retrieval.
+    """
     stage = "retrieve"
     if "post_retrieve" in row.stages:  # whose chunks generation was given
         stage = "post_retrieve"
@@ -73,7 +82,11 @@ def _context_texts(row: CaseRow) -> list[str] | None:
 
 
 def _last_values(row: CaseRow) -> tuple[object, ...]:
-    """The values behind the scores: the cause, what decided it, and the first failure."""
+    """A case's values behind its scores, under `_LAST_COLUMNS`.
+
+    They are its cause, decider, explanation and failure. Of several failures the first: the others
+    mostly follow from it.
+    """
     attribution = row.attribution
     failure: str | None = None
     if row.failures:
@@ -87,7 +100,10 @@ _SUMMARY_COUNTS = ("measured", "total", "abstained", "skipped", "failed", "unpro
 
 
 def summaries_frame(report: Report) -> DataFrame:
-    """A row per metric of a run: its score with the interval, and how its cases ended."""
+    """The DataFrame with a row per metric of a run.
+
+    A row has the score, the interval, and how the cases ended.
+    """
     rows: list[tuple[object, ...]] = []
     for summary in report.summaries:
         definition = summary.metric.definition
@@ -110,7 +126,7 @@ def summaries_frame(report: Report) -> DataFrame:
             )
         )
     columns = (*_SUMMARY_TEXTS, *_SUMMARY_NUMBERS, *_SUMMARY_COUNTS)
-    return _frame(columns, rows, numbers=_SUMMARY_NUMBERS, counts=_SUMMARY_COUNTS)
+    return _frame_with_na(columns, rows, numbers=_SUMMARY_NUMBERS, counts=_SUMMARY_COUNTS)
 
 
 _CHANGED_COLUMNS = (
@@ -127,7 +143,11 @@ _CHANGED_COLUMNS = (
 
 
 def changed_cases_frame(comparison: Comparison) -> DataFrame:
-    """A row per case that failed in one run and passed in the other."""
+    """The DataFrame with a row per case that failed in one compared run and passed in another.
+
+    ``Comparison.to_pandas`` gives it; its columns are `_CHANGED_COLUMNS`, whose names users rely
+    on.
+    """
     rows: list[tuple[object, ...]] = []
     for case in comparison.changed:
         cause_before: str | None = None
@@ -149,7 +169,7 @@ def changed_cases_frame(comparison: Comparison) -> DataFrame:
                 case.response_after,
             )
         )
-    return _frame(_CHANGED_COLUMNS, rows)
+    return _frame_with_na(_CHANGED_COLUMNS, rows)
 
 
 _PAIR_TEXTS = ("metric", "first", "second")
@@ -159,7 +179,7 @@ _PAIR_COLUMNS = (*_PAIR_TEXTS, *_PAIR_NUMBERS, *_PAIR_COUNTS, "is_significant", 
 
 
 def differences_frame(comparison: Comparison) -> DataFrame:
-    """A row per metric and pair of runs, over the cases that both runs measured.
+    """The DataFrame with a row per metric and pair of runs, over the cases that both runs measured.
 
     A metric of which no difference can be computed has one row, with the reason.
     """
@@ -171,7 +191,7 @@ def differences_frame(comparison: Comparison) -> DataFrame:
             # All columns between the name and the reason.
             missing = [None] * (len(_PAIR_COLUMNS) - 2)
             rows.append((metric.name, *missing, metric.untested))
-    return _frame(
+    return _frame_with_na(
         _PAIR_COLUMNS,
         rows,
         numbers=_PAIR_NUMBERS,
@@ -181,7 +201,10 @@ def differences_frame(comparison: Comparison) -> DataFrame:
 
 
 def _difference_values(metric: MetricComparison, difference: Difference) -> tuple[object, ...]:
-    """The row of two runs on one metric, under `_PAIR_COLUMNS`."""
+    """The values of two runs on one metric, as a row under `_PAIR_COLUMNS`, in that order.
+
+    Where the runs share no measured case nothing was tested, and the p-value is missing.
+    """
     p_value: float | None = None
     if difference.cases:  # without common cases nothing was tested
         p_value = difference.p_corrected
@@ -203,7 +226,7 @@ def _difference_values(metric: MetricComparison, difference: Difference) -> tupl
     )
 
 
-def _frame(
+def _frame_with_na(
     columns: Sequence[str],
     rows: Sequence[Sequence[object]],
     *,
@@ -211,7 +234,9 @@ def _frame(
     counts: Sequence[str] = (),
     flags: Sequence[str] = (),
 ) -> DataFrame:
-    """A frame of rows, each column of a type that has NA: by itself pandas makes NaN of None.
+    """A DataFrame of rows whose missing values are NA: by itself pandas would make NaN of None.
+
+    A missing score that became 0 or NaN would spoil a user's means without a word.
 
     Args:
         columns: their names. Those that are none of the following hold texts, or lists of texts.

@@ -66,7 +66,10 @@ _LEVELS = {"green": "notice", "red": "error", "yellow": "warning"}
 
 
 def comment_marker(verdict: GateResult) -> str:
-    """The hidden first line: a comment that starts with it is replaced instead of repeated.
+    """The hidden first line of a gate's comment on a pull request, by which a later run finds it.
+
+    A comment that begins with it is replaced, not repeated: another form leaves old comments
+    behind.
 
     It is the same for every run of one system on one dataset.
     """
@@ -79,10 +82,11 @@ def comment_marker(verdict: GateResult) -> str:
 def gate_document(
     verdict: GateResult, causes: Sequence[CauseCount] = (), against: Against | None = None
 ) -> Document:
-    """The verdict with all its checks; in Markdown a short form of it where it passed.
+    """The document of a gate's verdict, with all its checks.
 
-    The Markdown is a comment on a pull request: one that passed has nothing to act on, and a long
-    comment on each of them would soon be read by none.
+    It has a short form for Markdown where the gate passed. The Markdown is a comment on a pull
+    request: one that passed has nothing to act on, and a long comment on each of them would soon be
+    read by none.
 
     Args:
         causes: what became of the run's cases.
@@ -108,15 +112,18 @@ def gate_document(
             _cases_section(verdict, against),
         ),
         notes=verdict.notes,
-        foot=_foot(verdict),
+        foot=_foot_text(verdict),
     )
     if verdict.colour == "green":
         document = replace(document, brief=_calm_document(verdict, document, against))
     return document
 
 
-def _foot(verdict: GateResult) -> str:
-    """Which runs were compared, and by which settings: enough to repeat the gate."""
+def _foot_text(verdict: GateResult) -> str:
+    """The last line of a gate's document: which runs were compared, and by which settings.
+
+    It is enough to repeat the gate.
+    """
     runs = f"run {source_text(verdict.run)}"
     if verdict.baseline is not None:
         runs += f"; baseline {source_text(verdict.baseline)}"
@@ -125,18 +132,21 @@ def _foot(verdict: GateResult) -> str:
 
 
 def _refusals_section(verdict: GateResult) -> Section:
-    """Why the runs could not be compared as asked, and what to do about each reason."""
+    """The section on why a gate could not compare the runs, and what to do about each reason.
+
+    Without it a reader would take an inconclusive gate for a small loss.
+    """
     lines = [f"{refusal.what}: {refusal_text(refusal)}" for refusal in verdict.refusals]
     return Section(title="Not compared", lines=lines)
 
 
 def _checks_section(verdict: GateResult) -> Section:
-    """All checks, each with a drawing of its change or figure.
+    """The table of all checks of a gate, each with a drawing of its change or figure.
 
     Below them is what several lost checks have in common: there is one thing to look for then.
     """
     rows: list[Sequence[object]] = []
-    for check, drawing in zip(verdict.checks, _drawings(verdict.checks), strict=True):
+    for check, drawing in zip(verdict.checks, _check_drawings(verdict.checks), strict=True):
         rows.append(_check_row(check, drawing))
     hint = ""
     if verdict.shared is not None:
@@ -151,14 +161,23 @@ def _checks_section(verdict: GateResult) -> Section:
 
 
 def _trends_section(verdict: GateResult) -> Section:
-    """The metrics that drifted over the runs of main: losses too small to fail a single gate."""
+    """The table of metrics that drifted over the runs of main.
+
+    Their losses are too small to fail a single gate.
+    """
     columns = ("metric", "from", "to", "runs", "since", "p", "course")
     rows = list(_trend_rows(verdict.checks))
     return Section(title="Main over its merges", columns=columns, rows=rows)
 
 
 def _cases_section(verdict: GateResult, against: Against | None) -> Section:
-    """The cases that pass in one of the runs alone; where there are none, those that lost."""
+    """The section of cases that pass in one run alone; without such, of those with a lower score.
+
+    These are where to look for the reason of a lower figure.
+
+    Args:
+        against: the run's cases beside the baseline's; None where a baseline holds no cases.
+    """
     if against is not None:
         changes = changes_of([against.pair], against.changed, {"run": verdict.run.source})
         if changes:
@@ -185,7 +204,9 @@ def _cases_section(verdict: GateResult, against: Against | None) -> Section:
 
 
 def _calm_document(verdict: GateResult, whole: Document, against: Against | None) -> Document:
-    """What a comment says where there is nothing to look into; it has at most 24 lines.
+    """The short document of a gate that passed, for a comment of at most 24 lines.
+
+    A pull request that may be merged needs no more than the first figures and what to know besides.
 
     Args:
         whole: the document that the page shows, from which title and headline are taken.
@@ -217,7 +238,7 @@ def _calm_document(verdict: GateResult, whole: Document, against: Against | None
 
 
 def _telling_checks(verdict: GateResult) -> list[GateCheck]:
-    """The checks that the comment of a passed gate has: the first ones of the whole run.
+    """The checks that the comment of a passed gate shows: the first ones of the whole run.
 
     Errors that the limit let through are shown beside them: cases that failed are in no score.
     """
@@ -233,7 +254,9 @@ def _telling_checks(verdict: GateResult) -> list[GateCheck]:
 
 
 def unjudged_document(message: str) -> Document:
-    """Why a gate could not run: a pull request needs a comment then, too.
+    """The document of a gate that could not run: a pull request needs a comment then, too.
+
+    Without it, the comment of an earlier run would stay, and may say that it passed.
 
     Args:
         message: of the error. Its first line becomes the headline, each further one a note.
@@ -245,7 +268,7 @@ def unjudged_document(message: str) -> Document:
 
 
 def dataset_section(change: DatasetChange | None) -> Section:
-    """How the dataset changed since the baseline; empty where it did not.
+    """The section on how the dataset changed since the baseline; empty where it did not.
 
     Scores on new cases beside the others tell whether a metric moved because of the system, or
     because the new cases are harder.
@@ -277,7 +300,11 @@ def dataset_section(change: DatasetChange | None) -> Section:
 
 
 def _check_row(check: GateCheck, drawing: Markup) -> Sequence[object]:
-    """A check with its figures, and why it did not pass."""
+    """The cells of a check in the table of a gate.
+
+    They hold its outcome, drawing and figures, and why it did not pass; the order is that of the
+    columns in `_checks_section`.
+    """
     # The smallest true loss that these cases would have shown.
     detectable = "-"
     if check.drop is not None:
@@ -299,8 +326,8 @@ _FIGURES_OF_REASON = re.compile(
 0.85 (95% interval ...), on 40 cases in both (...): a loss of more than the tolerated 0.02 is"."""
 
 
-def _drawings(checks: Sequence[GateCheck]) -> Iterator[Markup]:
-    """Each check's change or figure with its interval and limit, on one axis for each unit.
+def _check_drawings(checks: Sequence[GateCheck]) -> Iterator[Markup]:
+    """A drawing for each check of its change or figure, with the interval and the limit.
 
     Drawings below each other are compared by eye, which needs a common axis. Changes lie on both
     sides of 0, figures without a baseline above it: these two have axes of their own.
@@ -325,7 +352,10 @@ def _drawings(checks: Sequence[GateCheck]) -> Iterator[Markup]:
 
 
 def _drawn_figures(check: GateCheck) -> tuple[float | None, float | None, float | None]:
-    """The change, or without a baseline the figure, and the ends of its interval."""
+    """The three numbers that a check's drawing shows: change and ends of its interval.
+
+    Without a baseline there is no change, and the figure itself is drawn.
+    """
     if check.drop is not None:
         return check.drop.difference, check.drop.low, check.drop.high
     if check.interval is not None:
@@ -334,7 +364,10 @@ def _drawn_figures(check: GateCheck) -> tuple[float | None, float | None, float 
 
 
 def _trend_rows(checks: Sequence[GateCheck]) -> Iterator[Sequence[str]]:
-    """The metrics that drifted on main, each with its course in bars."""
+    """The table's rows of metrics that drifted on main, each with its course in bars.
+
+    The drift is one that a test of all merges shows. `_calm_document` unpacks the rows by position.
+    """
     for check in checks:
         trend = check.trend
         if trend is None:
@@ -354,10 +387,10 @@ def _trend_rows(checks: Sequence[GateCheck]) -> Iterator[Sequence[str]]:
 
 
 def github_annotations(verdict: GateResult) -> str:
-    """A line for the verdict, then one for each check and refusal that stands against it.
+    """The lines that GitHub turns into annotations of a pull request, the verdict's own first.
 
-    GitHub reads such lines from the output of a step, and shows them on the pull request: ten of
-    each level, and no more.
+    Then comes one for each refusal and each check against the run. GitHub reads such lines from the
+    output of a step, ten of each level and no more.
     """
     title = f"ragbench {verdict.outcome.value}"
     annotations = [annotation(_LEVELS[verdict.colour], title, verdict.headline)]
@@ -375,12 +408,18 @@ def github_annotations(verdict: GateResult) -> str:
 
 
 def github_error(message: str) -> str:
-    """The annotation of a gate that could not run."""
+    """The line that GitHub turns into an annotation for a gate that could not run.
+
+    A workflow's page shows it, where the log would have to be opened else.
+    """
     return annotation("error", "ragbench gate could not run", message)
 
 
 def refusal_text(refusal: Refusal) -> str:
-    """Why two runs are not compared, and the way out, in two sentences."""
+    """Why two runs are not compared, and the way out, in two sentences.
+
+    All forms of a gate's result use these sentences.
+    """
     return f"{refusal.reason}. To go on, {refusal.remedy}"
 
 
@@ -418,7 +457,10 @@ def check_cells(check: GateCheck) -> CheckCells:
 
 
 def limit_text(check: GateCheck) -> str:
-    """The limit of a check in words: "at least 0.800"; ``-`` where nothing is demanded."""
+    """The limit of a gate's check in words: "at least 0.800"; ``-`` where nothing is demanded.
+
+    Tests of pytest have it in their names, so another wording renames them.
+    """
     if check.outcome is GateOutcome.NOT_JUDGED:
         return "-"
     number = number_text(check.limit, check.unit)
@@ -427,7 +469,10 @@ def limit_text(check: GateCheck) -> str:
 
 
 def after_text(change: CaseChange) -> str:
-    """The score of a case in this run: a number, or why there is none."""
+    """The score of a case in the judged run: a number, or why there is none, such as "failed".
+
+    An error is no 0: a failed case is shown with its reason.
+    """
     if change.after is not None:
         return number_text(change.after)
     if change.status == "failed" and change.reason:
@@ -436,19 +481,19 @@ def after_text(change: CaseChange) -> str:
 
 
 def junit_report(verdict: GateResult) -> bytes:
-    """The verdict as a ``testsuites`` document, which servers for continuous integration show.
+    """A gate's verdict as JUnit XML, which servers for continuous integration show.
 
     The same verdict gives the same bytes.
 
     A check that failed is a failure, one that is inconclusive is skipped, with the reason, and a
     refusal to compare is an error: JUnit knows no "inconclusive".
     """
-    return _junit(verdict.run.dataset, verdict.settings, list(_junit_cases(verdict)))
+    return _junit_document(verdict.run.dataset, verdict.settings, list(_junit_cases(verdict)))
 
 
 def junit_error(message: str) -> bytes:
-    """The document of a gate that could not run: a server must not take it for one that passed."""
-    return _junit("", {}, [_JUnitCase("gate", "error", message, "could not run")])
+    """The JUnit XML of a gate that could not run: a server must not take it for one that passed."""
+    return _junit_document("", {}, [_JUnitCase("gate", "error", message, "could not run")])
 
 
 class _JUnitCase(NamedTuple):
@@ -461,8 +506,12 @@ class _JUnitCase(NamedTuple):
     kind: str = ""
 
 
-def _junit(dataset: str, settings: Mapping[str, object], cases: Sequence[_JUnitCase]) -> bytes:
-    """A ``testsuites`` document with one suite.
+def _junit_document(
+    dataset: str, settings: Mapping[str, object], cases: Sequence[_JUnitCase]
+) -> bytes:
+    """The bytes of a JUnit document, ``testsuites`` with one suite, from test cases.
+
+    The form is that of the schema which CI servers read: they refuse or ignore other attributes.
 
     Args:
         dataset: names the classes of the test cases, so that servers tell gates on several
@@ -509,7 +558,11 @@ def _junit(dataset: str, settings: Mapping[str, object], cases: Sequence[_JUnitC
 
 
 def _junit_cases(verdict: GateResult) -> Iterator[_JUnitCase]:
-    """Refusals and checks as test cases; checks that were not judged are none."""
+    """A gate's refusals and checks as JUnit test cases; checks that were not judged have none.
+
+    A failed check is a failure, an inconclusive one is skipped. Their names hold no figures and
+    must stay: servers follow a test by its name.
+    """
     for refusal in verdict.refusals:
         message = refusal_text(refusal)
         yield _JUnitCase(f"comparable: {refusal.what}", "error", message, refusal.what)
@@ -526,7 +579,7 @@ def _junit_cases(verdict: GateResult) -> Iterator[_JUnitCase]:
 
 
 def _reason_in_full(verdict: GateResult, check: GateCheck) -> str:
-    """Why a check failed, and what it shares with others; the expectations that do not hold.
+    """The full text of a failed check: its reason, what it shares with others, failed expectations.
 
     A server shows the text of a failed test alone: all that explains it must be there.
     """
@@ -539,7 +592,10 @@ def _reason_in_full(verdict: GateResult, check: GateCheck) -> str:
 
 
 def unfulfilled_lines(unfulfilled: Unfulfilled) -> list[str]:
-    """A line for each case with expectations that do not hold: its id, then these expectations."""
+    """A line for each case with expectations that do not hold: its id, then these expectations.
+
+    An expectation is what a case's author demands of its answer.
+    """
     lines: list[str] = []
     for case in unfulfilled.cases:
         id = shown_line(case.id, longest=_LONGEST)
@@ -548,7 +604,10 @@ def unfulfilled_lines(unfulfilled: Unfulfilled) -> list[str]:
 
 
 def verdict_object(verdict: GateResult) -> dict[str, Any]:
-    """The verdict as a JSON object: its fields, by ``verdict.schema.json``."""
+    """A gate's verdict as the JSON object of ``--json``, in the form of ``verdict.schema.json``.
+
+    Programs read it: a field that changes its meaning needs another ``schema_version``.
+    """
     return {
         "schema_version": 2,
         "exit_code": verdict.outcome.exit_code,

@@ -21,7 +21,10 @@ _LEAST_SPAN = 0.1
 
 
 def history_object(history: History) -> dict[str, Any]:
-    """The runs of main and their metrics as a JSON object."""
+    """The runs of main and their metrics as the JSON of ``ragbench history --json``.
+
+    Programs read it: a field that changes its meaning needs another ``schema_version``.
+    """
     return {
         "schema_version": 2,
         **values_of(history, "dataset rag followed"),
@@ -32,7 +35,10 @@ def history_object(history: History) -> dict[str, Any]:
 
 
 def _metric_object(metric: MetricHistory) -> dict[str, Any]:
-    """One metric over the runs, and the fall that its figures show."""
+    """One metric over the runs of main as JSON, with the fall that its figures show, if any.
+
+    A run without the metric has null in its list, so that positions stay those of the runs.
+    """
     fall = None
     if metric.fall is not None:
         fall = values_of(metric.fall, "start end runs since p_value")
@@ -52,7 +58,10 @@ def sparkline(
     width: int = 60,
     plain: bool = False,
 ) -> str:
-    """The figures of a metric over runs as a row of bars, newest to the right.
+    """A metric's figures over runs as a row of bars, the newest to the right, for lines of text.
+
+    It shows a course in the width of a table's cell. A least span keeps noise from looking like a
+    cliff.
 
     Args:
         figures: None for a run without one, which is a gap.
@@ -91,7 +100,10 @@ def sparkline(
 
 
 def span_text(dates: Sequence[str | None]) -> str:
-    """From which day to which runs are, to be put behind their number; empty without days."""
+    """The days of the first and last run, to be put behind their number; empty without days.
+
+    It is made to follow a count: "12 runs, 2026-01-02 to 2026-03-04".
+    """
     days = [date[:10] for date in dates if date]  # the day of an ISO time
     if not days:
         return ""
@@ -101,10 +113,11 @@ def span_text(dates: Sequence[str | None]) -> str:
 
 
 def fall_line(metric: str, fall: MainTrend) -> str:
-    """By how much a metric fell on main, since when, and how sure that is.
+    """A sentence on a metric that fell on main.
 
-    Its p-value is one that holds "however often one looks": a test for a single look would raise
-    an alarm sooner or later, when it is repeated at every merge.
+    It says from where to where, since when, and how sure that is. Its p-value is one that holds
+    "however often one looks": a test for a single look would raise an alarm sooner or later, when
+    it is repeated at every merge.
     """
     runs = counted(fall.runs, "run")
     if fall.since is not None:
@@ -116,7 +129,10 @@ def fall_line(metric: str, fall: MainTrend) -> str:
 
 
 def name_of(history: History, position: int) -> str:
-    """A run by its commit and its day; by its number where neither is known."""
+    """A run of the history by its commit and day, in words.
+
+    Where neither is known, its number names it.
+    """
     run = history.runs[position]
     parts: list[str] = []
     if run.commit:
@@ -129,7 +145,10 @@ def name_of(history: History, position: int) -> str:
 
 
 def people_lines(history: History) -> Iterator[str]:
-    """The figures of runs that labels of people correct, each beside the uncorrected one."""
+    """A line for each figure of a run that labels of people correct, beside the metric's own.
+
+    Where people labelled answers, their figure is the one to trust.
+    """
     for position, run in enumerate(history.runs):
         for metric, (corrected, low, high, labels) in run.people.items():
             label_count = counted(round(labels), "label")
@@ -206,7 +225,10 @@ def limits_yaml(
 
 
 def limit_line(limit: FittedLimit) -> str:
-    """What a fitted limit rests on: cases, noise, and the drop that it can show."""
+    """A text on the basis of a fitted limit: its cases, their noise, and the drop that it can show.
+
+    It is the comment above the limit in a YAML file that people edit.
+    """
     cases = counted(limit.cases, "case")
     if limit.clusters < limit.cases:
         cases += f" in {counted(limit.clusters, 'cluster')}"

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def ask_text(drawn: Drawn) -> str:
-    """What a person is asked to decide, and by which keys: in the terminal and on the page."""
+    """The sentence that asks a person for a verdict, with the keys.
+
+    Terminal and page show the same.
+    """
     is_paired = any(len(task.answers) > 1 for task in drawn.tasks)
     order = ""
     if is_paired:
@@ -39,7 +42,11 @@ CORRECTED_COLUMNS = (
 
 
 def corrected_rows(corrections: Sequence[Correction]) -> Iterator[tuple[str, ...]]:
-    """A row for each figure: the metric's own, and what people make of it."""
+    """A row for each figure that labels of people correct, under `CORRECTED_COLUMNS`.
+
+    The metric's own value and interval, those that people's labels make of it, and the number of
+    labels.
+    """
     for correction in corrections:
         unit = correction.unit
         sign = len(correction.runs) > 1  # a difference has one
@@ -63,7 +70,10 @@ def corrected_rows(corrections: Sequence[Correction]) -> Iterator[tuple[str, ...
 
 
 def corrected_text(correction: Correction) -> str:
-    """The difference of two runs as people see it, beside that by the metric alone."""
+    """A sentence on the difference of two runs as people's labels show it, beside the metric's own.
+
+    Whether the runs differ is decided by the labels' interval: people are believed before a judge.
+    """
     metric, judged, judged_ends, corrected, ends, *_ = next(corrected_rows([correction]))
     result = "not shown to differ"
     interval = correction.interval
@@ -76,7 +86,10 @@ def corrected_text(correction: Correction) -> str:
 
 
 def corrected_section(corrections: Sequence[Correction]) -> Section:
-    """The figures that labels correct; empty where there are none."""
+    """The section of the figures that labels of people correct; empty where there are none.
+
+    Where it is shown, its figures are the ones to quote.
+    """
     return Section(
         title="Corrected by labels",
         columns=CORRECTED_COLUMNS,
@@ -87,7 +100,10 @@ def corrected_section(corrections: Sequence[Correction]) -> Section:
 
 
 def raters_text(raters: Raters) -> str:
-    """How far several people agree on the same answers: a metric cannot agree with them better."""
+    """A sentence on how far several people agree on the same answers.
+
+    A metric cannot agree with people better than people agree with each other.
+    """
     kappa = number_text(raters.kappa)
     alpha = number_text(raters.alpha)
     answers = counted(raters.items, "answer")
@@ -98,7 +114,10 @@ def raters_text(raters: Raters) -> str:
 
 
 def label_page(drawn: Drawn, *, by: str = "", shows_judge: bool = False) -> Page:
-    """A page with a block for each case; the question is in it for every answer.
+    """The page on which a person labels drawn cases, a block for each with its answers.
+
+    People who have no ragbench label on it: it needs no server, and saves a file of labels. A
+    person sees only what the metric reads, and no value of it, unless that is asked for.
 
     Args:
         by: who labels, where that is known.

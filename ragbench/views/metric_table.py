@@ -12,7 +12,10 @@ from ragbench.views.document import number_text, range_text
 
 
 def metric_columns(form: Form, summaries: Sequence[Summary]) -> list[TableColumn]:
-    """The columns that a form shows of these metrics; a rare one only where it has a value."""
+    """The columns that a form (terminal, Markdown, page) shows of these metrics.
+
+    A rare column is left out where no metric has a value for it, so that tables stay narrow.
+    """
     columns: list[TableColumn] = []
     for column in METRIC_TABLE:
         if form not in column.forms:
@@ -24,7 +27,11 @@ def metric_columns(form: Form, summaries: Sequence[Summary]) -> list[TableColumn
 
 
 def metric_cell(column: TableColumn, summary: Summary, *, unit: str = "") -> str:
-    """A figure of a metric as terminal and Markdown show it; ``-`` where there is none."""
+    """A figure of a metric as terminal and Markdown show it; ``-`` where there is none.
+
+    Args:
+        unit: such as ``"s"`` for a time; empty for a plain number.
+    """
     value = column.value(summary)
     if isinstance(value, str):
         return value
@@ -38,7 +45,10 @@ def metric_cell(column: TableColumn, summary: Summary, *, unit: str = "") -> str
 
 
 def headings_without_room(columns: Sequence[TableColumn]) -> list[str]:
-    """The columns that a narrow terminal does without, the first to go first."""
+    """The headings of columns that a narrow terminal does without, the first to go first.
+
+    A table that did not fit would be folded beyond reading.
+    """
     optional: list[tuple[int, str]] = []
     for column in columns:
         if column.room_rank is not None:

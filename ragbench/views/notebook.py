@@ -12,7 +12,7 @@ from ragbench.core.attribution import LOSSES
 from ragbench.core.comparison import Comparison
 from ragbench.core.metric import Metric
 from ragbench.core.record import replace
-from ragbench.core.report import IndexedCase, Report, badness, main_metric
+from ragbench.core.report import Report, badness, main_metric
 from ragbench.safe_text import shown_line
 from ragbench.views.comparison import comparison_document
 from ragbench.views.document import Changes, Document, Section, cause_text
@@ -29,7 +29,10 @@ _LONGEST = 200
 
 
 def report_html(report: Report) -> str:
-    """The headline of a run, its causes, its metrics and its worst cases."""
+    """A report as HTML for the output of a notebook's cell.
+
+    It has the headline, the causes, the metrics and the worst cases.
+    """
     notes = list(report.notes)
     warnings: list[str] = []
     if not report.is_comparable:
@@ -47,11 +50,14 @@ def report_html(report: Report) -> str:
         ),
         notes=notes,
     )
-    return _html(document)
+    return _notebook_html(document)
 
 
 def _metrics_section(report: Report) -> Section:
-    """The figures of the metrics that have one, and the names of the others."""
+    """The table of a notebook with the metrics that have a figure.
+
+    The others are named below it.
+    """
     summaries = [summary for summary in report.summaries if summary.measured]
     columns = metric_columns("terminal", summaries)
     rows: list[Sequence[object]] = []
@@ -76,28 +82,26 @@ def _metrics_section(report: Report) -> Section:
 
 
 def _worst_cases_section(report: Report) -> Section:
-    """The lost cases with the lowest values of the metric that cases are ordered by."""
+    """The table of a notebook with the lost cases that are worst by the main metric.
+
+    These are where a reader begins to look; a case is lost if its cause is among `LOSSES`.
+    """
     position = main_metric(report.metrics)
     metric: Metric | None = None
     if position is not None:
         metric = report.metrics[position]
-
-    def case_badness(case: IndexedCase) -> tuple[bool, float]:
-        """Sorts the worst case first."""
-        return badness(case.value, metric)
-
     lost = [case for case in report.index(position, None) if case.cause in LOSSES]
-    lost.sort(key=case_badness)
+    lost.sort(key=lambda case: badness(case.value, metric))  # the worst first
     rows: list[Sequence[object]] = []
     for row in report.find([case.id for case in lost[:_MOST_CASES]]):
         rows.append(
             (
-                _short(row.id),
-                _short(row.query),
-                _short(row.response),
-                _short(row.reference),
+                _short_text(row.id),
+                _short_text(row.query),
+                _short_text(row.response),
+                _short_text(row.reference),
                 row.attribution.cause.label,
-                _short(row.attribution.explanation),
+                _short_text(row.attribution.explanation),
             )
         )
     hint = ""
@@ -112,25 +116,31 @@ def _worst_cases_section(report: Report) -> Section:
 
 
 def comparison_html(comparison: Comparison) -> str:
-    """The sections of a comparison, with the cases that went another way as tables."""
+    """A comparison as HTML for the output of a notebook's cell; changed cases become tables.
+
+    The page of a comparison unfolds them by a script, which notebooks do not run.
+    """
     document = comparison_document(comparison)
     sections: list[Section] = []
     for section in document.sections:
         sections.append(replace(section, changes=()))
         sections.extend(_changed_section(changes) for changes in section.changes)
-    return _html(replace(document, sections=sections))
+    return _notebook_html(replace(document, sections=sections))
 
 
 def _changed_section(changes: Changes) -> Section:
-    """The first cases of one kind: their answers and causes in both runs."""
+    """The first cases that changed in one way between two runs.
+
+    Each row has the case's answers and causes in both runs.
+    """
     rows: list[Sequence[object]] = []
     for case in changes.cases[:_MOST_CASES]:
         rows.append(
             (
-                _short(case.id),
-                _short(case.query),
-                _short(case.response_before),
-                _short(case.response_after),
+                _short_text(case.id),
+                _short_text(case.query),
+                _short_text(case.response_before),
+                _short_text(case.response_after),
                 cause_text(case),
             )
         )
@@ -151,22 +161,31 @@ def _changed_section(changes: Changes) -> Section:
     )
 
 
-def _short(text: str | None) -> str:
-    """The beginning of a text on one line; a dash where there is none."""
+def _short_text(text: str | None) -> str:
+    """The beginning of a text on one line for a table of a notebook; a dash where there is none.
+
+    A notebook keeps its outputs in its file.
+    """
     if text is None:
         return "-"
     return shown_line(text, longest=_LONGEST)
 
 
-def _html(document: Document) -> str:
-    """A document as a part of a page, without drawings and with short tables."""
+def _notebook_html(document: Document) -> str:
+    """A document as a part of a page for a notebook, without drawings and with short tables.
+
+    A notebook keeps its outputs in its file, and has no style sheet for drawings.
+    """
     sections = [_without_drawings(section) for section in document.sections]
-    sections = [_shortened(section) for section in sections]
+    sections = [_with_first_rows(section) for section in sections]
     return render("notebook.html.jinja", {"document": replace(document, sections=sections)})
 
 
 def _without_drawings(section: Section) -> Section:
-    """A section without the columns that have no name: their drawings need a page's styles."""
+    """A section without the columns that have no name.
+
+    These hold drawings, which need a page's styles.
+    """
     named = [position for position, column in enumerate(section.columns) if column]
     if len(named) == len(section.columns):
         return section
@@ -176,8 +195,11 @@ def _without_drawings(section: Section) -> Section:
     return replace(section, columns=[section.columns[position] for position in named], rows=rows)
 
 
-def _shortened(section: Section) -> Section:
-    """A section with the first rows of its table, and how many there are."""
+def _with_first_rows(section: Section) -> Section:
+    """A section with the first rows of its table, and how many rows there are.
+
+    A notebook keeps its outputs in its file: a table of a thousand rows would stay in it.
+    """
     if len(section.rows) <= _MOST_ROWS:
         return section
     count = f"{_MOST_ROWS:,} of {len(section.rows):,} rows are shown."

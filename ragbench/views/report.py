@@ -36,7 +36,11 @@ from ragbench.safe_text import counted
 
 
 def shown_columns(metrics: Sequence[Metric]) -> tuple[tuple[str, int], ...]:
-    """Name and position of each metric that gives the same value in every run."""
+    """The names of metrics that give the same value in every run, each with its position in a row.
+
+    Files that are compared byte by byte, such as report.json and cases.csv, have only these: times
+    differ from run to run.
+    """
     columns: list[tuple[str, int]] = []
     for position, metric in enumerate(metrics):
         if metric.definition.deterministic:
@@ -45,7 +49,9 @@ def shown_columns(metrics: Sequence[Metric]) -> tuple[tuple[str, int], ...]:
 
 
 def values_of(record: object, names: str) -> dict[str, Any]:
-    """Some fields of a record under their own names, for JSON.
+    """Some fields of a record under their own names, for a JSON object.
+
+    JSON that ragbench prints or stores lists its fields this way, so a renamed field changes it.
 
     Args:
         names: of the fields, with spaces between them.
@@ -81,7 +87,10 @@ def case_object(row: CaseRow, metrics: Sequence[Metric]) -> dict[str, Any]:
 
 
 def _repeats_object(row: CaseRow, columns: Sequence[tuple[str, int]]) -> dict[str, Any]:
-    """The cells that each score is the mean of, where the RAG was asked several times."""
+    """The JSON of the cells that each score of a case is the mean of, by metric.
+
+    There are several where the RAG was asked the same question several times.
+    """
     objects: dict[str, Any] = {}
     for name, position in columns:
         repeats = row.repeats[position]
@@ -98,7 +107,11 @@ def _repeats_object(row: CaseRow, columns: Sequence[tuple[str, int]]) -> dict[st
 
 
 def _gold_object(biography: Biography) -> dict[str, Any]:
-    """What post-retrieval did to the gold; what became of other chunks is in the journal."""
+    """The JSON of how post-retrieval treated a case's gold (the relevant chunks).
+
+    It has the ranks of each, and the operator that lost it. The other chunks' ways are in the
+    journal of the run alone.
+    """
     gold: list[dict[str, Any]] = []
     for fate in biography.gold:
         gold.append({**values_of(fate, "gold chunk ranks"), "lost_by": biography.lost_by(fate)})
@@ -106,7 +119,10 @@ def _gold_object(biography: Biography) -> dict[str, Any]:
 
 
 def _cell_object(cell: Cell) -> dict[str, Any]:
-    """A score: a value when it was measured, else the reason why there is none."""
+    """The JSON of one score of a case: its value, or the reason why it was not measured.
+
+    A case without a value must not read as a 0.
+    """
     cell_object: dict[str, Any] = {"status": cell.status, "value": cell.value}
     if cell.status is not Status.MEASURED:
         reason = cell.reason
@@ -117,7 +133,10 @@ def _cell_object(cell: Cell) -> dict[str, Any]:
 
 
 def metric_object(metric: Metric) -> dict[str, Any]:
-    """A metric beside its score in JSON: its version, which way is better, its range and unit."""
+    """The JSON that goes with each figure of a metric: its version, direction, range and unit.
+
+    Two reports with other versions of a formula cannot be compared: programs see it here.
+    """
     names = "version digest group direction low high unit aggregate"
     return {"metric": metric.name, **values_of(metric.definition, names)}
 
@@ -161,17 +180,23 @@ class ReportFile(Record):
 
 
 def json_bytes(value: object) -> bytes:
-    """A file of JSON: indented, with a line end."""
+    """A value as the bytes of a JSON file: indented, with a line end.
+
+    Reports are compared byte by byte, and are read as differences in version control.
+    """
     options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
     return orjson.dumps(msgspec.to_builtins(value), option=options)
 
 
 def report_json(report: Report) -> bytes:
-    """report.json: the fields of `ReportFile` in their order."""
+    """The bytes of report.json: the fields of `ReportFile` in their order.
+
+    Programs and later runs read it: another meaning of a field needs another ``schema_version``.
+    """
     summaries: list[ReportedMetric] = []
     for summary in report.summaries:
         if summary.metric.definition.deterministic:
-            summaries.append(_reported(summary))
+            summaries.append(_reported_metric(summary))
     judging = report.judging
     if judging is not None:
         judging = replace(judging, judge={})  # the manifest has it
@@ -192,17 +217,20 @@ def report_json(report: Report) -> bytes:
     return json_bytes({"schema_version": 3, **structs.asdict(file)})
 
 
-def _reported(summary: Summary) -> ReportedMetric:
-    """A summary as report.json has it."""
+def _reported_metric(summary: Summary) -> ReportedMetric:
+    """The summary of a metric in the form of report.json.
+
+    It has the figures, and the metric's definition.
+    """
     # By the names of the fields, so that report.json has every figure that a summary has.
     figures = {name: getattr(summary, name) for name in Counted.__struct_fields__}
     return ReportedMetric(**figures, **metric_object(summary.metric))
 
 
 def sharing_remark(latencies: Sequence[Latency]) -> str | None:
-    """Why there are no percentiles of stages whose cases shared calls; None where none did.
+    """A remark on why stages have no percentiles of time: their cases shared calls.
 
-    Terminal and page show it below their times.
+    It is None where no stage shared calls. Terminal and page show it below their times.
     """
     shared = [latency for latency in latencies if latency.sharing > 1]
     if not shared:
@@ -217,7 +245,10 @@ def sharing_remark(latencies: Sequence[Latency]) -> str | None:
 
 
 def timings_json(report: Report) -> bytes:
-    """timings.json: the durations, and the metrics that are made of them."""
+    """The bytes of timings.json: the durations of a run, and the metrics that are made of times.
+
+    They differ from run to run, and so are kept out of report.json.
+    """
     summaries: list[dict[str, Any]] = []
     for summary in report.summaries:
         if not summary.metric.definition.deterministic:

@@ -14,7 +14,9 @@ _HINT = (
 
 
 def roles_section(roles: Sequence[FieldRole]) -> Section:
-    """A row for each field; of several files, each row names its own.
+    """The section of a report that says from which field of the user's file each part was read.
+
+    A row for each field; of several files, each row names its own.
 
     A column that was taken for the wrong field makes every figure wrong: a user can see it here.
     """

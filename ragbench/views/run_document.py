@@ -58,7 +58,7 @@ _LONGEST_TABLE = 50
 
 
 def run_document(report: Report) -> Document:
-    """The report as report.md shows it: only what is the same in every run on the same inputs.
+    """The document of report.md: only figures that are the same in every run on the same inputs.
 
     Times and other figures that differ from run to run are left out, so that report.md can be
     under version control, and a difference in it is one of the system.
@@ -84,7 +84,7 @@ def run_document(report: Report) -> Document:
         headline=headline(report),
         sections=(
             Section(title="Cases", lines=lines),
-            *_metrics(steady),
+            *_metrics_sections(steady),
             causes_section(report.causes),
             unfulfilled_section(unfulfilled(report, most=_LONGEST_TABLE)),
             *detail_sections(report),
@@ -94,7 +94,9 @@ def run_document(report: Report) -> Document:
 
 
 def _drawn_cases(dataset: Mapping[str, Any]) -> str:
-    """How many cases of a dataset were asked, and how they were chosen.
+    """A text on how many cases of a dataset were asked, and how they were chosen.
+
+    Figures of a sample are not those of the whole dataset, which a reader must see.
 
     Args:
         dataset: as the manifest of the run has it.
@@ -108,7 +110,7 @@ def _drawn_cases(dataset: Mapping[str, Any]) -> str:
 
 
 def headline(report: Report) -> str:
-    """The report in two or three sentences: how the answers compare, and how most cases are lost.
+    """The headline of a report: how the answers compare, and how most cases are lost.
 
     Whoever reads no further knows how good the system is, and which stage to begin with.
     """
@@ -135,7 +137,10 @@ def headline(report: Report) -> str:
 
 
 def reused_text(report: Report) -> str:
-    """How many outcomes an earlier run gave, and which run; empty where none did."""
+    """A sentence on outcomes that were taken from an earlier run, and which; empty where none were.
+
+    A reader must see that a figure was not measured anew.
+    """
     counts = [f"{stage.reused:,} of {stage.stage}" for stage in report.stages if stage.reused]
     if not counts:
         return ""
@@ -147,7 +152,7 @@ def reused_text(report: Report) -> str:
 
 
 def detail_sections(report: Report) -> Iterator[Section]:
-    """The sections below the metrics and the causes, in report.md and on the page.
+    """The sections of a report below the metrics and the causes, in report.md and on the page.
 
     They go from results to what the run rests on. Some may be empty: a document leaves those out.
     """
@@ -162,19 +167,22 @@ def detail_sections(report: Report) -> Iterator[Section]:
             rows=list(operator_rows(report.operators)),
         )
     if report.validation is not None:
-        yield _validation(report.validation)
+        yield _validation_section(report.validation)
     if report.judging is not None:
         yield _judging_section(report.judging)
         yield _steadiness_section(report.judging)
     if any(summary.slices for summary in report.summaries):
-        yield _slices(report)
+        yield _slices_section(report)
     yield _failures_section(report.failures)
-    yield roles_section(_roles(report.manifest))
-    yield _origin(report.manifest)
+    yield roles_section(_field_roles(report.manifest))
+    yield _origin_section(report.manifest)
 
 
 def _gold_section(gold: Mapping[GoldCause, int]) -> Section:
-    """Of how many cases the gold was retrieved, or lost in which way within the search."""
+    """The table of how many cases had their gold (the content that answers them) retrieved or lost.
+
+    Each way of losing it within the search needs another remedy.
+    """
     total = sum(gold.values())
     rows: list[Sequence[object]] = []
     for cause, cases in gold.items():
@@ -188,7 +196,10 @@ def _gold_section(gold: Mapping[GoldCause, int]) -> Section:
 
 
 def _failures_section(failures: Sequence[FailureGroup]) -> Section:
-    """What stages and metrics raised, equal errors together."""
+    """The table of errors that stages and metrics raised, equal errors together, with examples.
+
+    A thousand cases may fail by one error, whose message is worth a row.
+    """
     rows: list[Sequence[object]] = []
     for group in failures[:_MOST_FAILURES]:
         error = f"{group.type}: {group.message}"
@@ -201,8 +212,8 @@ def _failures_section(failures: Sequence[FailureGroup]) -> Section:
     return Section(title="Failures", columns=columns, rows=rows, most=_LONGEST_TABLE)
 
 
-def _metrics(summaries: Sequence[Summary]) -> Iterator[Section]:
-    """The metrics with their figures, then why cases have no value.
+def _metrics_sections(summaries: Sequence[Summary]) -> Iterator[Section]:
+    """The two tables of metrics: those with figures, then why cases have no value.
 
     A metric without any value is in the second table alone: its row would hold nothing but dashes.
     """
@@ -234,7 +245,9 @@ def _metrics(summaries: Sequence[Summary]) -> Iterator[Section]:
 
 
 def unfulfilled_section(unfulfilled: Unfulfilled | None) -> Section:
-    """The expectations that do not hold, by case; empty where no case has any.
+    """The table of expectations that do not hold, by case; empty where no case has any.
+
+    An expectation is what a case's author demands of the answer, such as a word that it must hold.
 
     The gate's document has the same section.
     """
@@ -272,8 +285,11 @@ _GOLD_CAUSES: Mapping[GoldCause, str] = {
 """What became of the gold in the search, as it ends the sentence "the gold is ..."."""
 
 
-def _validation(table: ValidationTable) -> Section:
-    """What a validator found in the chunks, beside what the system made of them."""
+def _validation_section(table: ValidationTable) -> Section:
+    """The section on a validator's verdicts.
+
+    It shows how often the answer is in the chunks, and how often it was given.
+    """
     share = number_text(table.answer_present.share)
     cases = counted(table.verdicts, "case")
     lines = [
@@ -291,7 +307,10 @@ def _validation(table: ValidationTable) -> Section:
 
 
 def _judging_section(judging: JudgeReport) -> Section:
-    """Which models judged, and how many answers, tokens and how much money each metric took."""
+    """The section on which models judged, with answers, tokens and money for each metric.
+
+    Scores of other models or prompts cannot be compared, so a report names its judge.
+    """
     judge = judging.judge
     lines: list[str] = []
     models = {"judge": judge["chat"], "embeddings": judge["embeddings"]}
@@ -325,9 +344,10 @@ def _judging_section(judging: JudgeReport) -> Section:
 
 
 def _steadiness_section(judging: JudgeReport) -> Section:
-    """How far repeated judgements of the same case agree; empty where none was repeated.
+    """The table of how far repeated judgements of the same case agree.
 
-    A difference between two systems that is smaller than the error of the mean is the judge's own.
+    It is empty where none was repeated. A difference between two systems that is smaller than the
+    error of the mean is the judge's own.
     """
     rows: list[Sequence[object]] = []
     for line in judging.lines:
@@ -354,8 +374,11 @@ def _steadiness_section(judging: JudgeReport) -> Section:
     return Section(title=f"Judgements repeated {repeats}", columns=columns, rows=rows)
 
 
-def _slices(report: Report) -> Section:
-    """The scores of the first metrics by tag and language, which shows where a system is weak."""
+def _slices_section(report: Report) -> Section:
+    """The table of scores by tag and language, which shows where a system is weak.
+
+    A slice is the cases of one tag or language. The mean over all hides such a weakness.
+    """
     summaries: list[Summary] = []
     for summary in report.summaries:
         is_measured = any(part.measured for part in summary.slices)
@@ -382,20 +405,26 @@ def _slices(report: Report) -> Section:
 
 
 def _slice_text(part: Slice) -> str:
-    """A metric's score on a slice, with its interval, which is wide for a slice of few cases."""
+    """The cell of a metric's score on a slice (cases of one tag or language), with its interval.
+
+    A slice of few cases has a wide one: the score alone would mislead.
+    """
     text = number_text(part.score)
     if part.interval is not None:
         text += f" ({part.interval.low:.2f} .. {part.interval.high:.2f})"
     return text
 
 
-def _roles(manifest: Mapping[str, Any]) -> list[FieldRole]:
-    """The field or column that each part of a case was read from; an older run does not say."""
+def _field_roles(manifest: Mapping[str, Any]) -> list[FieldRole]:
+    """The fields or columns that each part of a case was read from; none of an older run.
+
+    A column read as the wrong field makes all figures wrong; reports show the roles for that.
+    """
     return [msgspec.convert(role, FieldRole) for role in manifest.get("roles", ())]
 
 
-def _origin(manifest: Mapping[str, Any]) -> Section:
-    """What the run rests on: dataset, fingerprints, commit, versions.
+def _origin_section(manifest: Mapping[str, Any]) -> Section:
+    """The section on what a run rests on: dataset, fingerprints, commit, versions of packages.
 
     Two runs with other scores are explained by it, or repeated with it.
     """
@@ -433,9 +462,10 @@ def has_default_metrics(report: Report) -> bool:
 
 
 def headline_metrics(report: Report) -> list[Summary]:
-    """The metrics of a short screen: of the default ones at most four, and those named beside.
+    """The metrics that a short screen shows.
 
-    The four are whether answers are right, two of retrieval, and one of grounding or abstention.
+    They are at most four of the default ones, and those that the user names beside. The four are
+    whether answers are right, two of retrieval, and one of grounding or abstention.
     """
     summaries = {summary.metric.name: summary for summary in report.summaries if summary.measured}
     if not has_default_metrics(report):
@@ -454,9 +484,10 @@ def headline_metrics(report: Report) -> list[Summary]:
 
 
 def _of_grounding_or_abstention(report: Report, summaries: Mapping[str, Summary]) -> Iterator[str]:
-    """The default metric of grounding where something is wrong, or else that of abstention.
+    """The name of the default metric of grounding or abstention that a short screen shows.
 
-    Abstention applies where a case has no answer.
+    It is one of grounding where something is wrong with it, and else that of abstention, which
+    applies where a case has no answer. A short screen has no room for metrics at their best.
     """
     for name in _OF_GROUNDING:
         summary = summaries.get(name)
@@ -469,7 +500,11 @@ def _of_grounding_or_abstention(report: Report, summaries: Mapping[str, Summary]
 
 
 def unmeasured_text(report: Report) -> str | None:
-    """The metrics without a figure, each reason with its count; None where all have one."""
+    """A text that names the metrics without a figure, each reason with its count.
+
+    It is None where all metrics have one. Without it a reader would believe that they were not
+    asked for.
+    """
     unmeasured = [summary for summary in report.summaries if not summary.measured]
     groups: list[str] = []
     for names, reasons in why_not_measured(unmeasured):
@@ -488,7 +523,7 @@ def unmeasured_text(report: Report) -> str | None:
 def why_not_measured(
     summaries: Iterable[Summary],
 ) -> list[tuple[tuple[str, ...], tuple[tuple[str, int], ...]]]:
-    """Metrics that lack a value for some case, those with the same reasons together.
+    """The metrics that lack a value for some case, those with the same reasons together.
 
     Without a reference a dozen metrics have no value: the reason is said once for all of them.
 
@@ -521,7 +556,7 @@ class Fall(NamedTuple):
 
 
 def waterfall(causes: Sequence[CauseCount]) -> tuple[Fall, ...]:
-    """The causes in the order of the stages, with what each leaves of the cases.
+    """The steps from all cases to those that are left: the cases that each cause takes away.
 
     Terminal, Markdown and page show it as their table or drawing of where cases were lost.
     """
@@ -538,7 +573,10 @@ def waterfall(causes: Sequence[CauseCount]) -> tuple[Fall, ...]:
 
 
 def _cause_notes(count: CauseCount) -> Iterator[str]:
-    """By which stages a cause came about, how far it is an estimate, and what decided."""
+    """The notes beside a cause of losses.
+
+    They say by which stages it came about, how far it is an estimate, and who decided.
+    """
     if count.stages and count.cause in (Cause.DROPPED, Cause.FAILED):
         stages: list[str] = []
         for name, cases in count.stages:
@@ -551,7 +589,10 @@ def _cause_notes(count: CauseCount) -> Iterator[str]:
 
 
 def causes_section(causes: Sequence[CauseCount]) -> Section:
-    """What became of the cases, by cause in the order of the stages."""
+    """The table of what became of the cases, by cause in the order of the stages.
+
+    It shows which stage of the system to mend first.
+    """
     rows: list[Sequence[object]] = []
     for fall in waterfall(causes):
         rows.append((fall.cause.label, f"{fall.cases:,}", f"{fall.share:.0%}", fall.note))
@@ -560,12 +601,15 @@ def causes_section(causes: Sequence[CauseCount]) -> Section:
 
 
 def flow_text(flow: CauseFlow) -> str:
-    """How many cases went from one cause to another between two runs."""
+    """A text on how many cases went from one cause to another between two runs.
+
+    A change of the system may cure one loss and cause another.
+    """
     return f"{flow.before.label} -> {flow.after.label}: {flow.cases:,}"
 
 
 def judge_remarks(judging: JudgeReport) -> Iterator[str]:
-    """What a reader must know of a run's judges before he relies on their scores.
+    """The sentences that a reader must know of a run's judges before he relies on their scores.
 
     Their verdicts, quotes that they made up, how far several judges agree, and how often they are
     wrong about claims of known truth.
@@ -583,12 +627,18 @@ def judge_remarks(judging: JudgeReport) -> Iterator[str]:
 
 
 def _verdicts_text(verdicts: Mapping[str, int]) -> str:
-    """How often a judge gave each verdict: ``12 right, 3 partly, 5 wrong``."""
+    """A text on how often a judge gave each verdict: ``12 right, 3 partly, 5 wrong``.
+
+    A score is their mean, and does not show that a judge never says "wrong".
+    """
     return ", ".join(f"{count:,} {verdict}" for verdict, count in verdicts.items())
 
 
 def _proof_remarks(line: JudgeLine) -> Iterator[str]:
-    """Quotes that are in no context, verdicts without a proof, parameters that were not sent."""
+    """The sentences on weak proofs of a judge.
+
+    They name invented quotes, unproved verdicts, and parameters that its endpoint refused.
+    """
     if line.fabricated_quotes:
         share = line.fabricated_quotes / line.quotes
         yield (
@@ -606,9 +656,10 @@ def _proof_remarks(line: JudgeLine) -> Iterator[str]:
 
 
 def _panel_remarks(line: JudgeLine) -> Iterator[str]:
-    """The score by each judge of a panel, and how far two of them agree; nothing for one judge.
+    """The sentences on a panel of judges: the score by each, and how far two of them agree.
 
-    The run's score is the mean of the panel, which hides a judge that says otherwise.
+    The run's score is the mean of the panel, which hides a judge that differs. A single judge has
+    none.
     """
     for juror in line.jurors:
         score = "-"
@@ -634,7 +685,10 @@ def _panel_remarks(line: JudgeLine) -> Iterator[str]:
 
 
 def _canaries_remark(metric: str, lines: Sequence[CanaryLine]) -> str:
-    """How often a metric's judge is wrong about claims of known truth (``--judge-controls``).
+    """A sentence on how often a metric's judge is wrong about canaries.
+
+    Canaries are claims whose truth is known. They are asked by ``--judge-controls``, to see how far
+    the judge can be trusted.
 
     Args:
         lines: the counts of each kind of claims.
@@ -673,7 +727,10 @@ _MOST_NOTES = 3
 
 
 def operator_rows(table: OperatorTable) -> Iterator[tuple[str, ...]]:
-    """A row for each operator under `OPERATOR_COLUMNS`: how often it acted, and on what."""
+    """The rows of post-retrieval's operators under `OPERATOR_COLUMNS`.
+
+    They show how often each acted, and on what.
+    """
     for operator in table.operators:
         row = [operator.operator, f"{operator.acted:,} of {operator.cases:,}"]
         for field in _OPERATOR_COUNTS.values():
@@ -686,7 +743,11 @@ def operator_rows(table: OperatorTable) -> Iterator[tuple[str, ...]]:
 
 
 def operator_remarks(table: OperatorTable) -> Iterator[str]:
-    """What a reader should know of the operators, a sentence each: the losses first."""
+    """The sentences to know of post-retrieval's operators, the losses of gold first.
+
+    Gold is the content that answers a question. The losses come first, one sentence per loser in
+    the order of the table: an ablation's page takes only so many of them.
+    """
     for loser in table.losers:
         lost = counted(loser.lost_for_good, "gold context")
         examples = ", ".join(loser.examples[:_MOST_EXAMPLES])
@@ -724,9 +785,10 @@ VERDICT_COLUMNS = (
 
 
 def verdict_rows(table: ValidationTable) -> Iterator[tuple[str, ...]]:
-    """How often the system answered with and without an answer in the chunks.
+    """The rows that set a validator's verdicts beside the system's answers, for four combinations.
 
-    A row under `VERDICT_COLUMNS` for each of the four combinations.
+    They are under `VERDICT_COLUMNS`. An answer that was given though it is not in the chunks may be
+    made up.
     """
     for cell in table.matrix:
         presence = "not shown"  # a validator never shows that an answer is nowhere
@@ -746,13 +808,19 @@ def verdict_rows(table: ValidationTable) -> Iterator[tuple[str, ...]]:
 
 
 def quality_text(table: ValidationTable) -> str:
-    """How many cases have a good, a partial and a poor retrieval, in a sentence."""
+    """A sentence with the numbers of cases that have a good, a partial and a poor retrieval.
+
+    The rating is the validator's.
+    """
     counts = [f"{name} {count:,}" for name, count in table.quality.items()]
     return f"Retrieval quality: {', '.join(counts)}."
 
 
 def stage_counts(stage: StageCount) -> list[tuple[int, str]]:
-    """How the cases ended in a stage, and where its outcomes are from, without counts of 0."""
+    """The counts of how cases ended in a stage and where its outcomes are from, with their words.
+
+    Counts of 0 are left out.
+    """
     done = "done"
     if stage.stage == "generate":
         done = "answered"

@@ -38,7 +38,7 @@ _MOST_WARNED_QUERIES = 3
 
 
 def summary_object(summary: DumpSummary) -> dict[str, Any]:
-    """A summary as the JSON object that ``ragbench validate`` writes into a file.
+    """The summary of a validated dump as the JSON object that ``ragbench validate`` writes.
 
     Programs read that file: ``schema_version`` tells them when a field changes its meaning.
     """
@@ -85,7 +85,7 @@ def validation_lines(query_id: str, query: str, outcome: Outcome[Verdict]) -> It
 
 
 def _evidence_lines(verdict: Verdict) -> Iterator[str]:
-    """The quotes of a verdict, each with its chunk and its offsets there.
+    """The lines with a verdict's quotes from the chunks, each with its chunk and its offsets there.
 
     A verdict of No can quote, too: such quotes prove a part of the answer only, and are headed so,
     lest they read as proof that the answer is present.
@@ -111,7 +111,10 @@ def _evidence_lines(verdict: Verdict) -> Iterator[str]:
 
 
 def self_test_lines(test: SelfTest) -> Iterator[str]:
-    """How a validator does on each kind of near miss, for ``ragbench validate --self-test``.
+    """The lines on how a validator does on each kind of near miss.
+
+    ``ragbench validate --stress-test`` prints them. A near miss is a chunk that is close to the
+    question and does not answer it.
 
     Near misses and answers are apart, because what is right differs. An example of each kind that
     it got wrong shows the user whether the mistake would matter in his own data.
@@ -139,7 +142,10 @@ def self_test_lines(test: SelfTest) -> Iterator[str]:
 
 
 def summary_lines(summary: DumpSummary, *, troubles_only: bool = False) -> Iterator[str]:
-    """The summary of a dump, as ``ragbench validate`` and its page show it.
+    """The lines that summarise a validated dump of queries, in the terminal and on its page.
+
+    They come in the order in which a user reads: figures, diagnosis, what was excluded, what was
+    demanded.
 
     Args:
         troubles_only: for ``--quiet``. Excluded records and unmet demands are shown all the same:
@@ -156,7 +162,7 @@ def summary_lines(summary: DumpSummary, *, troubles_only: bool = False) -> Itera
 
 
 def _demand_line(demand: RequiredShare, words: Sequence[WordCount]) -> str:
-    """Whether a share that the user demands of a dump is met.
+    """The line that says whether a share which the user demands of a dump is met.
 
     Behind the demand on present answers is how sure the validator was of them: the share alone
     counts a doubtful Yes like a certain one.
@@ -175,7 +181,9 @@ def _demand_line(demand: RequiredShare, words: Sequence[WordCount]) -> str:
 
 
 def _excluded_lines(name: str, count: int, examples: Sequence[str]) -> Iterator[str]:
-    """How many records are in no figure, and the first of them as examples.
+    """The lines on records that are in no figure of a dump.
+
+    They say how many there are, and show the first as examples.
 
     Args:
         name: why they are excluded: "malformed" or "failed".
@@ -191,7 +199,10 @@ def _excluded_lines(name: str, count: int, examples: Sequence[str]) -> Iterator[
 
 
 def _figure_lines(summary: DumpSummary) -> Iterator[str]:
-    """The figures of a dump: present answers, quality, warnings, reused verdicts."""
+    """The lines with a validated dump's figures.
+
+    They are present answers, quality, warnings and reused verdicts.
+    """
     queries = counted(summary.queries, "query", "queries")
     chunks = counted(summary.chunks, "chunk")
     yield f"{queries} with {chunks} by {summary.validator}, {summary.relevant_chunks:,} relevant"
@@ -221,7 +232,10 @@ def _figure_lines(summary: DumpSummary) -> Iterator[str]:
 
 
 def _warning_lines(warnings: Sequence[WarningCount]) -> Iterator[str]:
-    """The kinds of warnings in a column, each with its number of queries and the first of them."""
+    """The lines that list each kind of warning of a dump, with the first queries that have it.
+
+    A warning is a problem with which a query can still be judged, such as an empty chunk.
+    """
     if not warnings:
         return
     yield "warnings"
@@ -248,7 +262,10 @@ def _whole_of(name: str, summary: DumpSummary) -> float:
 
 
 def _doctor_lines(summary: DumpSummary) -> Iterator[str]:
-    """The diagnosis of the retriever: ranks of the answers, weak queries, what to try next."""
+    """The lines with a diagnosis of the retriever.
+
+    They show ranks of the answers, weak queries, and what to try.
+    """
     doctor = summary.doctor
     ranks = [f"{rank}: {count:,}" for rank, count in doctor.answer_ranks.items()]
     yield f"rank of the answer  {', '.join(ranks)}"
@@ -278,10 +295,10 @@ def _doctor_lines(summary: DumpSummary) -> Iterator[str]:
 
 
 def _compared_line(pair: PairedDumps) -> str:
-    """How many queries have their answer in the chunks of one of two retrievers only.
+    """The line that compares two retrievers.
 
-    Queries on which both agree say nothing of which retriever is better, so McNemar's test, and
-    this line, leave them out.
+    It counts queries whose answer only one of them has in its chunks. Queries on which both agree
+    say nothing of which retriever is better, so McNemar's test, and this line, leave them out.
     """
     queries = counted(pair.queries, "query", "queries")
     return (
@@ -291,7 +308,10 @@ def _compared_line(pair: PairedDumps) -> str:
 
 
 def _share_text(share: Share) -> str:
-    """A share of queries with its interval, for a share of few queries says little."""
+    """A share of queries as text with its interval, since a share of few queries says little.
+
+    A dump without any query has none.
+    """
     # The three are None together, where the total is 0.
     if share.share is None or share.low is None or share.high is None:
         return "no query"

@@ -8,10 +8,11 @@ from ragbench.core.validation import AnswerWorth, Verdict, WordCount
 
 
 def presence_text(verdict: Verdict) -> str:
-    """Yes or No, and beside it the word with what it is worth.
+    """Whether a validator finds the answer in the chunks, in words.
 
-    A validator's probability is its own number. The word says how often it was right with such a
-    number; where that was never measured, the bare number says so.
+    The words are Yes or No, and how sure that is. A validator's probability is its own number. The
+    word beside it, such as "likely", has what it is worth: how often it was right with such a
+    number. Where that was never measured, the bare number is shown.
     """
     present = "Yes" if verdict.answer_present else "No"
     if verdict.answer_word is None:
@@ -23,7 +24,10 @@ def presence_text(verdict: Verdict) -> str:
 
 
 def words_lines(words: Sequence[WordCount], *, of_run: bool) -> Iterator[str]:
-    """How many queries have which word, and what would make the words hold for them.
+    """The lines that count queries by the validator's word for the answer, such as "likely".
+
+    Beside each word is how often it was true. Where that was measured on other data than the
+    user's, a last line says how to measure it on his own.
 
     Args:
         of_run: whether they are the cases of a run, whose chunks ``ragbench label`` can show.

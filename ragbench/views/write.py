@@ -71,7 +71,9 @@ class CaseFiles(ExitStack):
     count = 0
 
     def begin(self, metrics: Sequence[Metric]) -> Callable[[CaseRow], None]:
-        """Starts with the first case of a run; what was collected before goes.
+        """Starts to collect the cases of a run for its files; cases collected before are dropped.
+
+        Rows wait in files in memory, or on disk where they are many, until the run is finished.
 
         Returns:
             What takes each case.
@@ -80,50 +82,57 @@ class CaseFiles(ExitStack):
         self.count = 0
         self.page = RunPage(metrics)
         self.columns = shown_columns(metrics)
-        self._names = [metric.name for metric in metrics]
+        self._metric_names = [metric.name for metric in metrics]
         self.table = self.enter_context(SpooledTemporaryFile[bytes](_IN_MEMORY))
         self.judgements = self.enter_context(SpooledTemporaryFile[bytes](_IN_MEMORY))
         self._text = io.StringIO(newline="")
-        return self._add
+        return self._add_case
 
     def flush(self) -> None:
-        """Brings the rows so far to where the others are."""
+        """Encodes the rows of cases.csv that are still text, and appends them to the others.
+
+        Rows are encoded many at a time, which is faster; the rest must be written before the table
+        is read.
+        """
         self.table.write(self._text.getvalue().encode("utf-8", "backslashreplace"))
         self._text.seek(0)
         self._text.truncate()
 
-    def _add(self, row: CaseRow) -> None:
-        """Takes in a case for all files."""
+    def _add_case(self, row: CaseRow) -> None:
+        """Takes in a case for the page, for cases.csv and, where judged, for judgements.jsonl.
+
+        Each case is read once for all files: a run may be larger than the memory.
+        """
         self.count += 1
         self.page.case(row)
-        self._text.write(csv_line(self._fields(row)))
+        self._text.write(csv_line(self._row_of_case(row)))
         if self._text.tell() > _BUFFERED:
             self.flush()
         if any(row.judgements):
-            self.judgements.writelines(_judgements(row, self._names))
+            self.judgements.writelines(_judgement_lines(row, self._metric_names))
 
-    def _fields(self, row: CaseRow) -> list[object]:
-        """A case as a row of a table in which lists are JSON.
+    def _row_of_case(self, row: CaseRow) -> list[object]:
+        """A case as a row of cases.csv, whose lists are JSON, in the order of `_csv_head`.
 
         A cell that was not measured holds its status instead of a number: none is taken for a 0.
         """
         fields: list[object] = [
-            _id(row.id),
-            _text(row.query),
-            _id(row.language),
-            _id(row.cluster),
-            _list(row.tags),
-            _text(row.reference),
-            _text(row.response),
-            _list(row.reference_ids),
-            _list(row.retrieved_ids),
+            _id_cell(row.id),
+            _text_cell(row.query),
+            _id_cell(row.language),
+            _id_cell(row.cluster),
+            _ids_cell(row.tags),
+            _text_cell(row.reference),
+            _text_cell(row.response),
+            _ids_cell(row.reference_ids),
+            _ids_cell(row.retrieved_ids),
             row.stages["retrieve"],
             row.stages["generate"],
-            _text(" | ".join(map(str, row.failures))),
+            _text_cell(" | ".join(map(str, row.failures))),
             row.attribution.cause.value,
             row.attribution.answer.value,
             row.attribution.decided_by.value,
-            _text(row.attribution.reason),
+            _text_cell(row.attribution.reason),
         ]
         for _, position in self.columns:
             cell = row.cells[position]
@@ -135,14 +144,14 @@ class CaseFiles(ExitStack):
 
 
 def write_reports(report: Report, folder: Path, cases: CaseFiles | None = None) -> list[Path]:
-    """Writes ``report.json``, ``cases.csv``, ``report.md``, ``report.html`` and ``timings.json``.
+    """Writes all files of a report into a run's folder: its figures, its cases and its page.
 
     Where models judged, ``judgements.jsonl`` holds what they said.
 
-    Each is written whole or not at all. The cases are read once for all forms, where they were
+    Each file is written whole or not at all. The cases are read once for all forms, where they were
     not collected before.
     """
-    names = _names(report)
+    names = _file_names(report)
     with ExitStack() as stack:
         if cases is None or not cases.count:
             cases = stack.enter_context(CaseFiles())
@@ -156,9 +165,9 @@ def write_reports(report: Report, folder: Path, cases: CaseFiles | None = None) 
             file = written_whole(folder / name, is_table=name == "cases.csv")
             files[name] = stack.enter_context(file)
         files["cases.csv"].write(_csv_head(report, cases))
-        _copy(cases.table, files["cases.csv"])
+        _append_rows(cases.table, files["cases.csv"])
         if "judgements.jsonl" in files:
-            _copy(cases.judgements, files["judgements.jsonl"])
+            _append_rows(cases.judgements, files["judgements.jsonl"])
         files["report.json"].write(report_json(report))
         files["report.md"].write(markdown(run_document(report), level=1).encode())
         files["timings.json"].write(timings_json(report))
@@ -166,38 +175,53 @@ def write_reports(report: Report, folder: Path, cases: CaseFiles | None = None) 
     run = RunFolder(path=folder)
     if run.exists:
         with Journal(run.journal) as journal:
-            journal.runs.written(_state(report, folder, journal))
+            journal.runs.written(_state_of_files(report, folder, journal))
     return [*(folder / name for name in names), folder / PAGE]
 
 
 def _csv_head(report: Report, cases: CaseFiles) -> bytes:
-    """The line with the names of the columns."""
+    """The first line of cases.csv, with the names of the columns: fields, metrics, verdicts.
+
+    Programs read the file by these names. The order is that in which `CaseFiles` writes the fields.
+    """
     metrics = [name for name, _ in cases.columns]
     verdict = () if report.validation is None else _VERDICT_COLUMNS
     return csv_line([*_COLUMNS, *metrics, *verdict]).encode("utf-8", "backslashreplace")
 
 
-def _copy(collected: SpooledTemporaryFile[bytes], file: IO[bytes]) -> None:
-    """Appends to a file what was collected while the cases came."""
+def _append_rows(collected: SpooledTemporaryFile[bytes], file: IO[bytes]) -> None:
+    """Appends the rows that were collected while the cases came to the file of a report.
+
+    Headings are written before, as only the finished report knows all columns.
+    """
     collected.seek(0)
     copyfileobj(collected, file)
 
 
 def are_written(report: Report, folder: Path) -> bool:
-    """Whether this version wrote the files of this very run, and they are as it wrote them."""
+    """Whether this version of ragbench wrote the files of this very run, and they are unchanged.
+
+    Then a repeated command leaves them as they are, and need not read all cases again.
+    """
     with Journal(RunFolder(path=folder).journal) as journal:
-        return bool(journal.runs.kept.get("written") == _state(report, folder, journal))
+        return bool(journal.runs.kept.get("written") == _state_of_files(report, folder, journal))
 
 
-def _state(report: Report, folder: Path, journal: Journal) -> str:
-    """A fingerprint of the written files, the run, and the version that wrote them."""
-    stamps = [stamp_of(folder / name) for name in (*_names(report), PAGE)]
+def _state_of_files(report: Report, folder: Path, journal: Journal) -> str:
+    """A fingerprint of a report's files, its run, and the version of ragbench that wrote them.
+
+    It is stored in the run's journal: with another form, all reports are written anew, once.
+    """
+    stamps = [stamp_of(folder / name) for name in (*_file_names(report), PAGE)]
     content = report_json(report).decode()
     return fingerprint((version("ragbench"), content, journal.runs.started(), stamps))
 
 
-def _names(report: Report) -> list[str]:
-    """The files of a report besides its page; one of judgements only where there were any."""
+def _file_names(report: Report) -> list[str]:
+    """The names of a report's files besides its page.
+
+    There is a file of judgements only where a model judged.
+    """
     names = ["report.json", "cases.csv", "report.md", "timings.json"]
     if report.judging is not None:
         names.append("judgements.jsonl")
@@ -224,35 +248,44 @@ def _verdict_fields(row: CaseRow) -> list[object]:
         word,
         verdict.answer_probability,
         verdict.retrieval_quality.value,
-        _text(verdict.message),
-        _text(" | ".join(verdict.reasons)),
-        _text(" | ".join(conflicts)),
+        _text_cell(verdict.message),
+        _text_cell(" | ".join(verdict.reasons)),
+        _text_cell(" | ".join(conflicts)),
     ]
 
 
-def _list(ids: Sequence[str] | None) -> str | None:
-    """Ids as a JSON text, in one cell: an id may hold any letter that could separate them."""
+def _ids_cell(ids: Sequence[str] | None) -> str | None:
+    """The ids of a case as one cell of cases.csv: a JSON text, as an id may hold any separator."""
     if ids is None:
         return None
     return orjson.dumps(ids).decode()
 
 
-def _text(text: str | None) -> str | None:
-    """A text for a cell, with its keys masked: empty and not known are the same in this table."""
+def _text_cell(text: str | None) -> str | None:
+    """A text as a cell of cases.csv, with credentials masked.
+
+    An empty text and none are the same there.
+    """
     if not text:
         return None
-    return _id(hidden(text))
+    return _id_cell(hidden(text))
 
 
-def _id(text: str | None) -> str | None:
-    """A text for a cell that cases are joined on or grouped by; masked, some would be equal."""
+def _id_cell(text: str | None) -> str | None:
+    """An id as a cell of cases.csv, by which cases are joined or grouped: it is not masked.
+
+    Masked, two ids could become equal. A NUL is spelled out, since some readers end a row there.
+    """
     if not text:
         return None
     return text.replace("\x00", "\\0")  # some readers end a row there
 
 
-def _judgements(row: CaseRow, names: Sequence[str]) -> Iterator[bytes]:
-    """What the judged cells of a case rest on, a line for each metric that has judgements."""
+def _judgement_lines(row: CaseRow, names: Sequence[str]) -> Iterator[bytes]:
+    """The lines of judgements.jsonl for a case.
+
+    A line has the judgements that a metric's score rests on, so that a reader can check them.
+    """
     for name, judgements in zip(names, row.judgements, strict=True):
         if judgements:
             line = {

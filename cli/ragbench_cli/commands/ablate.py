@@ -27,7 +27,7 @@ from ragbench.text.token_counter import token_counter
 from ragbench.verbs.ablate import ablate
 from ragbench.views.ablation import ablation_document, ablation_object
 from ragbench_cli import console
-from ragbench_cli.console import ExitCode
+from ragbench_cli.console import ExitCode, StageAdvance
 from ragbench_cli.models import LLMChoice, NamedModel, budget_of, language_model
 from ragbench_cli.options import Panel, RunArgument, complete_metrics, option, takes_records
 from ragbench_cli.output import Output, document_blocks, draw
@@ -50,10 +50,13 @@ class GeneratorChoice(Record):
 
 
 @contextmanager
-def _answering(
+def _answering_system(
     choice: GeneratorChoice, run: Path, budget: Budget
 ) -> Generator[tuple[System | None, Price | None]]:
-    """Whose generation answers, and the price of its tokens, for the length of a block."""
+    """The system whose generation answers, and the price of its tokens, for a block; or two Nones.
+
+    Without one, only the chunks of the variants are compared.
+    """
     if choice.rag is None and choice.pipeline is None:
         for name, value in (("--rag-args", choice.rag_args), ("--price", choice.price)):
             if value is not None:
@@ -66,7 +69,7 @@ def _answering(
     with chosen as system:
         price: Price | None = None
         if choice.price is not None:
-            price = _price(choice.price)
+            price = _price_of_option(choice.price)
         else:
             prices = {chat.price for chat in system.chats}
             if len(prices) == 1:  # of several models it is not known which one answers
@@ -74,8 +77,11 @@ def _answering(
         yield system, price
 
 
-def _price(text: str) -> Price:
-    """The price of prompts and answers from ``IN,OUT``; one number is the price of both."""
+def _price_of_option(text: str) -> Price:
+    """The price of prompts and answers from the option ``--price IN,OUT``; one number is for both.
+
+    The amounts are per million tokens.
+    """
     prompt_text, comma, answer_text = text.partition(",")
     if not comma:
         answer_text = prompt_text
@@ -131,7 +137,7 @@ def command(
         stack.enter_context(console.users_code())
         counter = token_counter(options.counter)
         budget = budget_of(options.max_cost)
-        system, price = stack.enter_context(_answering(answering, run, budget))
+        system, price = stack.enter_context(_answering_system(answering, run, budget))
         model = LLMChoice(model=options.model.model, base_url=options.model.base_url)
         chat = stack.enter_context(language_model("post_retrieve", model.settings, budget=budget))
         variants = load_variants(options.variants, Resources(chat=chat))
@@ -147,12 +153,6 @@ def command(
         if options.metrics is not None:
             metrics = parse_metrics(options.metrics)
         bars = stack.enter_context(console.progress(shown=not output.json))
-
-        def advance(count: int) -> None:
-            """Shows how many cases are through all variants."""
-            if bars is not None:
-                bars(Progress("ablate", total, count))
-
         ablation = ablate(
             run,
             variants,
@@ -161,7 +161,7 @@ def command(
             limit=options.limit,
             scores=store,
             concurrency=options.concurrency,
-            advance=advance,
+            advance=partial(_show_progress, bars, total),
             rag=None if system is None else system.rag,
             price=price,
         )
@@ -175,13 +175,30 @@ def command(
         data=partial(ablation_object, ablation),
         screen=lambda: draw(document_blocks(document)),
     )
-    if _is_dead(ablation):
+    if _nothing_measured(ablation):
         console.say("Error: every variant failed on every case, so nothing was measured.")
         raise typer.Exit(ExitCode.CANNOT_RUN)
 
 
+def _show_progress(bars: StageAdvance | None, total: int, count: int) -> None:
+    """Moves the progress on by some cases that are through all variants.
+
+    Variants take long where a reranker is a model.
+
+    Args:
+        bars: None where no progress is shown.
+        total: all cases.
+        count: the cases that are through since the last call.
+    """
+    if bars is not None:
+        bars(Progress("ablate", total, count))
+
+
 def _asks_elsewhere(variants: Sequence[Variant]) -> bool:
-    """Whether a reranker asks a model or an endpoint."""
+    """Whether a reranker of the variants asks a model or an endpoint.
+
+    Scores of such rerankers are stored, since they cost time or money.
+    """
     for variant in variants:
         for reranker in rerankers_of(variant.stage):
             if getattr(reranker, "asks_elsewhere", False):
@@ -189,8 +206,11 @@ def _asks_elsewhere(variants: Sequence[Variant]) -> bool:
     return False
 
 
-def _is_dead(ablation: Ablation) -> bool:
-    """Whether a stage that was asked gave nothing at all."""
+def _nothing_measured(ablation: Ablation) -> bool:
+    """Whether every variant failed on every case, or generation was asked and answered nothing.
+
+    Then nothing was measured, and the command fails.
+    """
     if all(variant.failed == ablation.replayed for variant in ablation.variants):
         return True
     was_asked = False

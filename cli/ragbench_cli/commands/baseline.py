@@ -88,15 +88,17 @@ def set_(options: SetOptions, json: JsonOption = False) -> None:
         with written_whole(schema, make_folders=True, is_private=False) as file:
             file.write(schema_bytes("ragbench"))
     if json:
-        console.print_json({"path": str(options.out), **_facts(baseline), "limits": fitted})
+        console.print_json(
+            {"path": str(options.out), **_baseline_facts(baseline), "limits": fitted}
+        )
     else:
         typer.echo(options.out)
         if limits is not None:
             typer.echo(limits)
-        console.say(_size(baseline))
+        console.say(_size_text(baseline))
         for limit in fitted:
             console.say(f"{limit.metric}: {limit_line(limit)}")
-    _warn(scores[-1])
+    _warn_of_run(scores[-1])
 
 
 class AddOptions(Record):
@@ -149,7 +151,7 @@ def add(options: AddOptions, json: JsonOption = False) -> None:
             "first": added.is_first,
             "dropped": added.dropped,
         }
-        console.print_json({"path": str(out), **_facts(added.baseline), **outcome})
+        console.print_json({"path": str(out), **_baseline_facts(added.baseline), **outcome})
     else:
         typer.echo(out)
         console.say(_added_text(added))
@@ -158,7 +160,7 @@ def add(options: AddOptions, json: JsonOption = False) -> None:
             f"Warning: this run lacks {counted(added.dropped, 'case')} of the baseline. Later runs "
             "are not compared on what it lacks."
         )
-    _warn(scores)
+    _warn_of_run(scores)
 
 
 @app.command("show")
@@ -180,12 +182,14 @@ def show(
         baseline = baseline_of([read_run(file)])
     else:
         baseline = read_baseline(file)
-    facts = _facts(baseline)
-    show_result({"path": str(file), **facts}, lambda: draw(_blocks(facts)), json=json)
+    facts = _baseline_facts(baseline)
+    show_result({"path": str(file), **facts}, lambda: draw(_baseline_blocks(facts)), json=json)
 
 
-def _blocks(facts: dict[str, Any]) -> Blocks:
-    """The screen of a baseline: its metrics, and how steady the system is.
+def _baseline_blocks(facts: dict[str, Any]) -> Blocks:
+    """The blocks of the screen of ``baseline show``: metrics, and how steady the system is.
+
+    The share of noise says whether more runs would make the gate sharper.
 
     Args:
         facts: the baseline as JSON has it.
@@ -227,7 +231,10 @@ def _blocks(facts: dict[str, Any]) -> Blocks:
 
 
 def _metric_row(metric: dict[str, Any], *, shows_noise: bool) -> list[str]:
-    """A metric of a baseline as a row of the screen, with the share of noise in the last column."""
+    """The row of a metric on the screen of a baseline, with the share of noise in its last column.
+
+    Noise is how far one system differs from itself between runs.
+    """
     row = [
         metric["metric"],
         number_text(metric["score"]),
@@ -242,8 +249,11 @@ def _metric_row(metric: dict[str, Any], *, shows_noise: bool) -> list[str]:
     return row
 
 
-def _size(baseline: Baseline) -> str:
-    """How many cases and metrics a baseline has, and the mean of how many runs it is."""
+def _size_text(baseline: Baseline) -> str:
+    """A text on a baseline's size: its cases and metrics, and the runs that it is the mean of.
+
+    It is reported after each command that writes a baseline file.
+    """
     cases = counted(len(baseline.cases), "case")
     metrics = counted(len(baseline.metrics), "metric")
     if baseline.kept > 1:
@@ -256,7 +266,7 @@ _SHOWN_CHANGES = 3
 
 
 def _added_text(added: Added) -> str:
-    """What became of a run that was added, and what later runs are compared with.
+    """The sentences on a run that was added to a baseline, and what later runs are compared with.
 
     A level that is shown to have changed is named, because it moves what every later pull request
     is judged by.
@@ -266,7 +276,7 @@ def _added_text(added: Added) -> str:
     if added.other:
         return f"Later runs are compared with this run alone: {added.other}."
     if not added.changes:
-        return _size(added.baseline)
+        return _size_text(added.baseline)
     changes: list[str] = []
     for change in added.changes[:_SHOWN_CHANGES]:
         direction = "down"
@@ -297,8 +307,11 @@ def _added_text(added: Added) -> str:
     return f"Main is shown to have changed: {change_text}. {consequence}"
 
 
-def _warn(scores: RunScores) -> None:
-    """Reports what makes a run a poor baseline; it becomes one all the same."""
+def _warn_of_run(scores: RunScores) -> None:
+    """Reports what makes a run a poor baseline (failed calls, uncommitted changes).
+
+    The run becomes the baseline all the same.
+    """
     failed = sum(stage.failed for stage in scores.stages)
     if failed:
         console.say(
@@ -308,8 +321,11 @@ def _warn(scores: RunScores) -> None:
         console.say("Warning: the run's folder had uncommitted changes when it was made.")
 
 
-def _facts(baseline: Baseline) -> dict[str, Any]:
-    """A baseline as JSON has it; the screen of ``baseline show`` is drawn from the same."""
+def _baseline_facts(baseline: Baseline) -> dict[str, Any]:
+    """A baseline as the JSON object of ``--json``.
+
+    The screen of ``baseline show`` is drawn from the same object, by its keys.
+    """
     newest = baseline.made_of[-1]
     return {
         **values_of(baseline, "dataset rag"),
@@ -326,7 +342,10 @@ def _facts(baseline: Baseline) -> dict[str, Any]:
 
 
 def _unstable_ids(baseline: Baseline) -> list[str]:
-    """The cases of which a metric came out differently in the runs, which are of one system."""
+    """The ids of cases that came out differently in a baseline's runs, which are of one system.
+
+    What changes there is noise of the system itself: a gate cannot tell it from a loss.
+    """
     ids: list[str] = []
     for case in baseline.cases:
         for repeats in case.repeats.values():
@@ -338,7 +357,7 @@ def _unstable_ids(baseline: Baseline) -> list[str]:
 
 
 def _metric_facts(baseline: Baseline, column: MetricColumn) -> dict[str, Any]:
-    """A metric's score, and how much of its variance is the system's own noise.
+    """The JSON of a metric of a baseline: its score, and how much of its variance is noise.
 
     The values of one case in several runs differ by that noise alone; those of several cases
     differ by their difficulty, too.

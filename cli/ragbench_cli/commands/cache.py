@@ -37,19 +37,18 @@ def stats(cache: _CacheOption = None, json: JsonOption = False) -> None:
     from ragbench.llm.cache import ResponseCache
 
     # An empty default cache is made: 0 answers are no error in a script.
-    with ResponseCache(_path(cache), must_exist=cache is not None) as opened:
+    with ResponseCache(_cache_path(cache), must_exist=cache is not None) as opened:
         cached = opened.stats()
     if json:
         console.print_json(cached)
         return
-    typer.echo(
-        f"{cached.path}: {counted(cached.entries, 'answer')}, {_size(cached.file_bytes)} on disk"
-    )
+    answers = counted(cached.entries, "answer")
+    typer.echo(f"{cached.path}: {answers}, {_size_text(cached.file_bytes)} on disk")
     if cached.oldest is not None and cached.newest is not None:
-        typer.echo(f"stored from {_day(cached.oldest)} to {_day(cached.newest)}")
+        typer.echo(f"stored from {_day_of_time(cached.oldest)} to {_day_of_time(cached.newest)}")
     for line in cached.lines:
         purpose = line.purpose or "(no purpose)"
-        typer.echo(f"  {line.entries:>9,}  {_size(line.bytes):>9}  {line.model}  {purpose}")
+        typer.echo(f"  {line.entries:>9,}  {_size_text(line.bytes):>9}  {line.model}  {purpose}")
 
 
 class PruneOptions(Record):
@@ -82,7 +81,7 @@ def prune(options: PruneOptions, cache: _CacheOption = None) -> None:
 
     if options == PruneOptions():
         raise ConfigError("choose the entries to remove: --max-mb, --unused-days, --model or --all")
-    with ResponseCache(_path(cache), must_exist=True) as opened:
+    with ResponseCache(_cache_path(cache), must_exist=True) as opened:
         removed = opened.prune(
             max_bytes=None if options.max_mb is None else options.max_mb * 1_000_000,
             unused_days=options.unused_days,
@@ -95,8 +94,12 @@ def prune(options: PruneOptions, cache: _CacheOption = None) -> None:
     )
 
 
-def _path(cache: Path | None) -> Path:
-    """The cache's file: that of the option, of the environment, or the default."""
+def _cache_path(cache: Path | None) -> Path:
+    """The path of the cache's file: that of ``--cache``, of the environment, or the default.
+
+    Where the environment switches the cache off, a file has to be named: deleting from the default
+    one would be a surprise.
+    """
     from ragbench.llm.settings import DEFAULT_CACHE
 
     if cache is not None:
@@ -107,11 +110,17 @@ def _path(cache: Path | None) -> Path:
     return Path(setting).expanduser()
 
 
-def _size(count: int) -> str:
-    """A number of bytes in megabytes."""
+def _size_text(count: int) -> str:
+    """A number of bytes as text, in megabytes.
+
+    Entries are some kilobytes, and a cache up to a gigabyte: one unit keeps the column readable.
+    """
     return f"{count / 1_000_000:,.1f} MB"
 
 
-def _day(seconds: int) -> str:
-    """The day of a time in seconds since 1970."""
+def _day_of_time(seconds: int) -> str:
+    """The day (UTC) of a time in seconds since 1970, such as ``2026-11-29``.
+
+    UTC, so that the same file shows the same day on every machine.
+    """
     return datetime.fromtimestamp(seconds, UTC).date().isoformat()

@@ -15,6 +15,7 @@ from ragbench.validators.calibrate import Quality
 from ragbench.validators.calibration import calibration_text
 from ragbench.verbs.calibrate import DumpCalibration, calibrate_dump
 from ragbench_cli import console
+from ragbench_cli.console import StageAdvance
 from ragbench_cli.options import JsonOption, Panel, argument, option, takes_records
 from ragbench_cli.output import show
 from ragbench_cli.validator_options import DumpChoice, OnProcesses, ValidatorChoice, judging
@@ -68,12 +69,6 @@ def command(
     validator = validator.named
     on = options.on
     with judging(validator, options.labels, dump, on.engine, quiet=options.quiet) as opened:
-
-        def show_progress(done: int) -> None:
-            """Moves the bar, where there is one; how many queries there are is not known."""
-            if opened.bars is not None:
-                opened.bars(Progress("validate", None, done))
-
         result = calibrate_dump(
             opened.source,
             opened.make,
@@ -83,14 +78,14 @@ def command(
             engine=opened.engine,
             workers=on.workers,
             stopped=opened.stopped,
-            advance=show_progress,
+            advance=partial(_show_progress, opened.bars),
         )
         for problem in opened.source.problems:
             console.say(f"malformed: {problem}")
     is_better = result.report.is_better
     if is_better:
         write_whole(options.out, calibration_text(result.report.calibration).encode())
-    show(result, partial(_print, result), json=json)
+    show(result, partial(_print_calibration, result), json=json)
     if not is_better:
         console.say(
             f"{options.out} was not written: the labels do not show that it would be better"
@@ -101,10 +96,23 @@ def command(
         console.say(f"\ncalibration  {options.out}\nuse          {use}")
 
 
-def _print(result: DumpCalibration) -> None:
-    """Prints precision and recall before and after, and what other targets would give.
+def _show_progress(bars: StageAdvance | None, done: int) -> None:
+    """Moves the progress on by some judged queries; how many there are in all is not known.
 
-    Queries that are in no figure are counted first.
+    A dump is read as a stream.
+
+    Args:
+        bars: None where no progress is shown.
+    """
+    if bars is not None:
+        bars(Progress("validate", None, done))
+
+
+def _print_calibration(result: DumpCalibration) -> None:
+    """Prints a calibration.
+
+    It shows precision and recall before and after, and what other targets would give. Queries that
+    are in no figure are counted first.
     """
     report = result.report
     typer.echo(
@@ -119,9 +127,9 @@ def _print(result: DumpCalibration) -> None:
         typer.echo(f"{result.malformed:,} malformed: skipped")
     typer.echo("")
     typer.echo(f"{'':24}{'before':26}after, cross-validated")
-    _rows("answer present", report.answer_before, report.answer_after)
+    _print_rows("answer present", report.answer_before, report.answer_after)
     if report.chunk_before is not None and report.chunk_after is not None:
-        _rows("relevant chunks", report.chunk_before, report.chunk_after)
+        _print_rows("relevant chunks", report.chunk_before, report.chunk_after)
     thresholds = report.calibration.thresholds
     typer.echo("")
     typer.echo(f"present from {thresholds.present:.3f}, relevant from {thresholds.relevant:.3f}")
@@ -130,22 +138,22 @@ def _print(result: DumpCalibration) -> None:
         flag = "--max-false-yes"
     typer.echo(f"what other targets keep, cross-validated ({flag}):")
     for tradeoff in report.tradeoffs:
-        recall = _share(tradeoff.quality, "recall")
-        precision = _share(tradeoff.quality, "precision")
+        recall = _share_text(tradeoff.quality, "recall")
+        precision = _share_text(tradeoff.quality, "precision")
         typer.echo(f"  {tradeoff.target:<8g}recall {recall:<24}precision {precision}")
     for note in report.notes:
         typer.echo(f"note: {note}")
 
 
-def _rows(name: str, before: Quality, after: Quality) -> None:
+def _print_rows(name: str, before: Quality, after: Quality) -> None:
     """Prints one kind of verdict: its figures before and after the calibration, side by side.
 
     Names take 22 columns and figures 26, as the heading above them does.
     """
     typer.echo(name)
     for label in ("precision", "recall"):
-        share_before = _share(before, label)
-        share_after = _share(after, label)
+        share_before = _share_text(before, label)
+        share_after = _share_text(after, label)
         typer.echo(f"  {label:<22}{share_before:<26}{share_after}")
     label = "calibration error"
     error_before = f"{before.calibration_error:.3f}"
@@ -153,8 +161,10 @@ def _rows(name: str, before: Quality, after: Quality) -> None:
     typer.echo(f"  {label:<22}{error_before:<26}{error_after}")
 
 
-def _share(quality: Quality, name: str) -> str:
-    """A precision or recall with its interval; ``-`` where no query gives one.
+def _share_text(quality: Quality, name: str) -> str:
+    """A precision or recall as text, with its interval; ``-`` where no query gives one.
+
+    Labels are few, so the interval says as much as the figure.
 
     Args:
         name: "precision" or "recall".

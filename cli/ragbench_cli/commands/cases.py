@@ -70,12 +70,12 @@ def command(options: CasesOptions, json: JsonOption = False) -> None:
         report, cause=cause, tag=options.tag, worst=options.worst, limit=limit
     )
     if options.out is not None:
-        _write(run, rows, options.out, is_json=json)
+        _write_cases(run, rows, options.out, is_json=json)
     elif json:
         cases = [case_object(row, report.metrics) for row in rows]
         console.print_json({"schema_version": 1, "found": count, "cases": cases})
     else:
-        draw(_lines(report, rows, worst_metric(report, options.worst)))
+        draw(_case_lines(report, rows, worst_metric(report, options.worst)))
         text = counted(count, "case")
         if count > len(rows):
             text += f", {count - len(rows):,} more with --limit"
@@ -83,7 +83,10 @@ def command(options: CasesOptions, json: JsonOption = False) -> None:
 
 
 def _read_cause(text: str) -> Cause:
-    """The cause by its name or label, in any case."""
+    """The cause that ``--cause`` names, by its name in files; else an error with the nearest one.
+
+    A cause is what lost the answer of a case, such as ``not_retrieved``.
+    """
     try:
         return Cause(text)
     except ValueError:
@@ -96,8 +99,8 @@ def _read_cause(text: str) -> Cause:
         raise ConfigError(message) from None
 
 
-def _write(run: Path, rows: list[CaseRow], folder: Path, *, is_json: bool) -> None:
-    """Writes cases as a dataset, for a test of what once went wrong.
+def _write_cases(run: Path, rows: list[CaseRow], folder: Path, *, is_json: bool) -> None:
+    """Writes chosen cases as a dataset into a folder, for a test of what once went wrong.
 
     A case without a reference or gold can never fail there: how many lack it is reported.
     """
@@ -121,8 +124,10 @@ def _write(run: Path, rows: list[CaseRow], folder: Path, *, is_json: bool) -> No
         console.say(f"{counted(count, 'case')} without {label}: add it, or nothing can fail there")
 
 
-def _lines(report: Report, rows: list[CaseRow], metric: int | None) -> Blocks:
-    """Three lines a case: what it is known by, its cause and score, and the explanation.
+def _case_lines(report: Report, rows: list[CaseRow], metric: int | None) -> Blocks:
+    """The three lines of each case in the list: its name, its cause and score, and the explanation.
+
+    A reader recognises a case by its question, and sees at once what lost it.
 
     Args:
         metric: the position of the metric whose score is shown; None for none.

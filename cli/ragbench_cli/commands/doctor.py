@@ -98,14 +98,20 @@ def command(options: DoctorOptions, model: LLMChoice, json: JsonOption = False) 
 
 
 def _refuse_without_dataset(options: DoctorOptions) -> None:
-    """Refuses options of a dataset where none is named."""
+    """Refuses doctor's options about a dataset where ``--dataset`` names none.
+
+    Nothing would read these options.
+    """
     for name, value in (("--corpus", options.corpus), ("--field", options.field)):
         if value is not None and options.dataset is None:
             raise ConfigError(f"{name} goes with --dataset")
 
 
 def _print_checks(checks: Iterable[DoctorCheck]) -> None:
-    """Prints checks as rows; further lines of a text are options to paste, and not wrapped."""
+    """Prints doctor's checks as rows: state, name and detail.
+
+    Further lines of a detail are options to paste, and are not wrapped.
+    """
     from ragbench_cli.output import entry
 
     for check in checks:

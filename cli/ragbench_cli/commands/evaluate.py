@@ -70,12 +70,12 @@ def command(context: typer.Context, options: EvalOptions, json: JsonOption = Fal
     named = with_mapping(system.rag, system.rag_args, system.service)
     system = structs.replace(system, rag=named.spec, rag_args=named.arguments)
     options = structs.replace(options, system=system)
-    _check(options)
+    _check_options(options)
     # Labels that cannot be read are an error before anything is asked.
     fields, answer_fields = fields_of(options.cases)
     book = options.labelled.book_by({**fields, **answer_fields})
     with CaseFiles() as files:
-        evaluated = _evaluate(options, files.begin)
+        evaluated = _evaluate_options(options, files.begin)
         report = evaluated.report
         folder = evaluated.folder
         dry_run = evaluated.models.dry_run
@@ -103,13 +103,13 @@ def command(context: typer.Context, options: EvalOptions, json: JsonOption = Fal
         print_report(report, is_full=False)
     invocation = context.ensure_object(Invocation)
     retry_command = partial(invocation.again, "--retry-failed", without="--fresh")
-    code, problem = _ending(report, options.asking.max_error_rate, retry_command)
+    code, problem = _exit_code_and_problem(report, options.asking.max_error_rate, retry_command)
     if not options.quiet:
         _say_of_labels(notes_on_labels)
         _say_places(report, folder)
         if "--retry-failed" not in problem:
             place = shlex.quote(str(folder))
-            _say_next(report, place, retry_command, is_asked=evaluated.asked_a_rag)
+            _say_next_step(report, place, retry_command, is_asked=evaluated.asked_a_rag)
     if problem:
         console.say(f"Error: {problem}")
     if code:
@@ -117,13 +117,19 @@ def command(context: typer.Context, options: EvalOptions, json: JsonOption = Fal
 
 
 def _say_of_labels(notes: Sequence[str]) -> None:
-    """How many of the labels count, in lines of their own: the screen folds other notes."""
+    """Reports how many labels of people count, in lines of their own.
+
+    The short screen leaves other notes out.
+    """
     for note in notes:
         console.say(f"labels: {note}")
 
 
-def _check(options: EvalOptions) -> None:
-    """Refuses options that do not go together, or have a value out of range."""
+def _check_options(options: EvalOptions) -> None:
+    """Refuses options of ``ragbench eval`` that do not go together, or have a value out of range.
+
+    It comes before anything is asked or paid.
+    """
     system = options.system
     if system.pipeline is not None and system.operators is not None:
         raise ConfigError(
@@ -143,7 +149,13 @@ def _check(options: EvalOptions) -> None:
 
 
 def _check_repeats(options: EvalOptions, rag: str | None) -> None:
-    """Refuses repeats of what is the same each time, as is all where no RAG is asked."""
+    """Refuses repeated asking where every repeat would be the same: where no RAG is asked.
+
+    They would cost time, and show a noise of 0 that is none.
+
+    Args:
+        rag: the RAG that is asked; None where answers are recorded.
+    """
     if options.asking.repeats == 1:
         return
     if rag is None:
@@ -158,19 +170,24 @@ def _check_repeats(options: EvalOptions, rag: str | None) -> None:
 
 
 def _check_asking(options: EvalOptions) -> None:
-    """Refuses limits of the asking that are out of range."""
+    """Refuses limits on how the system is asked (time, calls, errors) that are out of range.
+
+    It is refused before the dataset is read, which may take long.
+    """
     # Written so that a number that is not one (nan) is refused as well: it is above nothing.
     timeout = options.asking.timeout
     if timeout is not None and not timeout > 0:
         raise ConfigError(f"--timeout must be more than 0 seconds, not {timeout:g}")
-    _concurrency(options.asking.concurrency, None)
+    _calls_in_flight(options.asking.concurrency, None)
     share = options.asking.max_error_rate
     if share is not None and not 0 <= share <= 1:
         raise ConfigError(f"--max-error-rate must be between 0 and 1, not {share:g}")
 
 
-def _concurrency(option: str | None, of_system: int | None) -> int | None:
-    """Calls in flight; None where their number follows what the system bears.
+def _calls_in_flight(option: str | None, of_system: int | None) -> int | None:
+    """The number of calls in flight; None where it follows what the system bears.
+
+    "auto" lets the number follow the answers, also where a pipeline's file names one.
 
     Args:
         option: as the user gives it.
@@ -191,17 +208,19 @@ def _concurrency(option: str | None, of_system: int | None) -> int | None:
     return calls
 
 
-def _ending(
+def _exit_code_and_problem(
     report: Report, max_error_rate: float | None, retry_command: Callable[[], str]
 ) -> tuple[ExitCode, str]:
-    """The exit code that says how far the numbers can be used, and what is wrong with them.
+    """The exit code of an evaluation, by how far its numbers can be used, and the problem.
+
+    Scripts rely on the codes: they are documented in the program's help.
 
     Args:
         max_error_rate: the largest share of cases in which a stage may fail.
     """
     from ragbench.metrics.matching import NOT_COMPARABLE
 
-    problem = _nothing_succeeded(report) or _no_value(report, retry_command)
+    problem = _dead_stages_problem(report) or _valueless_metrics_problem(report, retry_command)
     if problem:
         return ExitCode.CANNOT_RUN, problem
     if max_error_rate is not None:
@@ -219,8 +238,11 @@ def _ending(
     return ExitCode.PASSED, ""
 
 
-def _nothing_succeeded(report: Report) -> str:
-    """Why nothing was measured at all, or a stage gave no result; empty where all gave some."""
+def _dead_stages_problem(report: Report) -> str:
+    """The problem of a run in which nothing was measured, or a stage gave no result; else empty.
+
+    Scores of the remaining stages would look like a result: the command ends with an error instead.
+    """
     if all(stage.measured + stage.abstained == 0 for stage in report.stages):
         return "no call succeeded, so nothing was measured."
     dead_stages: list[str] = []
@@ -236,8 +258,14 @@ def _nothing_succeeded(report: Report) -> str:
     return ""
 
 
-def _no_value(report: Report, retry_command: Callable[[], str]) -> str:
-    """Which metrics failed for every case, and with which error; empty where none did."""
+def _valueless_metrics_problem(report: Report, retry_command: Callable[[], str]) -> str:
+    """The problem of metrics that failed for every case, with the error; empty where none did.
+
+    A report without these metrics must not end as a success.
+
+    Args:
+        retry_command: gives the command that tries again.
+    """
     scoring_failures = [group for group in report.failures if group.stage == "score"]
     lost_metrics: list[str] = []
     for summary in report.summaries:
@@ -255,7 +283,10 @@ def _no_value(report: Report, retry_command: Callable[[], str]) -> str:
 
 
 def _say_places(report: Report, folder: Path) -> None:
-    """Names the files of the report, and the command that shows its notes."""
+    """Reports where the files of the report are, and the command that shows its notes.
+
+    The screen is short: notes on the figures are shown by the command alone.
+    """
     console.say("")
     console.say(f"report  {folder / 'report.html'} (also report.md, report.json, cases.csv)")
     notes = len(report.notes)
@@ -266,10 +297,12 @@ def _say_places(report: Report, folder: Path) -> None:
         console.say(f"more    {counted(notes, 'note')}: ragbench report {place}")
 
 
-def _say_next(
+def _say_next_step(
     report: Report, place: str, retry_command: Callable[[], str], *, is_asked: bool
 ) -> None:
-    """Names the command that helps most after this run.
+    """Reports the command that helps most after this run.
+
+    It is one line: retry what failed, label what cannot be compared, or look at what was lost.
 
     Args:
         is_asked: whether a RAG is asked, whose failures another try may mend; recorded ones stay.
@@ -282,7 +315,7 @@ def _say_next(
     labelled_summaries = _summaries_that_need_labels(report)
     has_no_labels = all(summary.skipped == summary.total for summary in labelled_summaries)
     if report.is_comparable and labelled_summaries and has_no_labels:
-        console.say(f"Nothing to compare with: {_lacking(report, labelled_summaries)}.")
+        console.say(f"Nothing to compare with: {_lacking_text(report, labelled_summaries)}.")
         if not _has_results(report, "retrieve"):
             console.say(f"next    ragbench report {place}")
         elif report.validation:
@@ -297,7 +330,10 @@ def _say_next(
 
 
 def _summaries_that_need_labels(report: Report) -> list[Summary]:
-    """The metrics that compare with something that people labelled."""
+    """The figures of metrics that compare with something that people labelled, such as a reference.
+
+    Where all were skipped, the dataset has no labels, and other commands help.
+    """
     from ragbench.core.metric import Need
 
     labels = {
@@ -318,9 +354,9 @@ def _summaries_that_need_labels(report: Report) -> list[Summary]:
 
 
 def _has_results(report: Report, stage: str) -> bool:
-    """Whether a stage gave a result for any case; that a system abstained is one, too.
+    """Whether a stage of the run gave a result for any case.
 
-    Where none did, the advice for the next step is another one.
+    An abstention is a result, too. Where none did, the advice for the next step is another one.
     """
     for counts in report.stages:
         if counts.stage == stage and counts.measured + counts.abstained:
@@ -328,8 +364,12 @@ def _has_results(report: Report, stage: str) -> bool:
     return False
 
 
-def _lacking(report: Report, summaries: Sequence[Summary]) -> str:
-    """Why no metric that needs labels has a value: results that are missing, and labels."""
+def _lacking_text(report: Report, summaries: Sequence[Summary]) -> str:
+    """The reasons why no metric that needs labels has a value: missing results and missing labels.
+
+    A user reads it before the command that helps on; labels are reference answers and relevant
+    contexts.
+    """
     from ragbench.metrics.matching import NO_GOLD
     from ragbench.metrics.plan import NO_REFERENCE
 
@@ -351,8 +391,14 @@ def _lacking(report: Report, summaries: Sequence[Summary]) -> str:
     return ", and ".join(missing) or "; ".join(sorted(reasons))
 
 
-def _evaluate(options: EvalOptions, collect: Collect) -> Evaluated:
-    """Opens what the options name, runs it in its folder, and books what it cost."""
+def _evaluate_options(options: EvalOptions, collect: Collect) -> Evaluated:
+    """Opens everything that options name, runs the evaluation in its folder, and books its cost.
+
+    The folder is chosen after all is open, since its name depends on the system.
+
+    Args:
+        collect: takes each case as it is finished, for the files of the report.
+    """
     from ragbench.stages.reuse import project_of
     from ragbench_cli.models import booked_run
     from ragbench_cli.systems import run_folder
@@ -377,7 +423,7 @@ def _evaluate(options: EvalOptions, collect: Collect) -> Evaluated:
 
 
 def _check_output(folder: Path, info: SourceInfo) -> None:
-    """Refuses to write into a run that is read."""
+    """Refuses to write into a run that is also read: it would be changed while it is read."""
     if not folder.exists():
         return
     for source in (info, info.answers):
@@ -385,10 +431,12 @@ def _check_output(folder: Path, info: SourceInfo) -> None:
             raise ConfigError(f"--out {folder} is the run that is read: choose another folder")
 
 
-def _metrics(
+def _chosen_metrics(
     metric_list: str | None, models: ModelChoice, *, has_expectations: bool = False
 ) -> tuple[Metric, ...]:
-    """What is measured: the metrics that the options name, or the usual ones, and the judge's.
+    """The metrics of an evaluation: those that options name, or the usual ones, and the judge's.
+
+    Whether answers are right, by a judge, leads the table where a judge is named.
 
     Args:
         metric_list: the option ``--metrics``.
@@ -416,11 +464,28 @@ def _metrics(
     return metrics
 
 
+def _stored_traces(folder: Path) -> Iterator[Trace]:
+    """The traces of a run's stored cases: what was asked, retrieved and answered in each.
+
+    Canaries are made of their texts, once for each metric, so they are read anew each time.
+    """
+    from ragbench.verbs.report import open_traces
+
+    return (case.trace for case in open_traces(folder))
+
+
 class _Opened:
     """What the options of an evaluation name, open as long as the stack is."""
 
     def __init__(self, options: EvalOptions, stack: ExitStack) -> None:
-        """Opens them in an order in which what is wrong is reported before anything is paid for."""
+        """Opens all that an evaluation needs, so that mistakes show before anything is paid for.
+
+        The order matters: cases, models and packages are checked before a pipeline builds its
+        index.
+
+        Args:
+            stack: closes all of it at the end.
+        """
         from ragbench.io.only import Selection
         from ragbench.ledger.watch import Watch
         from ragbench_cli.models import ModelsInUse, with_judge
@@ -437,13 +502,13 @@ class _Opened:
         measuring = options.measuring
         stack.enter_context(console.users_code())  # a file of the user's own may print
         models = with_judge(options.models)
-        self.metrics = _metrics(measuring.metrics, models)
+        self.metrics = _chosen_metrics(measuring.metrics, models)
         self.watch = stack.enter_context(Watch())
         self.stopped = stack.enter_context(console.stop_on_signal())
         self.source = stack.enter_context(opened_source(cases, system, options.records.only))
         info = self.source.info
         if info.has_expectations:
-            self.metrics = _metrics(measuring.metrics, models, has_expectations=True)
+            self.metrics = _chosen_metrics(measuring.metrics, models, has_expectations=True)
         is_recorded = bool(info.recorded) and not cases.ask_again
         if system.rag is None and system.pipeline is None and not is_recorded:
             named = configured_rag(models.llm.config)
@@ -489,7 +554,13 @@ class _Opened:
         )
 
     def _import_packages(self, stack: ExitStack) -> None:
-        """Imports what metrics, validator and engine need: what is missing is an error at once."""
+        """Imports the packages of metrics, validator and engine: a missing one is an error at once.
+
+        It comes before anything is asked: a run must not fail after hours for want of a package.
+
+        Args:
+            stack: closes the validator at the end.
+        """
         from ragbench.plugins import import_packages_of
         from ragbench.verbs.evaluate import import_for_metrics
 
@@ -504,7 +575,11 @@ class _Opened:
             import_packages_of(self.validator)
 
     def _read_operators(self, file: Path) -> PostRetrieval:
-        """The operators of a file, with the RAG and the model that they may need."""
+        """The operators of a post-retrieval file, with the RAG and the model that they may need.
+
+        Operators change the chunks between retrieval and generation; some of them rerank by a
+        model.
+        """
         from ragbench.post.build import Resources, load_post_retrieval
         from ragbench.stages.rag import chunk_service
 
@@ -516,7 +591,11 @@ class _Opened:
         return load_post_retrieval(file, Resources(service=service, chat=chat))
 
     def _open_validator(self, name: str, stack: ExitStack) -> None:
-        """Builds the validator that the options name, for this process and for workers."""
+        """Builds the validator that ``--validate`` names, for this process and for workers.
+
+        A validator that asks a language model is made once: one rate limit and one budget hold
+        then.
+        """
         from ragbench_cli.validator_options import CalibratedChoice, validator_maker
 
         measuring = self.options.measuring
@@ -530,7 +609,9 @@ class _Opened:
             self.make_validator = make
 
     def run_name(self) -> str:
-        """What distinguishes this command's run from others of the same dataset and system.
+        """The name of the run's folder, by what distinguishes the run from others of its system.
+
+        Another name for the same options would begin every run anew, without its stored answers.
 
         An edited pipeline is another version of the same system. An option that has its default
         is not part of the name, so that a new option leaves the names of older runs as they are.
@@ -560,7 +641,10 @@ class _Opened:
         return run_name(dataset_name(dataset), self.system.name, digest)
 
     def _source_options(self) -> tuple[object, ...]:
-        """The options that say how the cases are read and which are taken, if they are set."""
+        """The options on how the cases are read and which are taken, as far as they are set.
+
+        They are part of the run's name: their order must stay.
+        """
         source = self.options.cases
         records = self.options.records
         fields = mapping(source.field or (), "--field")
@@ -579,8 +663,11 @@ class _Opened:
         )
         return tuple(value for value in values if value)
 
-    def _roles(self) -> tuple[FieldRole, ...]:
-        """Where what is measured was read from; asking again, nothing recorded is measured."""
+    def _field_roles(self) -> tuple[FieldRole, ...]:
+        """The fields that the measured values were read from.
+
+        Fields of recorded answers are among them only where these are measured.
+        """
         from ragbench.io.roles import case_roles
 
         roles = self.source.info.roles
@@ -589,14 +676,21 @@ class _Opened:
         return roles
 
     def run(self, folder: Path, collect: Collect) -> Report:
-        """Asks as often as is wanted, scores, and puts claims of known truth to the judge."""
+        """Asks the system as often as wanted, scores answers, and tries the judge with canaries.
+
+        Canaries are claims of known truth.
+
+        Args:
+            folder: of the run.
+            collect: takes each case as it is finished.
+        """
         from ragbench.verbs.evaluate import RunRequest, evaluate_repeatedly
 
         options = self.options
         judging = self.models.judging
         workers: Workers | None = None
         if options.asking.on.engine != "local":
-            workers = self._workers()
+            workers = self._engine_workers()
         request = RunRequest(
             out=folder,
             rag=self.system.rag,
@@ -604,7 +698,7 @@ class _Opened:
             post_retrieval=self.operators,
             validator=self.validator,
             judging=judging,
-            settings=self._settings(),
+            settings=self._eval_settings(),
             workers=workers,
             fresh=options.keeping.fresh,
             advance=self.bars,
@@ -620,8 +714,11 @@ class _Opened:
             return report
         return self._with_canaries(report, judging, folder)
 
-    def _settings(self) -> EvalSettings:
-        """The options as the settings of an evaluation."""
+    def _eval_settings(self) -> EvalSettings:
+        """The options of the command as the settings of an evaluation.
+
+        Notes on the dataset's answers are left out where the system is asked again.
+        """
         from ragbench.metrics.matching import Matching
         from ragbench.stages.stage import CallSettings
         from ragbench.stages.system import EvalSettings
@@ -642,7 +739,7 @@ class _Opened:
             top_k=asking.top_k,
             turns=asking.turns,
             notes=notes,
-            roles=self._roles(),
+            roles=self._field_roles(),
             selection=self.selection,
             matching=Matching(self.options.measuring.matching),
             corpus=system.documents,
@@ -651,28 +748,27 @@ class _Opened:
             retry_failed=keeping.retry_failed,
             limits=CallSettings(
                 batch_size=asking.batch_size,
-                concurrency=_concurrency(asking.concurrency, system.concurrency),
+                concurrency=_calls_in_flight(asking.concurrency, system.concurrency),
                 timeout=asking.timeout,
                 give_up_after=asking.give_up_after,
             ),
         )
 
     def _with_canaries(self, report: Report, judging: Judging, folder: Path) -> Report:
-        """Puts claims of known truth to the judge: the report then says how often it is wrong."""
+        """The report of a run whose judge was also asked about canaries: claims of known truth.
+
+        The report then says how often the judge is wrong.
+        """
         from ragbench.stages.canaries import (
             canaries_of,
             has_canaries,
             judge_canaries,
             plant_for,
         )
-        from ragbench.verbs.report import open_traces, report_of
+        from ragbench.verbs.report import report_of
 
         measuring = self.options.measuring
-
-        def traces() -> Iterator[Trace]:
-            """The stored cases; canaries are planted into their texts, once for each metric."""
-            return (case.trace for case in open_traces(folder))
-
+        traces = partial(_stored_traces, folder)
         canaries = plant_for(report.metrics, traces, measuring.canaries, seed=measuring.seed)
         dry_run = self.models.dry_run
         for metric in filter(has_canaries, report.metrics):
@@ -690,8 +786,11 @@ class _Opened:
         judge_canaries(canaries, report.metrics, judging, folder, run=run, stopped=self.stopped)
         return report_of(folder)
 
-    def _workers(self) -> Workers:
-        """The workers of an engine, and what builds the RAG and the validator on each."""
+    def _engine_workers(self) -> Workers:
+        """The workers of an engine, with what builds the RAG and the validator on each of them.
+
+        A RAG that must not be on several processes is asked by this one, which is reported.
+        """
         from ragbench.rag.load import load_rag, may_be_on_workers
         from ragbench.stages.on_workers import Workers
         from ragbench.workers.engines import check_engine

@@ -108,7 +108,7 @@ def command(
     """
     run = run_around(options.run)
     if replaying.replay:
-        _replay(run, options.case, replaying, as_json=json)
+        _replay_run(run, options.case, replaying, as_json=json)
         return
     report = report_of(run)
     book = options.labelled.book
@@ -129,7 +129,9 @@ def command(
 
 
 def _explain_run(report: Report, most: int, *, as_json: bool) -> None:
-    """Shows what became of the cases, and the worst ones of each cause.
+    """Shows where a run's cases were lost, as text or JSON, with the worst cases of each cause.
+
+    The largest cause, with its remedy, is where to begin.
 
     Args:
         most: cases of each cause.
@@ -152,7 +154,13 @@ def _explain_run(report: Report, most: int, *, as_json: bool) -> None:
 
 
 def _explain_case(row: CaseRow, report: Report, *, is_full: bool) -> None:
-    """Shows a case's story: a label and a text in each line."""
+    """Prints a case's story from question to answer: a label and a text in each line.
+
+    It is the screen of ``ragbench explain RUN CASE``.
+
+    Args:
+        is_full: whether all is shown; else as much as fits on a screen.
+    """
     from rich.table import Table
 
     story = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
@@ -174,8 +182,10 @@ def _explain_case(row: CaseRow, report: Report, *, is_full: bool) -> None:
     draw([styled((shown_line(row.id), "bold")), story])
 
 
-def _replay(run: Path, case: str | None, options: ReplayOptions, *, as_json: bool) -> None:
-    """Asks the RAG again, with one change of the context at a time, and shows which one cures.
+def _replay_run(run: Path, case: str | None, options: ReplayOptions, *, as_json: bool) -> None:
+    """Asks the RAG again with one change of its context at a time, and shows which change cures.
+
+    A change is such as adding the chunk that answers: the stage whose change cures is to blame.
 
     Args:
         case: id or question of one case; None for the worst lost ones.
@@ -192,20 +202,25 @@ def _replay(run: Path, case: str | None, options: ReplayOptions, *, as_json: boo
         with Answering(system.rag) as answering:  # refuses a RAG that cannot be asked so
             console.say(_announcement(plan, system.name, system.chats))
             cases = list(plan.ask(answering))
-
-    def draw_cases() -> None:
-        """Shows all changes of one case, or of several which of them cure."""
-        if case is None:
-            draw(_cure_blocks(cases))
-        else:
-            draw(_try_blocks(cases[0]))
-
     data = {"schema_version": 1, "cures": cures(cases), "cases": cases}
-    show(data, draw_cases, json=as_json)
+    show(data, partial(_draw_replay, cases, is_single=case is not None), json=as_json)
+
+
+def _draw_replay(cases: Sequence[ReplayedCase], *, is_single: bool) -> None:
+    """Shows on the screen all changes of a single replayed case, or which changes cure several.
+
+    A replay asks the RAG again with one change of its context at a time.
+    """
+    if is_single:
+        draw(_try_blocks(cases[0]))
+    else:
+        draw(_cure_blocks(cases))
 
 
 def _rag_to_ask(manifest: Manifest, options: ReplayOptions) -> tuple[str | None, str | None]:
-    """The RAG and its arguments: those of the options, else those of the run.
+    """The RAG to replay a run with, and its arguments: those of the options, else those of the run.
+
+    A replay of another RAG than the run's would explain nothing, so it is not guessed.
 
     Raises:
         ConfigError: the run does not tell, as where its answers were recorded.
@@ -225,7 +240,10 @@ def _rag_to_ask(manifest: Manifest, options: ReplayOptions) -> tuple[str | None,
 
 
 def _read_if_there(beside: DocumentsBeside) -> Iterator[Document]:
-    """The documents beside the dataset; a replay can do without them."""
+    """The documents beside the dataset.
+
+    There may be none: a replay tries fewer changes then.
+    """
     try:
         yield from beside.read()
     except (ConfigError, DataError):
@@ -233,7 +251,9 @@ def _read_if_there(beside: DocumentsBeside) -> Iterator[Document]:
 
 
 def _announcement(plan: Replay, name: str, chats: Sequence[Chat]) -> str:
-    """How often the RAG will be asked, and about how much that takes: a user may want to stop it.
+    """A line on how often a replay will ask the RAG, and how many tokens that takes.
+
+    A user may want to stop it.
 
     Args:
         name: of the RAG.
@@ -252,7 +272,10 @@ def _announcement(plan: Replay, name: str, chats: Sequence[Chat]) -> str:
 
 
 def _try_blocks(case: ReplayedCase) -> Blocks:
-    """Each change of a case's context, with the answer that it brings."""
+    """The blocks with each change of a replayed case's context, and the answer that it brings.
+
+    A change that cures shows the stage to mend: where adding the gold helps, retrieval lost it.
+    """
     yield styled((shown_line(case.id), "bold"), f": {case.cause.label}")
     for attempt in case.tries:
         state = ("does not cure it", "dim")
@@ -267,7 +290,10 @@ def _try_blocks(case: ReplayedCase) -> Blocks:
 
 
 def _cure_blocks(cases: Sequence[ReplayedCase]) -> Blocks:
-    """How many cases each change cures, and which changes cure each case."""
+    """The blocks with the number of cases that each change cures, and the cures of each case.
+
+    The change that cures most cases is the one to make first.
+    """
     rows = [(cure.change, f"{cure.tried:,}", f"{cure.cured:,}") for cure in cures(cases)]
     yield table(("one change at a time", "cases", "cured"), rows)
     yield ""

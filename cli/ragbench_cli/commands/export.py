@@ -15,7 +15,10 @@ from ragbench_cli.options import JsonOption, RunArgument, completed, option, tak
 
 
 def _completed_targets(typed: str) -> list[str]:
-    """The formats and trackers that begin with what is typed."""
+    """The completions of ``--to``, for shells.
+
+    They are the formats and trackers that begin with the typed letters.
+    """
     return [*completed("exports")(typed), *completed("trackers")(typed)]
 
 
@@ -48,17 +51,24 @@ def command(options: ExportOptions, json: JsonOption = False) -> None:
 
     trackers = TRACKERS.targets()
     if options.to in trackers:
-        _send(options, json=json)
+        _send_to_tracker(options, json=json)
         return
     formats = EXPORTS.targets()
     if options.to not in formats:
         hint = listed_names(options.to, sorted([*formats, *trackers]))
         raise ConfigError(f"--to: there is no format or tracker '{options.to}'.{hint}")
-    _write(options, json=json)
+    _write_format(options, json=json)
 
 
-def _send(options: ExportOptions, *, json: bool) -> None:
-    """Sends the run to a tracker."""
+def _send_to_tracker(options: ExportOptions, *, json: bool) -> None:
+    """Sends a run to a tracker such as mlflow, and prints the run's address there.
+
+    A run that is there already is updated, not repeated. Traces that the tracker lacks are counted
+    on standard error.
+
+    Args:
+        json: whether the result is printed as JSON.
+    """
     from ragbench.ledger.folder import run_around
     from ragbench.verbs.track import track_run
 
@@ -83,8 +93,11 @@ def _send(options: ExportOptions, *, json: bool) -> None:
         )
 
 
-def _write(options: ExportOptions, *, json: bool) -> None:
-    """Writes the run in a format."""
+def _write_format(options: ExportOptions, *, json: bool) -> None:
+    """Writes a run in another tool's format, and prints the paths of the files.
+
+    Cases that the format cannot hold are counted on standard error.
+    """
     from ragbench.ledger.folder import run_around
     from ragbench.verbs.cases import export_run
 

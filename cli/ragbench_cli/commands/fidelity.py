@@ -67,23 +67,34 @@ def command(options: FidelityOptions, json: JsonOption = False) -> None:
         say_search = console.searching(quiet=options.quiet)
         ranked = rank(made, real, documents, options.embedder, say_search)
         result = fidelity(ranked, options.seed)
-    show({**asdict(result), "verdict": _verdict(result)}, partial(_print, result), json=json)
+    show(
+        {**asdict(result), "verdict": _verdict_text(result)},
+        partial(_print_fidelity, result),
+        json=json,
+    )
     if result.worth is Worth.DO_NOT_USE:
         raise typer.Exit(ExitCode.FAILED)
     if result.worth is Worth.CANNOT_TELL:
         raise typer.Exit(ExitCode.INCONCLUSIVE)
 
 
-def _print(result: Fidelity) -> None:
-    """Prints the retrievers, the draws of real questions, the figures, and the verdict."""
+def _print_fidelity(result: Fidelity) -> None:
+    """Prints how far made-up questions rank retrievers like real ones: tables, figures, verdict.
+
+    The verdict comes last, where the eye ends.
+    """
     draw([_retriever_table(result), "", _draw_table(result), ""])
-    for name, text in _figures(result):
+    for name, text in _figure_rows(result):
         typer.echo(entry(name, text, width=14, indent=0))
-    typer.echo(f"\n{_verdict(result)}")
+    typer.echo(f"\n{_verdict_text(result)}")
 
 
 def _retriever_table(result: Fidelity) -> Table:
-    """The retrievers with their MRR by both sets."""
+    """The table of retrievers with their MRR by real and by made-up questions.
+
+    MRR is the mean of one over the rank of the first relevant chunk; equal orders in both columns
+    are the aim.
+    """
     rows: list[tuple[str, str, str]] = []
     for retriever in result.retrievers:
         rows.append((retriever.name, f"{retriever.real:.3f}", f"{retriever.made:.3f}"))
@@ -91,7 +102,7 @@ def _retriever_table(result: Fidelity) -> Table:
 
 
 def _draw_table(result: Fidelity) -> Table:
-    """How well draws of fewer real questions rank the retrievers, beside the made-up ones.
+    """The table of how well draws of fewer real questions rank the retrievers, beside made-up ones.
 
     It answers how many real questions the made-up ones are worth.
     """
@@ -115,8 +126,11 @@ def _draw_table(result: Fidelity) -> Table:
     return table(columns, rows)
 
 
-def _figures(result: Fidelity) -> Iterator[tuple[str, str]]:
-    """Each figure below the tables: its name and what it says."""
+def _figure_rows(result: Fidelity) -> Iterator[tuple[str, str]]:
+    """The figures below the tables of ``ragbench fidelity``: the name of each, and its sentence.
+
+    Each has its interval, since thirty real questions leave much to chance.
+    """
     real = result.real
     made = result.made
     yield "real", _questions_text(real)
@@ -144,7 +158,11 @@ def _figures(result: Fidelity) -> Iterator[tuple[str, str]]:
 
 
 def _questions_text(questions: Questions) -> str:
-    """How many questions a set has, how its gold is matched, and how many were left out."""
+    """A text on a set of questions.
+
+    It says how many there are, how their gold is matched, and how many were left out. Gold is the
+    content that answers a question.
+    """
     text = f"{counted(questions.questions, 'question')}, compared by {questions.matching}"
     if questions.skipped:
         text += f", {questions.skipped:,} more have no gold in the corpus"
@@ -152,7 +170,10 @@ def _questions_text(questions: Questions) -> str:
 
 
 def _choice_text(result: Fidelity) -> str:
-    """Which retriever the made-up questions choose, and what that loses for real ones."""
+    """A text on the retriever that made-up questions choose, and on what that choice costs.
+
+    It is the price of trusting made-up questions: the MRR that real users lose.
+    """
     retriever, *equally_good = result.chosen
     choice = f"'{retriever}'"
     if equally_good:
@@ -164,8 +185,11 @@ def _choice_text(result: Fidelity) -> str:
     return f"{choice} instead of '{result.best}' loses {cost} of real MRR ({interval})"
 
 
-def _verdict(result: Fidelity) -> str:
-    """What the figures come to, in a sentence or two."""
+def _verdict_text(result: Fidelity) -> str:
+    """The verdict on made-up questions in a sentence or two: how many real ones they are worth.
+
+    ``--json`` has the same sentence. The figures that decide are those of `Fidelity.worth`.
+    """
     made = f"these {result.made.questions:,}"
     half = result.draws[-1]
     if result.tau.value is None:

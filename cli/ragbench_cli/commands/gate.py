@@ -112,18 +112,18 @@ def command(options: GateOptions, output: GateOutput) -> None:
     from ragbench_cli.comparison_tables import gate_blocks
 
     try:
-        config = _demands(options)
-        verdict = _verdict(options, config)
+        config = _demanded_config(options)
+        verdict = _judged_run(options, config)
     except RagbenchError as error:
         # After Ctrl-C the same command continues: it writes the files then.
         if not isinstance(error, InterruptedRunError):
             with suppress(RagbenchError):  # where that cannot be written either
-                _explain(output, str(error))
+                _write_problem(output, str(error))
         raise
     if output.junit is not None:
         write_whole(output.junit, junit_report(verdict))
     output.show(
-        partial(_document, verdict, config.labels),
+        partial(_verdict_document, verdict, config.labels),
         data=partial(verdict_object, verdict),
         screen=lambda: draw(gate_blocks(verdict)),
         marker=f"{comment_marker(verdict)}\n\n",
@@ -135,8 +135,14 @@ def command(options: GateOptions, output: GateOutput) -> None:
         raise typer.Exit(ExitCode(verdict.outcome.exit_code))
 
 
-def _explain(output: GateOutput, message: str) -> None:
-    """Writes why nothing could be judged: files of an earlier run may say that it passed."""
+def _write_problem(output: GateOutput, message: str) -> None:
+    """Writes the files of a gate that could not judge.
+
+    Files of an earlier run may say that it passed.
+
+    Args:
+        message: of the error, in which keys are masked.
+    """
     from ragbench.io.atomic import write_whole
     from ragbench.views.gate import github_error, junit_error, unjudged_document
 
@@ -148,8 +154,11 @@ def _explain(output: GateOutput, message: str) -> None:
         console.say(github_error(message).rstrip("\n"))
 
 
-def _demands(options: GateOptions) -> GateConfig:
-    """What the options and the file demand; options that do not go together are refused."""
+def _demanded_config(options: GateOptions) -> GateConfig:
+    """The gate's limits from the options and the file.
+
+    Options that do not go together are refused before anything is judged.
+    """
     from ragbench.gate.config import OPTIONS, demanded
 
     asks_again = options.settle or options.reask_baseline
@@ -177,8 +186,12 @@ def _demands(options: GateOptions) -> GateConfig:
     return config
 
 
-def _verdict(options: GateOptions, config: GateConfig) -> GateResult:
-    """Judges the run, and asks systems again where that is asked for."""
+def _judged_run(options: GateOptions, config: GateConfig) -> GateResult:
+    """The verdict on a run, for which systems are asked again where the options want that.
+
+    Args:
+        config: the limits, and the baseline.
+    """
     from ragbench.verbs.gate import gate_run
 
     if not (options.settle or options.reask_baseline):
@@ -195,8 +208,14 @@ def _verdict(options: GateOptions, config: GateConfig) -> GateResult:
     )
 
 
-def _document(verdict: GateResult, labels: Sequence[str]) -> Document:
-    """The verdict as a page: with the run's causes, and its cases beside those of the baseline."""
+def _verdict_document(verdict: GateResult, labels: Sequence[str]) -> Document:
+    """The document of a verdict, with the run's causes, and its cases beside the baseline's.
+
+    It is made only where Markdown or a page is asked for, as it reads the cases of both runs.
+
+    Args:
+        labels: files with labels of people.
+    """
     from ragbench.gate.compare import cases_beside
     from ragbench.gate.runs import read_run
     from ragbench.io.people import LabelBook

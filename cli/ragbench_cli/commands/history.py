@@ -38,18 +38,21 @@ def command(
     from ragbench.views.history import history_object
 
     history = history_of(read_baseline(baseline))
-    show(history_object(history), lambda: draw(_blocks(history)), json=json)
+    show(history_object(history), lambda: draw(_history_blocks(history)), json=json)
 
 
-def _blocks(history: History) -> Blocks:
-    """The screen: the table of metrics, then what fell and what a reader must know."""
+def _history_blocks(history: History) -> Blocks:
+    """The blocks of the screen of ``ragbench history``.
+
+    They are the table of metrics, what fell, and notes.
+    """
     from ragbench.views.history import fall_line, people_lines, remarks, span_text
 
     span = span_text([run.date for run in history.runs])
     runs = counted(len(history.runs), "run")
     yield styled((history.rag, "bold"), f" on {history.dataset}: {runs} of main{span}")
     yield ""
-    yield _table(history)
+    yield _history_table(history)
     falls: list[Cell] = []
     unmeasured: list[str] = []
     for metric in history.metrics:
@@ -77,11 +80,12 @@ _LEAST_WIDTH = 10
 """Bars that are shown however narrow the terminal is."""
 
 
-def _table(history: History) -> Table:
-    """A row for each metric: its first and last mean, the change, and a line through all runs.
+def _history_table(history: History) -> Table:
+    """The table of ``ragbench history``.
 
-    First, last and change are of the runs since the last break: only their cases are comparable.
-    The line goes on before it, so that a reader sees where it was.
+    It has per metric the first and last mean, the change, and a line of all runs. First, last and
+    change are of the runs since the last break: only their cases are comparable. The line goes on
+    before it, so that a reader sees where it was.
     """
     from ragbench.views.history import sparkline
 
@@ -117,5 +121,8 @@ def _table(history: History) -> Table:
 
 
 def _is_measured(metric: MetricHistory) -> bool:
-    """Whether any run has a figure of the metric; others are named below the table."""
+    """Whether any run of the history has a figure of the metric.
+
+    The other metrics are named below the table.
+    """
     return any(figure is not None for figure in metric.figures)

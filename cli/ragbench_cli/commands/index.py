@@ -23,6 +23,7 @@ from ragbench.search.stores.database import Database, open_database, sole_writer
 from ragbench.stages.stage import Progress
 from ragbench.text.token_counter import token_counter
 from ragbench_cli import console
+from ragbench_cli.console import StageAdvance
 from ragbench_cli.options import (
     EncodingOption,
     JsonOption,
@@ -109,7 +110,7 @@ def command(options: IndexOptions, json: JsonOption = False) -> None:
         overlap=options.chunk_overlap,
         counter=token_counter(options.counter),
     )
-    with console.users_code(), _progress(shown=not options.quiet) as (progress, count):
+    with console.users_code(), _index_progress(shown=not options.quiet) as (progress, count):
         result = index(
             options.corpus,
             options.store,
@@ -126,32 +127,48 @@ def command(options: IndexOptions, json: JsonOption = False) -> None:
             progress=progress,
             counted=count,
         )
-    for line in _notes(result, is_named=options.stored.embedder is not None):
+    for line in _index_notes(result, is_named=options.stored.embedder is not None):
         console.say(line)
-    show(result, lambda: typer.echo(_summary(result)), json=json)
+    show(result, lambda: typer.echo(_result_text(result)), json=json)
+
+
+class _DocumentBar:
+    """The progress of an indexing, in documents."""
+
+    def __init__(self, bars: StageAdvance | None) -> None:
+        """Begins without a document; ``bars`` is None where no progress is shown.
+
+        The number of all documents comes later, by `set_total`.
+        """
+        self._bars = bars
+        self._total = 0
+
+    def advance(self, *, documents: int, **_: int) -> None:
+        """Moves the progress of an indexing on by some documents; other counts are not shown.
+
+        Indexing calls this after each batch.
+        """
+        if self._bars is not None:
+            self._bars(Progress("index", self._total, documents))
+
+    def set_total(self, documents: int) -> None:
+        """Sets the number of all documents to index, which is known once all were read.
+
+        Until then the bar has no end.
+        """
+        self._total = documents
 
 
 @contextmanager
-def _progress(*, shown: bool) -> Generator[tuple[IndexProgress, Callable[[int], None]]]:
-    """What shows the progress of an indexing: with each step, and with the number of documents.
+def _index_progress(*, shown: bool) -> Generator[tuple[IndexProgress, Callable[[int], None]]]:
+    """Shows the progress of an indexing for a block; gives what takes each step, and the total.
 
     After Ctrl-C the error tells what becomes of the collection.
     """
-    total = 0
     try:
         with console.progress(shown=shown) as bars:
-
-            def advance(*, documents: int, **_: int) -> None:
-                """Shows how many documents are done."""
-                if bars is not None:
-                    bars(Progress("index", total, documents))
-
-            def set_total(documents: int) -> None:
-                """Keeps how many there are, which is known once they were all read."""
-                nonlocal total
-                total = documents
-
-            yield advance, set_total
+            bar = _DocumentBar(bars)
+            yield bar.advance, bar.set_total
     except KeyboardInterrupt:
         raise InterruptedRunError(
             "embedded chunks are kept; the same command continues. Until it is through, the "
@@ -160,7 +177,10 @@ def _progress(*, shown: bool) -> Generator[tuple[IndexProgress, Callable[[int], 
 
 
 def _collection_name(source: str) -> str:
-    """A name for a collection that every store takes, from how the user names the corpus."""
+    """A name for a collection that every store takes, from the path of its corpus.
+
+    The same path always gives the same name: another rule would index a corpus again, elsewhere.
+    """
     path = Path(source)
     name = path.name.split(".")[0]
     if not name:  # of "." and ".."
@@ -173,8 +193,14 @@ def _collection_name(source: str) -> str:
     return f"corpus_{plain_name}".rstrip("_")
 
 
-def _notes(result: IndexResult, *, is_named: bool) -> Iterator[str]:
-    """Which embedder was taken; which files of a folder were not read, and what would read them."""
+def _index_notes(result: IndexResult, *, is_named: bool) -> Iterator[str]:
+    """The notes after an indexing: the embedder that was taken, and files that were not read.
+
+    A search needs the same embedder, and a user may believe that all files are indexed.
+
+    Args:
+        is_named: whether the user named the embedder, so that there is nothing to report of it.
+    """
     if not is_named:
         weight = ""
         if result.dense_weight is not None:
@@ -198,12 +224,15 @@ def _notes(result: IndexResult, *, is_named: bool) -> Iterator[str]:
 
 
 def _without_corpus(options: IndexOptions, *, json: bool) -> None:
-    """Does what needs no corpus: one collection dropped or checked, or all of them listed."""
+    """Does what ``ragbench index`` does without a corpus: drops, checks or lists collections.
+
+    Nothing is written to the store, except that ``--drop`` removes a collection.
+    """
     if options.drop is None and not options.check and not options.list_:
         raise ConfigError("there is nothing to index: name a file or folder, or give --list")
     with closing(open_database(options.store)) as database:
         if options.drop is not None:
-            _drop(database, options.drop)
+            _drop_collection(database, options.drop)
         elif options.check:
             collection_name = options.stored.collection or only_collection(database)
             with database.open(collection_name) as collection:
@@ -211,11 +240,14 @@ def _without_corpus(options: IndexOptions, *, json: bool) -> None:
             show(result, partial(typer.echo, result), json=json)
         else:
             for name in database.collections():
-                _list(database, name, json=json)
+                _print_collection(database, name, json=json)
 
 
-def _list(database: Database, name: str, *, json: bool) -> None:
-    """Prints a line on a collection."""
+def _print_collection(database: Database, name: str, *, json: bool) -> None:
+    """Prints one collection of a store for ``--list``, as a line or as JSON.
+
+    Its embedder and state are what a user must know to search it.
+    """
     with database.open(name) as collection:
         info = collection.info()
         chunks = collection.count()
@@ -244,8 +276,11 @@ def _list(database: Database, name: str, *, json: bool) -> None:
     typer.echo(line)
 
 
-def _drop(database: Database, name: str) -> None:
-    """Removes a collection that ragbench made."""
+def _drop_collection(database: Database, name: str) -> None:
+    """Removes a collection that ragbench made from its store; one that is not there is an error.
+
+    Other writers are kept out meanwhile.
+    """
     names = database.collections()
     if name not in names:
         existing = "it holds none"
@@ -257,8 +292,11 @@ def _drop(database: Database, name: str) -> None:
     console.say(f"{database.address}: '{name}' is removed")
 
 
-def _summary(result: IndexResult) -> str:
-    """How many documents and chunks there are, and what was written."""
+def _result_text(result: IndexResult) -> str:
+    """The result of an indexing in a line: documents, chunks, and what was written and removed.
+
+    Unchanged chunks are counted apart: they cost no embedding.
+    """
     documents = counted(result.documents, "document")
     empty = ""
     if result.empty:

@@ -39,9 +39,10 @@ def write_scaffold(
     contents: Mapping[str, bytes] | None = None,
     is_project: bool = True,
 ) -> tuple[list[str], list[str]]:
-    """Writes the files that are not there yet; names those written, and those left as they are.
+    """Writes those files of a new project that are not there yet.
 
-    A user who runs `init` twice keeps what he edited.
+    The result names the files that were written, and those that were left. A user who runs `init`
+    twice keeps what he edited.
 
     Args:
         force: overwrite those that are there.
@@ -79,7 +80,10 @@ def write_scaffold(
 
 
 def _with_schemas(contents: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The files, where each of ragbench's YAML files names its schema, with these schemas."""
+    """The files of a project with the JSON schemas that their YAML files need.
+
+    The first line of each of ragbench's YAML files names its schema, so that editors complete it.
+    """
     from ragbench_cli.schemas import SCHEMAS, schema_bytes, schema_line, schema_path
 
     files: dict[str, bytes] = dict(contents)
@@ -134,7 +138,7 @@ def command(options: InitOptions, json: JsonOption = False) -> None:
     folder = options.folder
     contents: dict[str, bytes] = {}
     if options.measured:
-        contents = _measured(options.measured)
+        contents = _baseline_files(options.measured)
     if options.post_retrieval:
         extras = ["post-retrieval"]
     written, existing = write_scaffold(
@@ -158,8 +162,11 @@ def command(options: InitOptions, json: JsonOption = False) -> None:
         _say_next(folder, pipeline="pipeline" in extras)
 
 
-def _measured(runs: Sequence[Path]) -> dict[str, bytes]:
-    """The baseline made of runs, and the limits that fit their cases."""
+def _baseline_files(runs: Sequence[Path]) -> dict[str, bytes]:
+    """The baseline file made of runs, and a ragbench.yaml with the limits that fit their cases.
+
+    Limits that fit are those that noise between runs of one system does not break.
+    """
     from ragbench.gate.baseline_file import baseline_bytes
     from ragbench.gate.history import fitted_limits
     from ragbench.gate.main_runs import baseline_of
@@ -176,7 +183,13 @@ def _measured(runs: Sequence[Path]) -> dict[str, bytes]:
 
 
 def _say_next(folder: Path, *, pipeline: bool) -> None:
-    """Reports the commands that a new project is tried with."""
+    """Reports the commands to try a new project with.
+
+    They run as they are, in the folder of the project.
+
+    Args:
+        pipeline: whether the project has a pipeline file.
+    """
     import shlex
 
     steps: list[str] = []

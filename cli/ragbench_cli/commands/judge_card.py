@@ -95,13 +95,13 @@ def command(options: JudgeCardOptions, judge: JudgeChoice, json: JsonOption = Fa
             # What was spent is shown also where the card fails.
             if not options.quiet:
                 say_receipt(models.session.receipt(), models.session.not_sent())
-    show(_object(card), partial(_print, card), json=json)
+    show(_card_object(card), partial(_print_card, card), json=json)
     if card.conclusion.usefulness is Usefulness.DO_NOT_USE:
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _object(card: JudgeCard) -> dict[str, object]:
-    """The card as a JSON object: its fields, and what its records compute from them.
+def _card_object(card: JudgeCard) -> dict[str, object]:
+    """A judge's card as the JSON object of ``--json``: its fields, and what its records compute.
 
     Properties are no fields: without being named here they would be missing.
     """
@@ -120,8 +120,11 @@ def _object(card: JudgeCard) -> dict[str, object]:
     }
 
 
-def _print(card: JudgeCard) -> None:
-    """Prints the card: counts, the table of labels, the figures, the recommendation."""
+def _print_card(card: JudgeCard) -> None:
+    """Prints a judge's card: counts, the table of labels, the figures, the recommendation.
+
+    A judge's card is a comparison of its verdicts with labels of people.
+    """
     # A metric such as answer similarity asks for embeddings alone.
     judge = card.judge["chat"] or card.judge["embeddings"]
     typer.echo(f"{judge['model']} with {card.metric} on {card.labels}")
@@ -134,7 +137,7 @@ def _print(card: JudgeCard) -> None:
         typer.echo("")
         _print_table(card)
     typer.echo("")
-    for name, text in _rows(card):
+    for name, text in _figure_rows(card):
         typer.echo(entry(name, text, width=22))
     conclusion = card.conclusion
     typer.echo("")
@@ -146,8 +149,8 @@ def _print(card: JudgeCard) -> None:
         typer.echo(f"  {reason}")
 
 
-def _rows(card: JudgeCard) -> Iterator[tuple[str, str]]:
-    """Each figure of the card: its name, and its value with the interval.
+def _figure_rows(card: JudgeCard) -> Iterator[tuple[str, str]]:
+    """The figures of a judge's card: the name of each, and its value with the interval.
 
     Agreement has the base rate beside it: where nine of ten claims are supported, a judge that
     always says so agrees with people in nine of ten.
@@ -155,19 +158,25 @@ def _rows(card: JudgeCard) -> Iterator[tuple[str, str]]:
     base_rate = "-"
     if card.base_rate is not None:
         base_rate = f"{card.base_rate:.3f}"
-    yield "agreement", f"{_figure(card.agreement)}; always the most frequent label: {base_rate}"
-    yield "kappa", _figure(card.kappa)
-    yield "quadratic kappa", _figure(card.quadratic_kappa)
-    yield "rank correlation", _figure(card.rank_correlation)
+    yield (
+        "agreement",
+        f"{_figure_text(card.agreement)}; always the most frequent label: {base_rate}",
+    )
+    yield "kappa", _figure_text(card.kappa)
+    yield "quadratic kappa", _figure_text(card.quadratic_kappa)
+    yield "rank correlation", _figure_text(card.rank_correlation)
     for level in card.classes:
         name = level.level.replace("_", " ")
-        yield name, f"precision {_figure(level.precision)}, recall {_figure(level.recall)}"
-    yield "same each time", f"{_figure(card.consistency)}, {card.consistency.count:,} claims"
+        yield (
+            name,
+            f"precision {_figure_text(level.precision)}, recall {_figure_text(level.recall)}",
+        )
+    yield "same each time", f"{_figure_text(card.consistency)}, {card.consistency.count:,} claims"
     for probe in card.probes:
         yield _PROBES[probe.probe], _probe_text(probe)
     quotes = card.fabricated_quotes
-    yield "invented quotes", f"{_figure(quotes)}, {quotes.count:,} quotes"
-    yield "support unproved", f"{_figure(card.unproved)}, {card.unproved.count:,} verdicts"
+    yield "invented quotes", f"{_figure_text(quotes)}, {quotes.count:,} quotes"
+    yield "support unproved", f"{_figure_text(card.unproved)}, {card.unproved.count:,} verdicts"
     if card.prompt_tokens is None or card.completion_tokens is None:
         yield "tokens a verdict", "not reported by the endpoint"
     else:
@@ -189,10 +198,10 @@ _PROBES = {
 
 
 def _probe_text(probe: ProbeFigure) -> str:
-    """How often a probe moved the judge's verdict.
+    """A text on how often a probe moved the judge's verdict.
 
-    Order and padding can move it either way; an instruction in a text asks for a better verdict,
-    so that only raised ones count.
+    A probe changes a claim in a way that should not matter. Order and padding can move the verdict
+    either way; an instruction in a text asks for a better one, so that only raised ones count.
     """
     if not probe.count:
         return "- (no claim that it could be tried on)"
@@ -209,7 +218,7 @@ def _probe_text(probe: ProbeFigure) -> str:
 
 
 def _print_table(card: JudgeCard) -> None:
-    """Prints how many claims have which label of people (a row), and which of the judge (a column).
+    """Prints the table of claims by the label of people (rows) and of the judge (columns).
 
     What is off the diagonal says in which direction the judge is wrong.
     """
@@ -223,8 +232,11 @@ def _print_table(card: JudgeCard) -> None:
         typer.echo(f"{name:<{width}}{''.join(cells)}")
 
 
-def _figure(figure: CardFigure) -> str:
-    """A figure with its interval, where there is one; ``-`` where nothing was measured."""
+def _figure_text(figure: CardFigure) -> str:
+    """A figure of a judge's card with its interval; ``-`` where nothing was measured.
+
+    A card of few claims has wide intervals, which a reader must see.
+    """
     if figure.value is None:
         return "-"
     if figure.low is None:

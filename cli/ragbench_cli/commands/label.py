@@ -93,7 +93,7 @@ def command(options: LabelOptions, json: JsonOption = False) -> None:
 
 
 def _write_page(path: Path, drawn: Drawn, options: LabelOptions) -> None:
-    """Writes a page to label on, without the cases that are labelled already.
+    """Writes an HTML page to label drawn answers on, without those that are labelled already.
 
     It can be sent to people who have no ragbench: it saves their labels as a file for --labels.
     """
@@ -118,6 +118,16 @@ class Session:
     """
 
     def __init__(self, drawn: Drawn, path: Path, by: str, *, shows_judge: bool = False) -> None:
+        """Opens the labels of a file, so that labelling goes on with the answers that have none.
+
+        A file that is no JSON lines is refused, since labels are added line by line.
+
+        Args:
+            drawn: the answers to label, in their order.
+            path: the file, with labels of earlier sessions or of other people.
+            by: who labels; empty where labels of anybody count as done.
+            shows_judge: whether the metric's value is shown with each answer.
+        """
         # Labels are added line by line, which such a file could not be read with afterwards.
         if path.suffix.lower() in (".csv", ".tsv", ".xlsx", ".json"):
             raise ConfigError(f"{path} would be JSON lines: name another file, such as l.jsonl")
@@ -139,18 +149,24 @@ class Session:
 
     @property
     def left(self) -> int:
-        """How many answers have no label yet."""
+        """The number of drawn answers that have no label yet.
+
+        Undoing a label raises it again.
+        """
         return len(self._open) - len(self._ends_before)
 
     def book(self) -> LabelBook:
-        """The labels of the file, of other sessions too."""
+        """All labels of the session's file: of this and other sessions, and of other people.
+
+        They are read anew each time, since other people may label into the same file.
+        """
         # A reader of tables reports an empty file as an error; here it is a beginning.
         if not self.path.exists() or not self.path.stat().st_size:
             return LabelBook(())
         return LabelBook(read_people(self.path))
 
     def undone(self) -> Drawn:
-        """The draw without the cases of which every answer is labelled.
+        """The drawn cases without those of which every answer is labelled.
 
         Of a pair of runs a case stays whole: its two answers are judged beside each other.
         """
@@ -165,11 +181,11 @@ class Session:
         session back, m shows the same answer in full, q stops; other keys show the answer again.
         """
         values = {choice.key: choice.value for choice in self.drawn.choices}
-        keys = _keys()
+        keys = _pressed_keys()
         is_long = False
         while self.left:
             task, answer = self._open[len(self._ends_before)]
-            self._show(task, answer, is_long=is_long)
+            self._show_task(task, answer, is_long=is_long)
             key = next(keys, "q")
             if key == "q":
                 return False
@@ -179,11 +195,13 @@ class Session:
                 with self.path.open("r+b") as file:
                     file.truncate(end)
             elif key in values or key == "s":
-                self._add(task, answer, values.get(key))
+                self._add_label(task, answer, values.get(key))
         return True
 
-    def _add(self, task: LabelTask, answer: Judged, value: float | None) -> None:
-        """Adds a label to the file at once: whoever stops keeps all of them.
+    def _add_label(self, task: LabelTask, answer: Judged, value: float | None) -> None:
+        """Adds the label of an answer to the session's file at once.
+
+        A person who stops at any time keeps all labels.
 
         Args:
             value: None where the person skips the answer.
@@ -204,8 +222,8 @@ class Session:
         except OSError as error:
             raise InputError(f"{self.path} cannot be written: {error.strerror}") from None
 
-    def _show(self, task: LabelTask, answer: Judged, *, is_long: bool) -> None:
-        """Draws the question, its texts, and the keys.
+    def _show_task(self, task: LabelTask, answer: Judged, *, is_long: bool) -> None:
+        """Draws an answer to label on the screen: the question, its texts, and the keys.
 
         Only what the metric reads is shown: a person who knows more than the metric would label
         something else.
@@ -233,7 +251,10 @@ class Session:
         typer.echo("   ".join(keys))
 
     def _show_answers(self, task: LabelTask, answer: Judged) -> None:
-        """Draws the answer, or both where two runs are compared; the asked one is marked."""
+        """Draws the answer to label, or both where two runs are compared.
+
+        The answer to label is marked.
+        """
         if len(task.answers) == 1:
             _print_block("Answer", answer.answer)
             return
@@ -243,7 +264,10 @@ class Session:
 
 
 def _print_block(title: str, text: str) -> None:
-    """Prints a text of the run below its title; it cannot steer the terminal."""
+    """Prints a text of a run below its title, indented; its letters cannot steer the terminal.
+
+    A person who labels reads questions, answers and contexts in such blocks.
+    """
     typer.echo(f"\n{title}")
     lines = shown_text(text).splitlines()
     if not lines:
@@ -252,8 +276,11 @@ def _print_block(title: str, text: str) -> None:
         typer.echo(f"  {line}")
 
 
-def _keys() -> Iterator[str]:
-    """The keys that are pressed; from a file or a pipe its letters, so that scripts can label."""
+def _pressed_keys() -> Iterator[str]:
+    """The keys that a person presses, in small letters; from a pipe its letters, for scripts.
+
+    Nothing more comes after Ctrl-C or the end of input.
+    """
     if not sys.stdin.isatty():
         if not sys.stdin.readable():
             raise ConfigError("there is no terminal to label in: write a page with --page FILE")
@@ -269,7 +296,13 @@ def _keys() -> Iterator[str]:
 
 
 def _print_labels(book: LabelBook, run: Path, against: Path | None, *, as_json: bool) -> None:
-    """Shows how far people agree so far, and how their labels correct the figures."""
+    """Prints how far people agree so far, and how their labels correct the run's figures.
+
+    A person sees after each session whether more labels are worth the time.
+
+    Args:
+        against: the run that the labelled one is compared with; None without one.
+    """
     scored = with_labels(read_run(run), book, validated=True)
     # As in a comparison, the first run is a and the one that is compared with it b.
     runs = [("b", scored)]

@@ -78,7 +78,7 @@ def command(options: SearchOptions, where: CollectionChoice, json: JsonOption = 
         --field text=body --embedder openai:text-embedding-3-small
     """
     settings = search_settings(options)
-    questions = _questions(options.query, options.questions)
+    questions = _questions_of_options(options.query, options.questions)
     choice = SearchChoice(
         store=options.store,
         where=where,
@@ -97,7 +97,7 @@ def command(options: SearchOptions, where: CollectionChoice, json: JsonOption = 
         # Without a threshold, another program's collection leaves out nothing that its filter
         # passes.
         may_leave_out = is_own or settings.score_threshold is not None
-        rows = _rows(
+        rows = _printed_rows(
             _typed_questions() if questions is None else iter(questions),
             opened.searcher(),
             batch_size=1 if questions is None else _BATCH,
@@ -120,8 +120,10 @@ class _Question(NamedTuple):
     text: str
 
 
-def _questions(query: str | None, questions: str | None) -> list[_Question] | None:
-    """The questions that the options name; None where a person types them.
+def _questions_of_options(query: str | None, questions: str | None) -> list[_Question] | None:
+    """The questions that options name; None where a person types them.
+
+    Without a question and without a terminal there is nobody to ask.
 
     Args:
         questions: a file, or '-' for standard input.
@@ -143,7 +145,13 @@ def _questions(query: str | None, questions: str | None) -> list[_Question] | No
 
 
 def _questions_of_lines(text: str, name: str) -> list[_Question]:
-    """A question per line: as it is, or a JSON object with it."""
+    """The questions in a text, one a line: as plain text, or as a JSON object with its ``query``.
+
+    All wrong lines are reported at once.
+
+    Args:
+        name: of the file, for errors.
+    """
     questions: list[_Question] = []
     problems: list[Problem] = []
     for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
@@ -169,7 +177,10 @@ def _questions_of_lines(text: str, name: str) -> list[_Question]:
 
 
 def _typed_questions() -> Iterator[_Question]:
-    """The questions that a person types, until an empty line or the end of input."""
+    """The questions that a person types, until an empty line or the end of input.
+
+    Each has the id "1": a person at a terminal writes no dump.
+    """
     console.say("Type a question; an empty line ends.")
     with suppress(EOFError):
         while text := input("> ").strip():
@@ -177,7 +188,7 @@ def _typed_questions() -> Iterator[_Question]:
 
 
 def _why_nothing(settings: RetrievalSettings) -> str:
-    """Why a search may find nothing, and what then helps.
+    """A sentence on why a search found nothing, and what then helps.
 
     Without a threshold of the user's, dense search leaves out what scores less than an unrelated
     text, and sparse search what shares no word.
@@ -197,7 +208,7 @@ _BATCH = 64
 """Questions that are searched for at a time."""
 
 
-def _rows(
+def _printed_rows(
     questions: Iterator[_Question],
     searcher: Searcher,
     *,
@@ -206,7 +217,7 @@ def _rows(
     form: Literal["json", "text", "none"],
     is_headed: bool,
 ) -> Iterator[dict[str, Any]]:
-    """The chunks of each question as a row of a dump, printed in a form as it is made.
+    """The chunks found for each question as rows of a dump, printed in a form as they are made.
 
     What the scores mean, and why nothing is found, is said once.
 
@@ -230,12 +241,15 @@ def _rows(
                 if chunks and not is_said:
                     typer.echo(f"score: {scores.meaning}")
                     is_said = True
-                _show(chunks, heading=question.text if is_headed else "")
+                _print_chunks(chunks, heading=question.text if is_headed else "")
             yield row
 
 
-def _about(chunk: Chunk) -> str:
-    """A chunk's document and metadata, in one line that is cut where it is long."""
+def _about_chunk(chunk: Chunk) -> str:
+    """A line on a chunk below its text: its document and metadata, cut where it is long.
+
+    It shows where the text is from, and which fields a filter could use.
+    """
     parts: list[str] = []
     if chunk.document_id not in (None, chunk.id):
         place = str(chunk.document_id)
@@ -247,8 +261,8 @@ def _about(chunk: Chunk) -> str:
     return shortened_line("  ".join(parts))
 
 
-def _show(chunks: Sequence[Chunk], heading: str = "") -> None:
-    """Prints the chunks of a question; of a hybrid search with their ranks in both searches.
+def _print_chunks(chunks: Sequence[Chunk], heading: str = "") -> None:
+    """Prints the chunks that were found for a question; of a hybrid search with both ranks.
 
     The two ranks show which of the searches brought a chunk.
 
@@ -271,7 +285,7 @@ def _show(chunks: Sequence[Chunk], heading: str = "") -> None:
             line += f"  ({', '.join(leg_ranks)})"
         typer.echo(line)
         typer.echo(f"   {shown_line(chunk.text, longest=_LONGEST_SNIPPET)}")
-        about = _about(chunk)
+        about = _about_chunk(chunk)
         if about:
             typer.echo(f"   {about}")
         typer.echo("")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,18 +14,29 @@ from ragbench_cli.output import entry, show
 
 if TYPE_CHECKING:
     from ragbench.core.metric import Group, MetricDefinition, Parameter
+    from ragbench.io.detect import FormatInfo
     from ragbench.plugins import Registry
 
 app = subcommands("List metrics, formats, rerankers and what else can be named.")
 
 
-def _print(value: object, lines: Iterable[str], *, json: bool) -> None:
-    """Prints a value as JSON, or the lines that describe it."""
+def _print_listing(value: object, lines: Iterable[str], *, json: bool) -> None:
+    """Prints what can be chosen from as JSON, or as lines of text.
+
+    All ``ragbench show`` commands end with it.
+
+    Args:
+        lines: are made only where they are printed.
+    """
     show(value, lambda: typer.echo("\n".join(lines)), json=json)
 
 
-def _entries(entries: Iterable[tuple[str, str]], *, width: int = 24) -> Iterator[str]:
-    """Names in a column, with their texts beside them."""
+def _entry_lines(entries: Iterable[tuple[str, str]], *, width: int = 24) -> Iterator[str]:
+    """The lines of a list of things that can be named: names in a column, texts beside them.
+
+    Args:
+        width: columns of the names.
+    """
     for name, text in entries:
         yield entry(name, text, width=width)
 
@@ -47,14 +58,22 @@ def metrics(json: JsonOption = False) -> None:
     definitions_by_group: dict[Group, list[MetricDefinition]] = {}
     for definition in definitions():
         definitions_by_group.setdefault(definition.group, []).append(definition)
+    lines = _metric_lines(definitions_by_group)
+    _print_listing([_metric_object(definition) for definition in definitions()], lines, json=json)
 
-    def lines() -> Iterator[str]:
-        """The metrics in their groups."""
-        for group, members in definitions_by_group.items():
-            yield group.value
-            yield from _entries((_spelling(member), _summary(member)) for member in members)
 
-    _print([_metric(definition) for definition in definitions()], lines(), json=json)
+def _metric_lines(
+    definitions_by_group: Mapping[Group, Sequence[MetricDefinition]],
+) -> Iterator[str]:
+    """The lines of ``ragbench show metrics``: each group, and below it its metrics.
+
+    Groups come in the order of the registry.
+    """
+    for group, members in definitions_by_group.items():
+        yield group.value
+        yield from _entry_lines(
+            (_spelled_name(member), _metric_summary(member)) for member in members
+        )
 
 
 @app.command("metric")
@@ -80,28 +99,34 @@ def metric(
     with console.users_code():
         base_name, *_ = read_spelling(name)  # without its parameters and its cutoff
         definition = find_definition(base_name)
-    title = f"{_spelling(definition)}: {definition.summary}"
-    _print(_metric(definition), (title, *_entries(_facts(definition))), json=json)
+    title = f"{_spelled_name(definition)}: {definition.summary}"
+    _print_listing(
+        _metric_object(definition), (title, *_entry_lines(_metric_facts(definition))), json=json
+    )
 
 
-def _spelling(definition: MetricDefinition) -> str:
-    """The name, with the cutoff that it takes."""
+def _spelled_name(definition: MetricDefinition) -> str:
+    """A metric's name as users write it, with the cutoff that it takes, such as ``recall[@k]``.
+
+    Brackets mark a cutoff that may be left out.
+    """
     cutoffs = {"required": "@k", "optional": "[@k]", "none": ""}
     return definition.name + cutoffs[definition.cutoff]
 
 
-def _summary(definition: MetricDefinition) -> str:
-    """A metric's line in the list: what it measures, and in brackets what must be known besides.
+def _metric_summary(definition: MetricDefinition) -> str:
+    """The line of a metric in the list.
 
-    Which way is better is left out where it is up, as it is for most.
+    It says what the metric measures, and in brackets what must be known besides. Which way is
+    better is left out where it is up, as it is for most.
     """
     from ragbench.core.metric import Direction
 
     notes: list[str] = []
     if definition.direction is not Direction.HIGHER:
-        notes.append(_better(definition))
+        notes.append(_better_text(definition))
     for parameter in definition.parameters:
-        notes.append(_default(parameter))
+        notes.append(_default_text(parameter))
     if definition.extra:
         notes.append(f"extra {definition.extra}")
     if not notes:
@@ -109,28 +134,40 @@ def _summary(definition: MetricDefinition) -> str:
     return f"{definition.summary} [{', '.join(notes)}]"
 
 
-def _better(definition: MetricDefinition) -> str:
-    """Which values of a metric are the better ones, in words."""
+def _better_text(definition: MetricDefinition) -> str:
+    """A text on which values of a metric are the better ones.
+
+    A length, say, has no better side, and must not be read as a score.
+    """
     direction = definition.direction.value
     if direction == "neither":
         return "neither way is better"
     return f"{direction} is better"
 
 
-def _default(parameter: Parameter) -> str:
-    """A parameter with its default, as it is written in a metric's name."""
-    return f"{parameter.name}={_value(parameter.default)}"
+def _default_text(parameter: Parameter) -> str:
+    """A metric's parameter with its default, as users write it in a metric's name: ``rel=1``.
+
+    It can be pasted into a metric's name.
+    """
+    return f"{parameter.name}={_value_text(parameter.default)}"
 
 
-def _value(value: object) -> str:
-    """A value as it is written in a file or in a metric's name."""
+def _value_text(value: object) -> str:
+    """A setting's value as users write it in YAML or in a metric's name.
+
+    YAML has ``true``, and not ``True``.
+    """
     if isinstance(value, bool):
         return str(value).lower()
     return str(value)
 
 
-def _range(definition: MetricDefinition) -> str:
-    """The values that a metric can have, in words."""
+def _range_text(definition: MetricDefinition) -> str:
+    """A text on the values that a metric can have, such as "0 to 1".
+
+    A reader needs it to know whether 0.3 is much.
+    """
     low = definition.low
     high = definition.high
     if low is None and high is None:
@@ -142,9 +179,12 @@ def _range(definition: MetricDefinition) -> str:
     return f"{low:g} to {high:g}"
 
 
-def _facts(definition: MetricDefinition) -> list[tuple[str, str]]:
-    """The rows of ``show metric``: a word and a sentence each."""
-    value_range = _range(definition)
+def _metric_facts(definition: MetricDefinition) -> list[tuple[str, str]]:
+    """The rows of ``ragbench show metric``: a word and a sentence on the metric each.
+
+    They are what the list has no room for: range, needs, cost, parameters, source.
+    """
+    value_range = _range_text(definition)
     if definition.unit:
         value_range += f" {definition.unit}"
     needs = sorted(need.value for need in definition.needs)
@@ -152,7 +192,7 @@ def _facts(definition: MetricDefinition) -> list[tuple[str, str]]:
         needs = ["nothing"]
     facts = [
         ("group", definition.group.value),
-        ("range", f"{value_range}, {_better(definition)}"),
+        ("range", f"{value_range}, {_better_text(definition)}"),
         ("reads", ", ".join(needs)),
     ]
     if definition.abstains:
@@ -162,9 +202,9 @@ def _facts(definition: MetricDefinition) -> list[tuple[str, str]]:
     for parameter in definition.parameters:
         text = f"{parameter.summary.rstrip('.')}."
         if parameter.choices:
-            choices = [_value(choice) for choice in parameter.choices]
+            choices = [_value_text(choice) for choice in parameter.choices]
             text += f" One of {', '.join(choices)}."
-        facts.append((_default(parameter), text))
+        facts.append((_default_text(parameter), text))
     if definition.aliases:
         facts.append(("also", ", ".join(definition.aliases)))
     if definition.extra:
@@ -195,8 +235,11 @@ _SHOWN = (
 """The fields of a definition that JSON has, in this order."""
 
 
-def _metric(definition: MetricDefinition) -> dict[str, Any]:
-    """A metric's definition as JSON has it: without the code that computes it."""
+def _metric_object(definition: MetricDefinition) -> dict[str, Any]:
+    """A metric's definition as the JSON of ``ragbench show``: without the code that computes it.
+
+    Programs choose metrics by it; the order of fields is that of `_SHOWN`.
+    """
     fields = {name: getattr(definition, name) for name in _SHOWN}
     return {**fields, "needs": sorted(definition.needs)}
 
@@ -212,19 +255,22 @@ def formats(json: JsonOption = False) -> None:
     from ragbench.io.detect import formats as all_formats
 
     form_list = list(all_formats().values())
+    _print_listing(form_list, _entry_lines(_format_entries(form_list), width=14), json=json)
 
-    def entries() -> Iterator[tuple[str, str]]:
-        """A format and, below it, an example."""
-        for form in form_list:
-            text = f"{form.summary} {' and '.join(form.reads).capitalize()}."
-            if form.records:
-                text += f" Recorded: {form.records}."
-            if form.extra:
-                text += f" [extra {form.extra}]"
-            yield form.name, text
-            yield "", f"for example {form.example}"
 
-    _print(form_list, _entries(entries(), width=14), json=json)
+def _format_entries(form_list: Sequence[FormatInfo]) -> Iterator[tuple[str, str]]:
+    """The entries of ``ragbench show formats``: a format by name and, below it, an example.
+
+    Users recognise their own file by the example rather than by a name.
+    """
+    for form in form_list:
+        text = f"{form.summary} {' and '.join(form.reads).capitalize()}."
+        if form.records:
+            text += f" Recorded: {form.records}."
+        if form.extra:
+            text += f" [extra {form.extra}]"
+        yield form.name, text
+        yield "", f"for example {form.example}"
 
 
 @app.command("dumps")
@@ -246,7 +292,7 @@ def dumps(json: JsonOption = False) -> None:
     for form_data in data:
         entries.append((form_data["name"], form_data["summary"]))
         entries.append(("", f"such as {form_data['example']}"))
-    _print(data, _entries(entries, width=14), json=json)
+    _print_listing(data, _entry_lines(entries, width=14), json=json)
 
 
 @app.command("exports")
@@ -264,7 +310,7 @@ def exports(json: JsonOption = False) -> None:
     for name in EXPORTS.targets():
         summaries[name] = _unmarked(summary_of(EXPORTS.load(name)))
     data = [{"name": name, "summary": summary} for name, summary in summaries.items()]
-    _print(data, _entries(summaries.items(), width=10), json=json)
+    _print_listing(data, _entry_lines(summaries.items(), width=10), json=json)
 
 
 @app.command("pipeline")
@@ -289,23 +335,33 @@ def pipeline(json: JsonOption = False) -> None:
         "generation": GENERATIONS,
         "orchestration": ORCHESTRATIONS,
     }
+    _print_listing(schema, _pipeline_lines(schema, sections), json=json)
 
-    def lines() -> Iterator[str]:
-        """The settings of indexing, then the kinds of each other stage."""
-        yield "indexing"
-        for name, setting in schema["properties"]["indexing"]["properties"].items():
-            yield entry(name, _unmarked(setting.get("description", "")))
-        for section, registry in sections.items():
-            yield f"{section} (type)"
-            for name in registry.targets():
-                yield entry(name, _stage(registry.load(name)))
-        yield "post_retrieval: see docs/post_retrieval.md"
 
-    _print(schema, lines(), json=json)
+def _pipeline_lines(schema: dict[str, Any], sections: Mapping[str, Registry]) -> Iterator[str]:
+    """The lines of ``ragbench show pipeline``: settings of indexing, then kinds of other stages.
+
+    They are read from the code, so that the list is that of this version.
+
+    Args:
+        schema: of a pipeline file, with the settings of indexing.
+        sections: the implementations of each other stage, by the section of the file.
+    """
+    yield "indexing"
+    for name, setting in schema["properties"]["indexing"]["properties"].items():
+        yield entry(name, _unmarked(setting.get("description", "")))
+    for section, registry in sections.items():
+        yield f"{section} (type)"
+        for name in registry.targets():
+            yield entry(name, _stage_text(registry.load(name)))
+    yield "post_retrieval: see docs/post_retrieval.md"
 
 
 def _schema_names(typed: str) -> list[str]:
-    """The kinds of files that begin with what the user typed, for the shell's completion."""
+    """The kinds of files that begin with what the user typed, for the shell's completion.
+
+    Kinds are such as ``pipeline``; each has a JSON schema.
+    """
     from ragbench_cli.schemas import SCHEMAS
 
     return [name for name in SCHEMAS if name.startswith(typed)]
@@ -340,14 +396,17 @@ def schema(
     typer.echo(schema_bytes(key).decode(), nl=False)
 
 
-def _stage(target: object) -> str:
-    """What an implementation of a stage does, and its settings with their defaults."""
+def _stage_text(target: object) -> str:
+    """The summary of an implementation of a pipeline's stage, with its settings and defaults.
+
+    It is read from the class itself, so that the list is never out of date.
+    """
     from ragbench.io.settings import schema_of_settings, summary_of
 
     settings: list[str] = []
     for name, schema in schema_of_settings(target).get("properties", {}).items():
         if "default" in schema:
-            settings.append(f"{name}={_value(schema['default'])}")
+            settings.append(f"{name}={_value_text(schema['default'])}")
         else:
             settings.append(name)
     summary = _unmarked(summary_of(target))
@@ -357,17 +416,26 @@ def _stage(target: object) -> str:
 
 
 def _unmarked(text: str) -> str:
-    """A text of a docstring without the marks of code."""
+    """A docstring's text without backticks, the marks of code, for the terminal.
+
+    Docstrings are written for web pages, where these marks become code.
+    """
     return text.replace("`", "")
 
 
 def _operator_names(typed: str) -> list[str]:
-    """The operators and rerankers that begin with what the user typed, for the shell."""
-    return [name for name in _post_retrieval() if name.startswith(typed)]
+    """The operators and rerankers that begin with what the user typed, for the shell.
+
+    A shell shows them when its user presses the tab key.
+    """
+    return [name for name in _operator_registries() if name.startswith(typed)]
 
 
-def _post_retrieval() -> dict[str, Registry]:
-    """The registry of each operator and reranker, by the names that users know them by."""
+def _operator_registries() -> dict[str, Registry]:
+    """The registries of operators and rerankers, by each name that users know these by.
+
+    Rerankers are operators, too: ``rerank.NAME``.
+    """
     from ragbench.post.build import OPERATORS, RERANKERS
 
     registries: dict[str, Registry] = {}
@@ -428,7 +496,7 @@ def operator(
     from ragbench.post.build import described
     from ragbench.safe_text import listed_names
 
-    registries = _post_retrieval()
+    registries = _operator_registries()
     # Rerankers are known by their own names, too.
     full_name = name
     if name not in registries:
@@ -440,22 +508,28 @@ def operator(
     if registry.kind == "rerankers":
         registered_name = full_name.removeprefix("rerank.")
     description = described(registry, registered_name)
-    _print(description, _explained({**description, "name": full_name}), json=json)
+    _print_listing(description, _operator_lines({**description, "name": full_name}), json=json)
 
 
 def _show_listed(registry: Registry, *, json: bool) -> None:
-    """Lists the operators or the rerankers of a registry, each by name and in a sentence."""
+    """Lists the operators or rerankers of a registry, each by its name and in a sentence.
+
+    Args:
+        json: whether they are printed with all of their settings as JSON.
+    """
     from ragbench.post.build import described
 
     descriptions = [described(registry, name) for name in registry.targets()]
     entries: list[tuple[str, str]] = []
     for description in descriptions:
         entries.append((description["name"], _unmarked(description["summary"])))
-    _print(descriptions, _entries(entries), json=json)
+    _print_listing(descriptions, _entry_lines(entries), json=json)
 
 
-def _explained(description: dict[str, Any]) -> Iterator[str]:
-    """An operator's summary, the extras that it needs, and its settings.
+def _operator_lines(description: dict[str, Any]) -> Iterator[str]:
+    """The lines of ``ragbench show operator``: summary, extras that it needs, and settings.
+
+    A user writes his YAML file by them.
 
     Args:
         description: as ``--json`` prints it; its settings are a JSON schema.
@@ -470,26 +544,36 @@ def _explained(description: dict[str, Any]) -> Iterator[str]:
 
 
 def _setting_text(setting: dict[str, Any], *, needed: bool) -> str:
-    """A setting's type, its default, and what it does."""
-    kind = _kind(setting)
+    """A text on a setting of an operator: its type, its default, and what it does.
+
+    The type is worded for users of YAML.
+
+    Args:
+        setting: its JSON schema.
+        needed: whether it must be given.
+    """
+    kind = _kind_text(setting)
     if needed:
         kind = f"{kind} (required)"
     elif "default" in setting:
-        kind = f"{kind} (default {_value(setting['default'])})"
+        kind = f"{kind} (default {_value_text(setting['default'])})"
     return f"{kind}. {_unmarked(setting.get('description', ''))}"
 
 
-def _kind(schema: dict[str, Any]) -> str:
-    """The type of a setting in words, from its JSON schema, which users of YAML need not know."""
+def _kind_text(schema: dict[str, Any]) -> str:
+    """A text on the type of an operator's setting, from its JSON schema.
+
+    Users of YAML need not know schemas.
+    """
     if "enum" in schema:
         values = [str(value) for value in schema["enum"]]
         return f"one of {', '.join(values)}"
     if "anyOf" in schema:
         # null is the default of a setting that may be left out, and says nothing.
-        kinds = [_kind(part) for part in schema["anyOf"] if part != {"type": "null"}]
+        kinds = [_kind_text(part) for part in schema["anyOf"] if part != {"type": "null"}]
         return " or ".join(kinds)
     if schema.get("type") == "array":
-        return f"list of {_kind(schema['items'])}"
+        return f"list of {_kind_text(schema['items'])}"
     if "properties" in schema:
         return f"mapping of {', '.join(schema['properties'])}"
     if isinstance(schema.get("type"), list):

@@ -66,11 +66,15 @@ def command(options: TuneOptions, where: CollectionChoice, json: JsonOption = Fa
             margin=options.margin,
             advance=console.searching(quiet=options.quiet),
         )
-    show(tuning, partial(_print, tuning), json=json)
+    show(tuning, partial(_print_tuning, tuning), json=json)
 
 
-def _print(tuning: Tuning) -> None:
-    """Prints every setting, and the one to take."""
+def _print_tuning(tuning: Tuning) -> None:
+    """Prints every setting of the search that was tried, and the one to take.
+
+    The setting in use is marked "now". The best is compared with cheaper ones, which may lose up to
+    the margin.
+    """
     heading = f"{tuning.measure} over {counted(tuning.questions, 'question')}"
     if tuning.skipped:
         heading += f" ({tuning.skipped:,} more have no gold that can be compared)"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, TextIO
 
 import typer
 
@@ -102,7 +103,7 @@ def command(options: ValidateOptions, dump: DumpChoice, validator: CalibratedCho
     if is_auto:
         validator = validator.named
     if options.self_test:
-        _self_test(validator, options.dump, options.limit or _SELF_TEST, json=options.json)
+        _show_self_test(validator, options.dump, options.limit or _SELF_TEST, json=options.json)
         return
     if str(options.out) == "-":
         options = replace(options, out=None, json=True)
@@ -113,9 +114,9 @@ def command(options: ValidateOptions, dump: DumpChoice, validator: CalibratedCho
         console.say(
             "using the local reader model; --validator lexical is much faster but less accurate"
         )
-    page = _page(options)
+    page = _dump_page(options)
     emit = _emitter(page, json=options.json, text=out is None)
-    demands = _demands(options)
+    demands = _demanded_shares(options)
     workers = options.on.workers
     with judging(validator, options.dump, dump, options.on.engine, quiet=options.quiet) as opened:
         if not options.quiet and opened.engine != "local" and opened.source.whole:
@@ -140,9 +141,9 @@ def command(options: ValidateOptions, dump: DumpChoice, validator: CalibratedCho
             seed=options.seed,
             fresh=options.fresh,
             stopped=opened.stopped,
-            advance=_advance(opened.bars, options, opened.source),
+            advance=_progress_of_dump(opened.bars, options, opened.source),
         )
-    _report(summary, options, page)
+    _write_summary(summary, options, page)
     if not summary.queries:
         console.say("Error: no query could be judged.")
         raise typer.Exit(ExitCode.CANNOT_RUN)
@@ -151,14 +152,20 @@ def command(options: ValidateOptions, dump: DumpChoice, validator: CalibratedCho
 
 
 def _is_same_file(out: Path, dump: Path) -> bool:
-    """Whether two paths name one file, by a link perhaps: writing would destroy what is read."""
+    """Whether the output and the dump are one file, perhaps by a link.
+
+    Writing the one would destroy the other.
+    """
     if not out.exists() or not dump.exists():
         return False
     return out.samefile(dump)
 
 
-def _page(options: ValidateOptions) -> DumpPage | None:
-    """A page that takes in verdicts, beside those on an earlier dump; None if none is wanted."""
+def _dump_page(options: ValidateOptions) -> DumpPage | None:
+    """The page that collects the verdicts on a dump; None where no page is wanted.
+
+    With ``--baseline`` it has the verdicts on the earlier dump beside them.
+    """
     if not options.page.is_wanted:
         return None
     from ragbench.stages.doctor import earlier_retrievals
@@ -173,8 +180,16 @@ _SELF_TEST = 40
 """Near misses of each kind, unless --limit says otherwise."""
 
 
-def _self_test(choice: ValidatorChoice, dataset: str, limit: int, *, json: bool) -> None:
-    """Judges near misses that are made of a dataset."""
+def _show_self_test(choice: ValidatorChoice, dataset: str, limit: int, *, json: bool) -> None:
+    """Judges near misses that are made of a dataset, and shows how the validator does.
+
+    Users see whether a validator is fooled by text that looks like an answer before they rely on
+    it.
+
+    Args:
+        limit: near misses of each kind.
+        json: whether the result is printed as JSON.
+    """
     from ragbench.validators.self_test import run_self_test
     from ragbench.views.validation import self_test_lines
 
@@ -184,33 +199,46 @@ def _self_test(choice: ValidatorChoice, dataset: str, limit: int, *, json: bool)
 
 
 def _emitter(page: DumpPage | None, *, json: bool, text: bool) -> Callable[[ValidatedQuery], None]:
-    """Hands verdicts to a page, and prints them on standard output as it is now.
+    """The function that takes each verdict as it comes, hands it to a page and prints it.
 
     While a dump is judged, standard output is redirected, for what workers print.
     """
+    return partial(_emit_verdict, page, sys.stdout, json, text)
+
+
+def _emit_verdict(
+    page: DumpPage | None, stream: TextIO, json: bool, text: bool, judged: ValidatedQuery
+) -> None:
+    """Hands the verdict on one query to a page, and prints it as JSON or as text.
+
+    Verdicts are printed as they come, since a dump may have millions of queries.
+
+    Args:
+        page: None where no page is wanted.
+        stream: standard output as it was before workers were kept from it.
+        json: whether the verdict is printed as JSON.
+        text: whether it is printed as text, if not as JSON.
+    """
     from ragbench.views.validation import validation_lines
 
-    stream = sys.stdout
-
-    def emit(judged: ValidatedQuery) -> None:
-        """Passes one verdict on."""
-        if page is not None:
-            page.add(judged.query_id, judged.query, judged.outcome)
-        if json:
-            stream.flush()
-            stream.buffer.write(judged.line + b"\n")
-        elif text:
-            for line in validation_lines(judged.query_id, judged.query, judged.outcome):
-                typer.echo(line, file=stream)
-            typer.echo("", file=stream)
-
-    return emit
+    if page is not None:
+        page.add(judged.query_id, judged.query, judged.outcome)
+    if json:
+        stream.flush()
+        stream.buffer.write(judged.line + b"\n")
+    elif text:
+        for line in validation_lines(judged.query_id, judged.query, judged.outcome):
+            typer.echo(line, file=stream)
+        typer.echo("", file=stream)
 
 
-def _advance(
+def _progress_of_dump(
     bars: StageAdvance | None, options: ValidateOptions, dump: OpenDump
 ) -> StageAdvance | None:
-    """Shows progress, with about how many queries there are where a look at the file tells it."""
+    """The function that shows progress, with about how many queries the dump has if known.
+
+    It is None where no progress is shown.
+    """
     if bars is None:
         return None
     from ragbench.io.dumps.pieces import count_lines
@@ -224,8 +252,11 @@ def _advance(
     return lambda event: bars(event._replace(cases=total))
 
 
-def _report(summary: DumpSummary, options: ValidateOptions, page: DumpPage | None) -> None:
-    """Writes the summary and the page, and shows the summary."""
+def _write_summary(summary: DumpSummary, options: ValidateOptions, page: DumpPage | None) -> None:
+    """Writes the summary of a validated dump and its page, and shows the summary.
+
+    What is excluded from the figures is shown even with ``--quiet``: they must not look complete.
+    """
     from ragbench.io.atomic import write_whole
     from ragbench.views.report import json_bytes
     from ragbench.views.validation import summary_lines, summary_object
@@ -245,8 +276,10 @@ def _report(summary: DumpSummary, options: ValidateOptions, page: DumpPage | Non
         options.page.write(page.page(summary))
 
 
-def _demands(options: ValidateOptions) -> Demands:
-    """The shares that the options demand.
+def _demanded_shares(options: ValidateOptions) -> Demands:
+    """The shares of queries and chunks that the options demand of a dump.
+
+    A dump that misses one ends the command with exit code 1.
 
     Raises:
         ConfigError: one of them is no share, or a rating is named twice.
@@ -256,7 +289,7 @@ def _demands(options: ValidateOptions) -> Demands:
     texts = options.min_quality or ()
     quality: dict[RetrievalQuality, float] = {}
     for text in texts:
-        level, least_share = _quality(text)
+        level, least_share = _rating_and_share(text)
         quality[level] = least_share
     if len(quality) < len(texts):
         raise ConfigError(f"--min-quality {', '.join(texts)}: each rating once")
@@ -277,8 +310,11 @@ def _demands(options: ValidateOptions) -> Demands:
     )
 
 
-def _quality(text: str) -> tuple[RetrievalQuality, float]:
-    """A rating and its share from ``LEVEL=SHARE``, ``LEVEL`` (all), or ``SHARE`` (of Good)."""
+def _rating_and_share(text: str) -> tuple[RetrievalQuality, float]:
+    """The rating and its least share that ``--min-quality`` demands.
+
+    From ``LEVEL=SHARE``, ``LEVEL`` (all queries), or ``SHARE`` (of Good).
+    """
     from ragbench.core.validation import RetrievalQuality
 
     name, equals, share = text.partition("=")

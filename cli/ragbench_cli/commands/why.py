@@ -69,7 +69,7 @@ def command(options: WhyOptions, where: CollectionChoice, json: JsonOption = Fal
       ragbench why memory:reports/index --run reports/nightly --case rent-due
       ragbench why memory:reports/index --run reports/nightly -k 5
     """
-    cases = _cases(options)
+    cases = _cases_to_explain(options)
     settings = search_settings(options)
     post_retrieval = None
     if options.post_retrieval is not None:
@@ -96,7 +96,7 @@ def command(options: WhyOptions, where: CollectionChoice, json: JsonOption = Fal
 
 
 def _search_command(store: str, where: CollectionChoice) -> str:
-    """The command that searches the collection as it is now, to which advice adds its changes.
+    """The command line that searches the collection as now, to which advice adds its changes.
 
     The address of the store is without its password: the command is printed.
     """
@@ -112,8 +112,10 @@ def _search_command(store: str, where: CollectionChoice) -> str:
     return shlex.join(words)
 
 
-def _cases(options: WhyOptions) -> list[Case]:
+def _cases_to_explain(options: WhyOptions) -> list[Case]:
     """The cases whose gold is looked for: one question, one case of a run, or all of them.
+
+    Gold is the content that answers a question.
 
     Raises:
         ConfigError: the options do not name one of these, or contradict each other.
@@ -140,7 +142,7 @@ def _cases(options: WhyOptions) -> list[Case]:
 
 
 def _print_question(reasons: Reasons, case: Case) -> None:
-    """Shows where a question's gold is by each way of searching, and what brings it in.
+    """Prints where a question's gold is by each way of searching, and what brings it in.
 
     What became of each gold chunk comes first, then its rank by each way: the way that finds it
     tells what is wrong with the others.
@@ -179,7 +181,10 @@ def _print_question(reasons: Reasons, case: Case) -> None:
 
 
 def _change_lines(change: Change) -> list[str]:
-    """A change, and below it the command or setting that makes it."""
+    """The lines on a change of the search.
+
+    They are its name, and below it the command or setting that makes it.
+    """
     name = change.name
     if change.is_estimate:
         name += " (estimated)"
@@ -187,7 +192,7 @@ def _change_lines(change: Change) -> list[str]:
 
 
 def _print_run(reasons: Reasons) -> None:
-    """Shows why the questions of a run lack gold, and what each change would gain.
+    """Prints why the questions of a run lack gold, and what each change of the search would gain.
 
     The recall as it is now comes first, then the causes, then the gains, and how to get them.
     """
@@ -226,7 +231,7 @@ def _print_run(reasons: Reasons) -> None:
 
 
 def _change_row(change: Change) -> list[str]:
-    """A change with its gain, the interval, and how far it can be trusted.
+    """The row of a change of the search: its gain, the interval, and how far it can be trusted.
 
     "sure": its gain is beyond chance; "estimated": it was not tried on the store itself.
     """
@@ -240,7 +245,7 @@ def _change_row(change: Change) -> list[str]:
 
 
 def _best_of_each(changes: Sequence[Change]) -> Iterator[Change]:
-    """The changes without further weights and efforts of a strategy: of each the first one.
+    """The best change of each kind, without further weights and efforts of the same strategy.
 
     Changes are sorted, the best first; a dozen rows of one strategy would hide the others. --json
     has all.
@@ -257,7 +262,10 @@ def _best_of_each(changes: Sequence[Change]) -> Iterator[Change]:
 
 
 def _print_notes(reasons: Reasons) -> None:
-    """Reports how estimates were made, and what could not be estimated."""
+    """Reports how estimated changes were tried, and what could not be estimated.
+
+    A gain that was estimated on the store's texts is less certain than one that was tried.
+    """
     if any(change.is_estimate for change in reasons.changes):
         console.say(
             "estimated: tried on the store's own texts, in memory; nothing was indexed anew"

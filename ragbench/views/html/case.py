@@ -48,6 +48,8 @@ _MOST_CHUNK_LETTERS = 12_000_000
 def anchor(case_id: str) -> str:
     """The anchor of a case in a page, by its id, so that a link can open this one case.
 
+    Pages of gates link to pages of runs by it: another form breaks links of old pages.
+
     It is an attribute and part of an address: of an id's letters only those that are harmless in
     both stay as they are.
     """
@@ -63,7 +65,7 @@ def safe(text: str) -> str:
 
 
 def cut(text: str, longest: int = _LONGEST) -> str:
-    """A text, or its start and how much is missing.
+    """A text for a page, or its start and how much is missing.
 
     It is cut before it is made safe: a cut in the middle of ``&lt;`` would show.
     """
@@ -95,6 +97,10 @@ class CaseBlocks:
     def __init__(
         self, metrics: Sequence[Metric], cases_before: Mapping[str, CaseBefore] | None = None
     ) -> None:
+        """Begins a page's blocks of cases, and an empty shelf of chunks.
+
+        The shelf holds each chunk's text once, at the page's end.
+        """
         self._metrics = metrics
         self._cases_before = cases_before or {}
         # Made safe once, and not for each of up to a thousand cases.
@@ -104,10 +110,11 @@ class CaseBlocks:
         self._letters_on_shelf = 0
 
     def block(self, row: CaseRow) -> str:
-        """A case as HTML: a line when it is closed, everything that is known when it is open.
+        """A case as HTML.
 
-        It is read from top to bottom: why the case was lost, its answer beside the reference, the
-        chunks, then what the scores rest on.
+        While it is closed it is one line; a reader who opens it sees all that is known. It is read
+        from top to bottom: why the case was lost, its answer beside the reference, the chunks, then
+        what the scores rest on.
 
         Args:
             row: must hold its story.
@@ -115,10 +122,10 @@ class CaseBlocks:
         story = row.story
         assert story is not None
         before = self._cases_before.get(row.id)
-        headline_scores, all_scores = self._scores(row)
+        headline_scores, all_scores = self._score_texts(row)
         parts: list[str] = []
         parts.extend(_summary_line(row, before, headline_scores))
-        parts.extend(_cause(row))
+        parts.extend(_cause_html(row))
         for failure in row.failures:
             parts.append(f"<p class=bad>{safe(str(failure))}\n")
         if story.history or story.searches or story.sent:
@@ -128,22 +135,22 @@ class CaseBlocks:
             parts.extend(_baseline_differences(before, row))
         parts.extend(self._chunk_table(story))
         if row.validation is not None:
-            parts.append(_verdict(row.validation))
+            parts.append(_verdict_html(row.validation))
         if any(row.judgements):
-            parts.extend(_judgements(row, self._metrics))
+            parts.extend(_judgements_html(row, self._metrics))
         parts.append(f"<p class=s>{all_scores}\n")
-        parts.append(f"<p class=dim>{safe(_hops(story))}\n</div></details>")
+        parts.append(f"<p class=dim>{safe(_hops_text(story))}\n</div></details>")
         return "".join(parts)
 
     def _chunk_table(self, story: CaseStory) -> Iterator[str]:
-        """The chunks of a case, and of the gold what they do not show.
+        """The HTML of a case's chunks as a table, and of gold that is not in the table.
 
         Gold that was not retrieved is in no row of the table: without its ids and texts below, a
         reader could not tell what the retrieval missed.
         """
         if story.chunks:
             yield "<table><tr><th>Rank<th>Chunk<th>Score<th>What happened\n"
-            yield "\n".join(self._chunk(chunk) for chunk in story.chunks)
+            yield "\n".join(self._chunk_row(chunk) for chunk in story.chunks)
             yield "</table>\n"
         gold_in_table = {chunk.id for chunk in story.chunks if chunk.is_gold}
         if not gold_in_table.issuperset(story.gold_ids):
@@ -156,13 +163,13 @@ class CaseBlocks:
             yield "<details><summary>What generation was given</summary>"
             yield f"<pre>{safe(cut(story.written))}</pre></details>"
 
-    def _chunk(self, chunk: ChunkStory) -> str:
-        """A chunk as a row, which links to its text at the end of the page.
+    def _chunk_row(self, chunk: ChunkStory) -> str:
+        """The HTML of a chunk as a row, which links to the chunk's text at the end of the page.
 
         ``data-m`` has the places of its marks: when a reader opens the case, the page's script
         copies the text into the row, and marks them in it.
         """
-        shelved = self._shelved(chunk)
+        shelved = self._shelved_chunk(chunk)
         score = ""
         if chunk.score is not None:
             score = f"{chunk.score:.4g}"
@@ -175,7 +182,7 @@ class CaseBlocks:
         row = "<tr"
         if chunk.is_gold:
             row += " class=gold"
-        spans = _spans(chunk, shelved.text)
+        spans = _mark_places(chunk, shelved.text)
         if spans:
             row += f" data-m={spans}"
         row += f"><td>{link}"
@@ -184,10 +191,12 @@ class CaseBlocks:
         row += f"<td>{score}<td>"
         if chunk.moves:
             row += safe(chunk_fate(chunk))
-        return row + "".join(_quotes(chunk))
+        return row + "".join(_marked_passages(chunk))
 
-    def _shelved(self, chunk: ChunkStory) -> Shelved:
-        """The chunk with its text, which is put on the shelf when it is first met.
+    def _shelved_chunk(self, chunk: ChunkStory) -> Shelved:
+        """The chunk with its text on the page's shelf, where it is put when it is first met.
+
+        The shelf is the list of texts at the page's end, each once.
 
         Cases retrieve the same chunks again and again: with a copy in each, a page of a thousand
         cases would be too large for a browser. When even the shelf is full, the chunk is linked
@@ -204,8 +213,8 @@ class CaseBlocks:
         self.shelf[key] = Shelved(len(self.shelf), safe(chunk.id), text)
         return self.shelf[key]
 
-    def _scores(self, row: CaseRow) -> tuple[str, str]:
-        """The scores that a closed case shows, and those that an open one does.
+    def _score_texts(self, row: CaseRow) -> tuple[str, str]:
+        """The scores that a closed case shows, and those that an open case shows.
 
         Closed, one score of retrieval and one of the answer, not yet safe as HTML; open, every
         metric as HTML, those without a value at the end, by how their cells ended.
@@ -232,7 +241,7 @@ class CaseBlocks:
 
 
 def _summary_line(row: CaseRow, before: CaseBefore | None, scores: str) -> Iterator[str]:
-    """What a closed case shows, with what the page's script filters by in its attributes.
+    """The HTML of a closed case: one line, with attributes that the page's script filters by.
 
     ``data-c`` is the cause, ``data-g`` the stage, ``data-a`` what became of the answer, ``data-l``
     whether the case is lost, and ``data-k`` how it changed since the baseline.
@@ -263,8 +272,8 @@ def _summary_line(row: CaseRow, before: CaseBefore | None, scores: str) -> Itera
     yield "</summary>\n"
 
 
-def _cause(row: CaseRow) -> Iterator[str]:
-    """Why the case ended as it did, a link to it, and its tags.
+def _cause_html(row: CaseRow) -> Iterator[str]:
+    """The HTML of why a case ended as it did, a link to the case, and its tags.
 
     Language and documents are among the tags, because the page's filter goes by tags.
     """
@@ -289,8 +298,11 @@ def _cause(row: CaseRow) -> Iterator[str]:
     yield "\n"
 
 
-def _hops(story: CaseStory) -> str:
-    """How each stage ended; that it was measured goes without saying."""
+def _hops_text(story: CaseStory) -> str:
+    """A text on how each stage of a case ended; that it was measured goes without saying.
+
+    A hop is a stage that the case went through; its time and a failure's reason are shown.
+    """
     hops: list[str] = []
     for hop in story.hops:
         text = hop_text(hop).removeprefix("measured, ")
@@ -299,7 +311,10 @@ def _hops(story: CaseStory) -> str:
 
 
 def _has_gold_mark(story: CaseStory) -> bool:
-    """Whether a gold text is marked in a chunk, so that it is on the page already."""
+    """Whether a gold text is marked in one of a case's chunks, so that the page shows it already.
+
+    Gold is the content that answers the question.
+    """
     kinds: set[str] = set()
     for chunk in story.chunks:
         kinds.update(mark.kind for mark in chunk.marks)
@@ -307,7 +322,7 @@ def _has_gold_mark(story: CaseStory) -> bool:
 
 
 def _history_and_searches(story: CaseStory) -> Iterator[str]:
-    """What was said before the question, folded, and what was searched for in its place.
+    """The HTML of the conversation before a question, folded, and of what was searched for instead.
 
     A question such as "And in winter?" is understood with its conversation alone.
     """
@@ -326,16 +341,16 @@ def _history_and_searches(story: CaseStory) -> Iterator[str]:
 def _reference_and_answer(
     row: CaseRow, story: CaseStory, before: CaseBefore | None
 ) -> Iterator[str]:
-    """Reference and answer beside each other, and which sentences of the answer do not hold.
+    """The HTML of a case's reference and answer side by side, and of sentences that do not hold.
 
     Words of one that the other lacks are marked, as the difference of two long texts is hard to
     see; so are those of the baseline's answer, where its run holds texts.
     """
     reference, response = compared_texts(row.reference, row.response)
-    yield f"<div class=qa><div><h3>Reference</h3><p>{_marked(reference, 'del')}\n"
+    yield f"<div class=qa><div><h3>Reference</h3><p>{_marked_html(reference, 'del')}\n"
     for text in story.references[1:]:
         yield f"<p class=dim>or: {safe(cut(text))}\n"
-    yield f"</div><div><h3>Answer</h3><p>{_marked(response, 'ins')}\n"
+    yield f"</div><div><h3>Answer</h3><p>{_marked_html(response, 'ins')}\n"
     for text in story.candidates:
         if text != row.response:
             yield f"<p class=dim>candidate: {safe(cut(text))}\n"
@@ -344,7 +359,7 @@ def _reference_and_answer(
         earlier_answer = "<em>the same</em>"
         if before.response != row.response:
             earlier_parts, _ = compared_texts(before.response, row.response)
-            earlier_answer = _marked(earlier_parts, "u")
+            earlier_answer = _marked_html(earlier_parts, "u")
         yield f"<div><h3>In the baseline</h3><p>{earlier_answer}</div>"
     yield "</div>\n"
     yield from _failing_expectations(story)
@@ -359,7 +374,10 @@ def _reference_and_answer(
 
 
 def _failing_expectations(story: CaseStory) -> Iterator[str]:
-    """The expectations that do not hold; nothing where all do."""
+    """The HTML of a case's expectations that do not hold; nothing where all hold.
+
+    An expectation is what a case's author demands of its answer, such as a word in it.
+    """
     failing = [expectation for expectation in story.expectations if expectation.holds is False]
     if not failing:
         return
@@ -375,7 +393,10 @@ _TONES = {"supported": "passes", "not supported": "fails"}
 
 
 def _judged_sentences(answer: JudgedAnswer) -> Iterator[str]:
-    """An answer by sentences, each with the claims that a judge made of it."""
+    """The HTML of an answer by sentences, each with the claims that a judge made of it.
+
+    So a reader sees which part of an answer is made up. Colours follow `_TONES`.
+    """
     yield "<div class=claims><h3>Supported by the chunks, by sentence: "
     yield safe(answer.metric)
     if answer.judge:
@@ -389,12 +410,14 @@ def _judged_sentences(answer: JudgedAnswer) -> Iterator[str]:
         tone = _TONES.get(sentence.verdict, "undecided")
         yield f'<p class="{tone}"><b>{safe(sentence.verdict)}</b> {text}\n'
         for claim in sentence.claims:
-            yield from _claim(claim, is_whole=claim.text == sentence.text)
+            yield from _claim_html(claim, is_whole=claim.text == sentence.text)
     yield "</div>\n"
 
 
-def _claim(claim: JudgedClaim, *, is_whole: bool) -> Iterator[str]:
-    """A claim with its quotes.
+def _claim_html(claim: JudgedClaim, *, is_whole: bool) -> Iterator[str]:
+    """The HTML of a claim that a judge drew from an answer, with the quotes that it rests on.
+
+    A quote that is in no chunk was made up by the judge, and is marked so.
 
     Args:
         is_whole: whether it is the sentence, whose text and verdict stand above it already.
@@ -415,7 +438,10 @@ def _claim(claim: JudgedClaim, *, is_whole: bool) -> Iterator[str]:
 
 
 def _baseline_differences(before: CaseBefore, row: CaseRow) -> Iterator[str]:
-    """Cause, scores and chunks of the case in the baseline; nothing where they are the same."""
+    """The HTML of a case's cause, scores and chunks in the baseline.
+
+    There is nothing to show where they are the same.
+    """
     cause = ""
     if before.cause is not None and before.cause != row.attribution.cause:
         cause = f"{before.cause.label}. "
@@ -429,14 +455,19 @@ def _baseline_differences(before: CaseBefore, row: CaseRow) -> Iterator[str]:
 
 
 def _cell_text(cell: Cell) -> str:
-    """The value of a score, or why it has none, such as "skipped"."""
+    """The value of a case's score, or why it has none, such as "skipped".
+
+    A missing score must never read as a 0.
+    """
     if cell.value is None:
         return cell.status.value
     return f"{cell.value:.3g}"
 
 
-def _judgements(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[str]:
-    """The judgements that a case's scores rest on, folded: a reader can check the judge by them.
+def _judgements_html(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[str]:
+    """The HTML of the judgements behind a case's scores, folded: by them a reader checks the judge.
+
+    Texts of judges are escaped, and cut where they are very long.
 
     Args:
         metrics: those of the run, in the order of the row's judgements.
@@ -452,7 +483,7 @@ def _judgements(row: CaseRow, metrics: Sequence[Metric]) -> Iterator[str]:
 
 
 def _steps_text(judgement: Judgement) -> str:
-    """What a judge was asked and what it answered, as indented JSON.
+    """The JSON of a judge's questions and answers about a case, indented for readers.
 
     Of each step what was said; tokens and cost are not for readers of a page.
     """
@@ -462,8 +493,11 @@ def _steps_text(judgement: Judgement) -> str:
     return orjson.dumps(steps, option=orjson.OPT_INDENT_2, default=str).decode()
 
 
-def _verdict(verdict: Verdict) -> str:
-    """The verdict of the validator on the case's chunks, as a sentence for each of its parts."""
+def _verdict_html(verdict: Verdict) -> str:
+    """The HTML of the validator's verdict on a case's chunks, a sentence for each of its parts.
+
+    It says whether the chunks hold the answer at all, before a reader blames generation.
+    """
     text = (
         f"{verdict.validator}: {verdict.message} Answer present: {presence_text(verdict)}. "
         f"Retrieval quality: {verdict.retrieval_quality.value}."
@@ -479,8 +513,8 @@ _MOST_QUOTES = 4
 """Marked passages of a chunk that are shown in its row."""
 
 
-def _spans(chunk: ChunkStory, shown: str) -> str:
-    """Where the marks of a chunk start and end in its shown text, as the page's script reads it.
+def _mark_places(chunk: ChunkStory, shown: str) -> str:
+    """The places of a chunk's marks in its shown text, as the page's script reads them.
 
     ``"3,9;14,20"`` are two marks. Offsets count as JavaScript does, which is not as Python does.
 
@@ -490,16 +524,17 @@ def _spans(chunk: ChunkStory, shown: str) -> str:
     spans: list[str] = []
     for mark in chunk.marks:
         if mark.end <= len(shown):
-            start = _units(shown[: mark.start])
-            end = _units(shown[: mark.end])
+            start = _length_in_javascript(shown[: mark.start])
+            end = _length_in_javascript(shown[: mark.end])
             spans.append(f"{start},{end}")
     return ";".join(spans)
 
 
-def _units(text: str) -> int:
-    """The length of a text in JavaScript: UTF-16 has two units of two bytes for an emoji.
+def _length_in_javascript(text: str) -> int:
+    """The length of a text as JavaScript counts it, in which the page's script marks passages.
 
-    It is that of the cleaned text, as the page holds that.
+    UTF-16 has two units of two bytes for an emoji, and Python counts one letter. The text is
+    cleaned first, as the page holds the cleaned one.
     """
     cleaned = clean(text)
     if cleaned.isascii():
@@ -507,8 +542,8 @@ def _units(text: str) -> int:
     return len(cleaned.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def _quotes(chunk: ChunkStory) -> Iterator[str]:
-    """The first marked passages of a chunk, with the letters around them.
+def _marked_passages(chunk: ChunkStory) -> Iterator[str]:
+    """The HTML of the first marked passages of a chunk, with the letters around them.
 
     A reader sees in the row itself why the chunk matters, and need not open its text.
     """
@@ -537,21 +572,21 @@ Parts = list[tuple[str, bool]]
 
 
 def compared_texts(first: str | None, second: str | None) -> tuple[Parts | None, Parts | None]:
-    """Both texts in parts: those that the other has too, and those that it lacks.
+    """Two texts in parts: those that the other one has, too, and those that it lacks.
 
     The page marks the parts that the other lacks. A text that is not compared (there is no other,
     they are equal, or too long) is one part without a mark. None is the text that is missing.
     """
     if first is None or second is None or first == second:
-        return _whole(first), _whole(second)
+        return _unmarked_text(first), _unmarked_text(second)
     first_words = _WORD.findall(cut(first))
     second_words = _WORD.findall(cut(second))
     if len(first_words) > _MOST_WORDS or len(second_words) > _MOST_WORDS:
-        return _whole(first), _whole(second)
+        return _unmarked_text(first), _unmarked_text(second)
     matcher = SequenceMatcher(
         None,
-        [_plain(word) for word in first_words],
-        [_plain(word) for word in second_words],
+        [_comparable_word(word) for word in first_words],
+        [_comparable_word(word) for word in second_words],
         autojunk=False,  # it takes frequent words for noise
     )
     first_parts: Parts = []
@@ -567,23 +602,28 @@ def compared_texts(first: str | None, second: str | None) -> tuple[Parts | None,
     return first_parts, second_parts
 
 
-def _whole(text: str | None) -> Parts | None:
-    """A text in one part, none of which is marked as missing in the other; None for no text."""
+def _unmarked_text(text: str | None) -> Parts | None:
+    """A text as a single part that is not marked as missing in the other text; None for no text.
+
+    Texts that are equal, too long or alone are not compared.
+    """
     if text is None:
         return None
     return [(cut(text), True)]
 
 
-def _plain(word: str) -> str:
-    """A word as it is compared, without signs around it and in small letters.
+def _comparable_word(word: str) -> str:
+    """A word in the form in which two texts are compared: small letters, without signs around it.
 
     "Paris." and "paris" are the same word: to mark such a difference would hide the others.
     """
     return word.strip().strip(".,;:!?\"'()[]").casefold()
 
 
-def _marked(parts: Parts | None, tag: str) -> str:
+def _marked_html(parts: Parts | None, tag: str) -> str:
     """A text as HTML, in which a tag marks what the other text lacks; "none" for no text.
+
+    Texts are escaped: they may hold tags of their own.
 
     Args:
         tag: ``del``, ``ins`` or ``u``, which the page draws in colours of their own.

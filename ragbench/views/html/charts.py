@@ -40,26 +40,26 @@ def forest(
     most: float,
     limit: float | None = None,
 ) -> Markup:
-    """A figure with its interval, and a limit, on an axis from ``least`` to ``most``.
+    """A drawing of a figure with its interval, and a limit, on an axis from ``least`` to ``most``.
 
     What is drawn later lies above: axis, zero and limit as thin lines, the interval, then the dot.
     """
     inside = Markup('<path class="axis" d="M4 9H{}"/>').format(_WIDTH - _MARGIN)
     label = f"{score:.3f}"
     if least < 0 < most:
-        zero = _scale(0, least, most)
+        zero = _place_in_row(0, least, most)
         inside += Markup('<path class="zero" d="M{} 0v18"/>').format(zero)
     if limit is not None:
-        place = _scale(limit, least, most)
+        place = _place_in_row(limit, least, most)
         inside += Markup('<path class="limit" d="M{} 1v16"/>').format(place)
     if low is not None and high is not None:
-        start = _scale(low, least, most)
-        end = _scale(high, least, most)
+        start = _place_in_row(low, least, most)
+        end = _place_in_row(high, least, most)
         # A line from end to end, and a stroke across each end.
         interval = Markup('<path class="iv" d="M{} 9H{}M{} 5v8M{} 5v8"/>')
         inside += interval.format(start, end, start, end)
         label += f", {low:.3f} to {high:.3f}"
-    inside += _DOT.format(_scale(score, least, most))
+    inside += _DOT.format(_place_in_row(score, least, most))
     if limit is not None:
         label += f"; limit {limit:.3f}"
     attributes = Markup('role="img" aria-label="{}"').format(label)
@@ -69,7 +69,9 @@ def forest(
 def differences(
     intervals: Sequence[tuple[float | None, float | None, float | None]],
 ) -> list[Markup]:
-    """Differences with their intervals, all on one axis around 0; nothing where there is none.
+    """Drawings of differences with their intervals, all on one axis around 0, to compare by eye.
+
+    Nothing is drawn where a difference is not known.
 
     Args:
         intervals: each difference, and the low and high end of its interval.
@@ -89,8 +91,8 @@ def differences(
     return drawings
 
 
-def _scale(value: float, least: float, most: float) -> str:
-    """Where a value lies across a row, in pixels from its left end.
+def _place_in_row(value: float, least: float, most: float) -> str:
+    """The place of a value across a drawing in a table's row, in pixels from the left.
 
     A value beyond an end of the axis is drawn at that end. On an axis without a length, that of
     equal values, it lies in the middle.
@@ -106,25 +108,28 @@ def _scale(value: float, least: float, most: float) -> str:
 def times(
     mean: float, p50: float | None, p95: float | None, longest: float | None, *, most: float
 ) -> Markup:
-    """Percentiles of a time on an axis from 0 to ``most``: bar to p95, line to the longest.
+    """A drawing of how long stages took, on an axis from 0 to ``most``.
 
-    Where there are no percentiles, because cases shared their calls, the mean alone is drawn.
+    A bar goes to the 95th percentile, a line to the longest time. Where there are no percentiles,
+    because cases shared their calls, the mean alone is drawn.
     """
     inside = Markup("")
     if p95 is not None and longest is not None:
-        to_longest = _scale(longest, 0.0, most)
-        to_p95 = _scale(p95, 0.0, most)
+        to_longest = _place_in_row(longest, 0.0, most)
+        to_p95 = _place_in_row(p95, 0.0, most)
         inside = Markup(
             '<path class="axis" d="M4 9H{}"/><path class="iv" d="M4 9H{}v-4v8"/>'
         ).format(to_longest, to_p95)
     typical = mean if p50 is None else p50
-    inside += _DOT.format(_scale(typical, 0.0, most))
+    inside += _DOT.format(_place_in_row(typical, 0.0, most))
     # Its numbers are in the cells beside it: who cannot see the drawing misses nothing.
     return _ROW.format(Markup('aria-hidden="true"'), inside)
 
 
 def outcomes(parts: Sequence[tuple[str, str, int]]) -> Markup:
-    """All cases as one bar, cut by what became of them.
+    """A drawing of all cases of a run as one bar, cut into right, lost and unchecked cases.
+
+    Lost cases are cut by their cause.
 
     Args:
         parts: name of the kind, which has a colour, its label, and its cases.
@@ -147,7 +152,9 @@ def outcomes(parts: Sequence[tuple[str, str, int]]) -> Markup:
 
 
 def share_bar(share: float, *, kind: str = "", before: float = 0.0) -> Markup:
-    """A bar of a share of all cases. Bars below each other make a waterfall.
+    """A bar of a share of all cases. Bars below each other make a waterfall of losses.
+
+    A bar has a least width, so that one case of a thousand is seen.
 
     Args:
         kind: of the cases, which has a colour.
@@ -163,7 +170,7 @@ def share_bar(share: float, *, kind: str = "", before: float = 0.0) -> Markup:
 
 
 def histogram(values: Sequence[float], least: float, most: float, *, bins: int) -> Markup:
-    """How many of the values lie in each of ``bins`` bins of one width, from least to most.
+    """A drawing of how many values lie in each of ``bins`` bins of one width, from least to most.
 
     A value beyond an end is counted in the bin there; the highest one belongs to the last bin.
     """
@@ -211,15 +218,19 @@ def calibration(points: Sequence[tuple[float, float, int]], *, label: str) -> Ma
         radius = 3 + 6 * (count / largest) ** 0.5
         title = f"{counted(count, 'case')}: said {confidence:.2f}, right {right:.2f}"
         dot = Markup('<circle cx="{}" cy="{}" r="{}"><title>{}</title></circle>')
-        dots += dot.format(_x(confidence), _y(right), f"{radius:.1f}", title)
-    diagonal = Markup('<path class="zero" d="M{} {}L{} {}"/>').format(_x(0), _y(0), _x(1), _y(1))
-    return _square(_ends(0, 1) + diagonal + dots, label, "confidence", "share right")
+        dots += dot.format(_pixels_across(confidence), _pixels_down(right), f"{radius:.1f}", title)
+    diagonal = Markup('<path class="zero" d="M{} {}L{} {}"/>').format(
+        _pixels_across(0), _pixels_down(0), _pixels_across(1), _pixels_down(1)
+    )
+    return _square_drawing(_end_numbers(0, 1) + diagonal + dots, label, "confidence", "share right")
 
 
 def curve(
     values: Sequence[float], before: Sequence[float] = (), *, label: str, across: str, up: str
 ) -> Markup:
-    """A line of shares (0 to 1) over 1, 2, 3 ...
+    """A drawing of shares (0 to 1) as a line over 1, 2, 3 ...
+
+    It shows how many chunks are worth keeping: where it is flat, more bring nothing.
 
     Args:
         before: of another retriever, which are drawn as a dashed line.
@@ -234,23 +245,28 @@ def curve(
             continue
         points: list[str] = []
         for position, share in enumerate(shares):
-            points.append(f"{_x(position / last)},{_y(share)}")
+            points.append(f"{_pixels_across(position / last)},{_pixels_down(share)}")
         line += Markup('<polyline class="{}" points="{}"/>').format(kind, " ".join(points))
-    return _square(line + _ends(1, len(values)), label, across, up)
+    return _square_drawing(line + _end_numbers(1, len(values)), label, across, up)
 
 
-def _ends(first: int, last: int) -> Markup:
-    """The numbers below the two ends of an axis."""
+def _end_numbers(first: int, last: int) -> Markup:
+    """The numbers below the two ends of a square drawing's axis to the right.
+
+    Two numbers are enough to read a drawing of this size.
+    """
     below = _BOX - 18
     texts = Markup('<text x="{}" y="{}">{}</text><text x="{}" y="{}" class="end">{}</text>')
     return texts.format(_EDGE, below, first, _BOX - 6, below, last)
 
 
-def _square(inside: Markup, label: str, across: str, up: str) -> Markup:
-    """A square drawing with two axes and their titles.
+def _square_drawing(inside: Markup, label: str, across: str, up: str) -> Markup:
+    """A square drawing with two axes and their titles, around what lies between them.
+
+    Curves and diagrams of calibration share this frame.
 
     Args:
-        inside: what lies between the axes, at places by `_x` and `_y`.
+        inside: what lies between the axes, at places by `_pixels_across` and `_pixels_down`.
         label: what is drawn, for who cannot see it.
         across: the title of the axis to the right.
         up: the title of the axis upwards.
@@ -277,11 +293,17 @@ def _square(inside: Markup, label: str, across: str, up: str) -> Markup:
     )
 
 
-def _x(share: float) -> str:
-    """How far to the right a share lies in a square drawing."""
+def _pixels_across(share: float) -> str:
+    """The pixels from the left at which a share (0 to 1) lies in a square drawing.
+
+    `_pixels_down` gives the place upwards; both leave an edge for the axes' titles.
+    """
     return f"{_EDGE + share * _PLOT:.1f}"
 
 
-def _y(share: float) -> str:
-    """How far down a share lies: SVG counts from the top, and 0 is at the bottom."""
+def _pixels_down(share: float) -> str:
+    """The pixels from the top at which a share (0 to 1) lies in a square drawing.
+
+    SVG counts from the top, and 0 is at the bottom of a drawing.
+    """
     return f"{_BOX - _EDGE - share * _PLOT:.1f}"

@@ -23,7 +23,13 @@ _TONES = {CaseKind.FAILING: "fails", CaseKind.MIXED: "undecided", CaseKind.FIXED
 
 
 def document_page(document: Document, folder: Path = Path()) -> Page:
-    """The page of a document; from the folder that it lies in, it links to the pages of runs."""
+    """The page of a document, as of a gate or a comparison.
+
+    It needs no network: style, script and drawings are within.
+
+    Args:
+        folder: in which the page lies; by it the page links to the pages of the runs.
+    """
     values = {
         "document": document,
         "case_values": partial(_case_values, folder),
@@ -35,7 +41,14 @@ def document_page(document: Document, folder: Path = Path()) -> Page:
 
 
 def _case_values(folder: Path, case: CaseDifference, place: str) -> dict[str, Any]:
-    """What the template cannot read off a case, whose run lies at ``place``."""
+    """The values of a changed case that the template of a page cannot read off its record.
+
+    They are the anchor, the link, the differences and both answers in parts.
+
+    Args:
+        folder: in which the page lies.
+        place: the folder of the case's run; where that has a page, the case links to it.
+    """
     page = Path(place, "report.html")
     link = ""
     if page.is_file():

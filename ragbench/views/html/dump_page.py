@@ -50,6 +50,13 @@ class DumpPage:
     """
 
     def __init__(self, earlier: Mapping[str, EarlierRetrieval] = MappingProxyType({})) -> None:
+        """Begins a page of a dump without any query.
+
+        Verdicts come one by one, and only those that the page shows are kept.
+
+        Args:
+            earlier: the verdicts on another retriever's chunks by query id; empty without another.
+        """
         self.earlier = earlier
         self._ranks: list[int | None] = []
         self._earlier_ranks: list[int | None] = []
@@ -59,17 +66,20 @@ class DumpPage:
         """By whether the answer is present now."""
 
     def add(self, query_id: str, query: str, outcome: Outcome[Verdict]) -> None:
-        """Takes in the verdict on a query; one that failed is on no curve and in no list."""
+        """Takes in the verdict on a query of the dump.
+
+        A query whose verdict failed is on no curve and in no list.
+        """
         verdict = outcome.value
         if verdict is None:
             return
         self._ranks.append(_first_rank(tuple(verdict.relevance), verdict.relevant_chunk_ids))
         self._longest = max(self._longest, len(verdict.relevance))
-        item = _query(query_id, query, verdict)
+        item = _query_item(query_id, query, verdict)
         self._worst.append((verdict.answer_probability, item))
         # A dump may have millions of queries. Not at each of them: to sort them takes time.
         if len(self._worst) > 4 * _MOST_WORST:
-            self._worst = _least(self._worst, _MOST_WORST)
+            self._worst = _first_by_number(self._worst, _MOST_WORST)
         before = self.earlier.get(query_id)
         if before is None:
             return
@@ -77,21 +87,25 @@ class DumpPage:
         if before.answer_present is not verdict.answer_present:
             # Negative: the largest change is shown first.
             change = -abs(verdict.answer_probability - before.answer_probability)
-            item_of_both = _beside(item, verdict, before)
+            item_of_both = _item_beside_earlier(item, verdict, before)
             self._changed[verdict.answer_present].append((change, item_of_both))
 
     def page(self, summary: DumpSummary) -> Page:
-        """The page, after all queries were added."""
+        """The page of a validated dump, after all its queries were added.
+
+        It shows the figures, how deep the answers are, and the worst queries, since nobody reads
+        millions.
+        """
         present = summary.answer_present
         queries = f"{present.count:,} of {present.total:,} queries"
         if present.share is not None:
             queries += f" ({present.share:.0%})"
-        worst = [item for _, item in _least(self._worst, _MOST_WORST)]
+        worst = [item for _, item in _first_by_number(self._worst, _MOST_WORST)]
         sections = [Section(title="Summary", lines=list(summary_lines(summary)))]
         compared = summary.doctor.compared
         if compared is not None:
-            sections += _against(compared, self._changed)
-        sections += self._depths(min(self._longest, _DEEPEST))
+            sections += _comparison_sections(compared, self._changed)
+        sections += self._depth_sections(min(self._longest, _DEEPEST))
         sections.append(Section(title="Worst queries", details=worst))
         sections.append(roles_section(summary.roles))
         document = Document(
@@ -105,8 +119,8 @@ class DumpPage:
         )
         return document_page(document)
 
-    def _depths(self, deepest: int) -> Iterator[Section]:
-        """At which ranks the first relevant chunks are, as a curve and numbers.
+    def _depth_sections(self, deepest: int) -> Iterator[Section]:
+        """The section with the ranks of the first relevant chunks, as a curve and in numbers.
 
         From it a user reads how many chunks the retriever should give to generation.
 
@@ -147,15 +161,22 @@ class DumpPage:
         )
 
 
-def _least(items: Sequence[_Shown], count: int) -> list[_Shown]:
-    """The first of the items, in the order in which they are shown."""
+def _first_by_number(items: Sequence[_Shown], count: int) -> list[_Shown]:
+    """The first queries of a page by the number that they are sorted by, the least first.
+
+    Items are dictionaries, which cannot be compared: the sort is stable, so equal numbers keep
+    their order.
+    """
     # By the number alone: two items of one number cannot be compared.
     in_order = sorted(items, key=lambda number_and_item: number_and_item[0])
     return in_order[:count]
 
 
 def _first_rank(chunk_ids: Sequence[str], relevant_ids: Collection[str]) -> int | None:
-    """The rank of the first relevant chunk, from 1; None where there is none."""
+    """The rank of a query's first relevant chunk, from 1; None where no chunk is relevant.
+
+    The curve of a dump's page counts these ranks.
+    """
     for rank, id in enumerate(chunk_ids, 1):
         if id in relevant_ids:
             return rank
@@ -163,15 +184,19 @@ def _first_rank(chunk_ids: Sequence[str], relevant_ids: Collection[str]) -> int 
 
 
 def _share_by_rank(ranks: Sequence[int | None], deepest: int) -> list[float]:
-    """The share of queries whose first relevant chunk is at each rank.
+    """The share of queries whose first relevant chunk is at each rank from 1 to ``deepest``.
 
     Queries without any are in the total, so that the shares add up to less than 1.
     """
     return [ranks.count(rank) / len(ranks) for rank in range(1, deepest + 1)]
 
 
-def _against(compared: PairedDumps, changed: Mapping[bool, Sequence[_Shown]]) -> Iterator[Section]:
-    """How the dump compares with the earlier one: counts, then the queries lost and won.
+def _comparison_sections(
+    compared: PairedDumps, changed: Mapping[bool, Sequence[_Shown]]
+) -> Iterator[Section]:
+    """The sections that compare a dump with the earlier one: counts, then queries lost and won.
+
+    A user who changed his retriever sees whether that won more answers than it lost.
 
     Args:
         changed: these queries, by whether the answer is present in this dump.
@@ -197,13 +222,17 @@ def _against(compared: PairedDumps, changed: Mapping[bool, Sequence[_Shown]]) ->
             hint = f"... and {hidden:,} more"
         yield Section(
             title=f"{title}: {len(items):,}",
-            details=[item for _, item in _least(items, _MOST_CHANGED)],
+            details=[item for _, item in _first_by_number(items, _MOST_CHANGED)],
             hint=hint,
         )
 
 
-def _beside(item: dict[str, Any], verdict: Verdict, before: EarlierRetrieval) -> dict[str, Any]:
-    """A query whose answer was won or lost, beside the verdict on the other retriever's chunks.
+def _item_beside_earlier(
+    item: dict[str, Any], verdict: Verdict, before: EarlierRetrieval
+) -> dict[str, Any]:
+    """The page's item of a won or lost query, with the verdict on the other retriever's chunks.
+
+    It shows which chunks only one of the two retrievers found. The template reads these names.
 
     Args:
         item: the query as the page shows it without the other retriever.
@@ -239,8 +268,11 @@ def _beside(item: dict[str, Any], verdict: Verdict, before: EarlierRetrieval) ->
     }
 
 
-def _query(query_id: str, query: str, verdict: Verdict) -> dict[str, Any]:
-    """A query as the page's template shows it: the verdict on its chunks, with its quotes."""
+def _query_item(query_id: str, query: str, verdict: Verdict) -> dict[str, Any]:
+    """The page's item of a query: the verdict on its chunks, with quotes.
+
+    The template reads these names.
+    """
     probabilities: list[str] = []
     for chunk_id, probability in islice(verdict.relevance.items(), _MOST_IDS):
         probabilities.append(f"{chunk_id} {probability:.2f}")

@@ -73,7 +73,9 @@ class LostCases:
     lost: list[_LostCase] = field(default_factory=list[_LostCase])
 
     def add(self, row: CaseRow, attribution: Attribution, badness: tuple[bool, float]) -> None:
-        """Takes in a case of the run, lost or not: a group is judged against the rate of all.
+        """Takes in a case of the run, lost or not.
+
+        Groups of lost cases are judged against the rate of all.
 
         Args:
             badness: by which the worst case of a group is found; smaller is worse.
@@ -100,7 +102,7 @@ class LostCases:
             self.lost.append(_LostCase(row.id, badness, cause, is_estimate, keys.keys()))
 
     def groups(self) -> list[dict[str, Any]]:
-        """Cases lost in one way that share something, the largest group first.
+        """The groups of cases lost in one way that share something, the largest group first.
 
         They are found in another order, by how much is explained; a reader begins with the most
         cases.
@@ -108,7 +110,7 @@ class LostCases:
         return sorted(self._telling_groups(), key=lambda group: -group["lost"])
 
     def _telling_groups(self) -> Iterator[dict[str, Any]]:
-        """Groups of which no case is in two, the most telling first.
+        """The groups of lost cases, of which no case is in two, the most telling first.
 
         Each time it is the group with most cases beyond those that would be lost anyway, at the
         rate of all cases outside it. Where that is less than one case, what cases share explains
@@ -120,31 +122,31 @@ class LostCases:
         for _ in range(_MOST_GROUPS):
             if not ungrouped:
                 break
-            excess = self._excess(ungrouped, lost_by_way, lost_by_cause)
+            excess = self._excess_by_way(ungrouped, lost_by_way, lost_by_cause)
             # Of equal ones the first in order, so that the page is the same each time.
             best = max(sorted(excess), key=excess.__getitem__, default=None)
             if best is not None and excess[best] >= 1:
                 cause, key = best
                 members = [case for case in ungrouped if case.cause is cause and key in case.keys]
-                yield self._group(cause, key, members, round(excess[best]))
+                yield self._group_values(cause, key, members, round(excess[best]))
             else:
                 counts = Counter(case.cause for case in ungrouped)
                 cause = max(counts, key=counts.__getitem__)
                 members = [case for case in ungrouped if case.cause is cause]
-                group = self._group(cause, None, members, None)
+                group = self._group_values(cause, None, members, None)
                 if len(members) < lost_by_cause[cause]:
                     group["what"] = "in no other group"
                 yield group
             grouped = {case.id for case in members}
             ungrouped = [case for case in ungrouped if case.id not in grouped]
 
-    def _excess(
+    def _excess_by_way(
         self,
         ungrouped: Sequence[_LostCase],
         lost_by_way: Mapping[_Way, int],
         lost_by_cause: Mapping[Cause, int],
     ) -> dict[_Way, float]:
-        """By how many cases each possible group is larger than chance would make it.
+        """The number of cases by which each possible group is larger than chance would make it.
 
         A document of which 9 of 10 cases are lost is where to look; one with 9 of 90, where a
         tenth of all cases is lost, is not. Groups that are too small, or shared by most cases of
@@ -172,13 +174,19 @@ class LostCases:
         return excess
 
     def _is_rare(self, key: _Key) -> bool:
-        """Whether at most half of the run's cases have it, so that it sets a group apart."""
+        """Whether at most half of a run's cases share something (a key): it sets a group apart.
+
+        A key is a document, tag, language, operator or stage that cases share.
+        """
         return 2 * self.cases[key] <= self.total
 
-    def _group(
+    def _group_values(
         self, cause: Cause, key: _Key | None, members: Sequence[_LostCase], excess: int | None
     ) -> dict[str, Any]:
-        """A group as the page's template shows it, with the command that tells more of it.
+        """A group of lost cases as the page's template shows it, with a command for more.
+
+        A group is cases that were lost in one way and share something, such as a document: a place
+        to begin. The template reads these names.
 
         Args:
             key: what all of the members share; None where that is the cause alone.
@@ -203,12 +211,12 @@ class LostCases:
             "excess": excess,
             "estimated": sum(case.is_estimate for case in members),
             "shared": self._further_texts(key, members),
-            "command": _command(cause, kind, value, members),
+            "command": _command_for_group(cause, kind, value, members),
             "filter": _page_filter(cause, kind, value),
         }
 
     def _further_texts(self, key: _Key | None, members: Sequence[_LostCase]) -> list[str]:
-        """What nearly all members share besides what they are grouped by, as the page says it.
+        """What nearly all members of a group share beside its key, as the page words it.
 
         It is a hint at the reason: cases "with evidence in a.pdf" that are all "in the language
         de", too.
@@ -248,7 +256,10 @@ class LostCases:
 
 
 def _count_by_way(cases: Iterable[_LostCase]) -> Counter[_Way]:
-    """How many cases were lost by each cause, for each of what they may share."""
+    """The number of lost cases for each way: a cause of loss, with one thing that such cases share.
+
+    These are the groups that a page could show.
+    """
     counts: Counter[_Way] = Counter()
     for case in cases:
         for key in case.keys:
@@ -256,8 +267,8 @@ def _count_by_way(cases: Iterable[_LostCase]) -> Counter[_Way]:
     return counts
 
 
-def _command(cause: Cause, kind: str, value: str, members: Sequence[_LostCase]) -> str:
-    """The command that shows more of a group, with RUN in place of the run's folder.
+def _command_for_group(cause: Cause, kind: str, value: str, members: Sequence[_LostCase]) -> str:
+    """The command that shows more of a group of lost cases, with RUN for the run's folder.
 
     ``ragbench cases`` filters by cause and tag, and lists the group. By documents, languages and
     stages it does not: there the worst case is explained in place of all.
@@ -278,7 +289,9 @@ def _command(cause: Cause, kind: str, value: str, members: Sequence[_LostCase]) 
 
 
 def _page_filter(cause: Cause, kind: str, value: str) -> str:
-    """The part of a link that makes the page's script show these cases alone.
+    """The part of a link that makes the page's script show the cases of one group alone.
+
+    The script reads these names: cause, stage and tag.
 
     Args:
         kind: of what the cases share; empty where that is the cause alone.

@@ -27,15 +27,21 @@ _BODY = "\0body\0"
 
 
 def clean(text: str) -> str:
-    """A text in which no letter acts: what would is spelled by its number."""
+    """A text in which no letter acts: controls and marks of direction are spelled by their numbers.
+
+    Texts of a dataset or a model could otherwise turn what a reader sees around.
+    """
     if text.isascii() and text.isprintable():  # most texts, at once
         return text
     return shown_text(text)
 
 
 def render(template: str, values: Mapping[str, Any]) -> str:
-    """A template of this folder as HTML, in which each value is escaped."""
-    return _environment().get_template(template).render(values)
+    """A template of ragbench's pages as HTML, in which each value is escaped.
+
+    Texts of a run may hold tags and scripts: none of them may act in a page.
+    """
+    return _template_environment().get_template(template).render(values)
 
 
 class Page(Record):
@@ -47,7 +53,14 @@ class Page(Record):
 
 
 def write_html(path: Path, page: Page, *, is_inline: bool = True) -> None:
-    """Writes a page as one file, whole or not at all; style and script are in it, or beside it."""
+    """Writes a page as one file, whole or not at all.
+
+    A page that is half written would replace a good one.
+
+    Args:
+        is_inline: whether style and script are in the file; else they are files beside it. Nothing
+            else may act in the page: its policy names these two alone.
+    """
     from markupsafe import Markup
 
     style = ""
@@ -55,8 +68,8 @@ def write_html(path: Path, page: Page, *, is_inline: bool = True) -> None:
     style_source = "'self'"
     script_source = "'self'"
     if is_inline:
-        style = _asset(_STYLE)
-        script = _asset(page.script)
+        style = _text_of_asset(_STYLE)
+        script = _text_of_asset(page.script)
         style_source = _policy_hash(style)
         script_source = _policy_hash(script)
     values = {
@@ -74,30 +87,43 @@ def write_html(path: Path, page: Page, *, is_inline: bool = True) -> None:
 
 
 def _policy_hash(text: str) -> str:
-    """A text as a page's policy names it: nothing but that text may act."""
+    """The digest by which a page's policy (Content-Security-Policy) allows one style or script.
+
+    The form is that of the standard: any other text of a style or script is refused by browsers.
+    """
     digest = hashlib.sha256(text.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
 def write_html_folder(folder: Path, page: Page) -> Path:
-    """Writes a page with style and script as files beside it, where inline is forbidden."""
+    """Writes a page into a folder with style and script as files beside it; gives the page's path.
+
+    Some servers forbid inline scripts.
+    """
     make_private_folder(folder)
     for name in (_STYLE, _SCRIPT):
         with written_whole(folder / name) as file:
-            file.write(_asset(name).encode())
+            file.write(_text_of_asset(name).encode())
     write_html(folder / "index.html", page, is_inline=False)
     return folder / "index.html"
 
 
 @cache
-def _asset(name: str) -> str:
-    """The text of a file beside this one."""
+def _text_of_asset(name: str) -> str:
+    """The text of a style sheet or script of ragbench's pages, by its file's name.
+
+    Files lie beside this module; each is read once.
+    """
     return Path(__file__).with_name(name).read_text("utf-8")
 
 
 @cache
-def _environment() -> Environment:
-    """The templates, with the filters that they use."""
+def _template_environment() -> Environment:
+    """The templates of pages with their filters; values are escaped, and unknown names raise.
+
+    It is made once a process. Compiled templates are kept on disk where that is allowed, as
+    compiling takes longer than a small report.
+    """
     from jinja2 import Environment, FileSystemBytecodeCache, PackageLoader, StrictUndefined
 
     # Compiling the templates takes longer than all other writing of a small run: what comes of it
@@ -124,14 +150,23 @@ def _environment() -> Environment:
 
 
 def _printed_value(value: object) -> object:
-    """What a template prints: texts without letters that act, nothing for None."""
+    """The text that a template prints for a value: nothing for None, and no letters that act.
+
+    Markup, which a template or a drawing made, is left as it is.
+    """
     if type(value) is str:  # Markup was made by a template
         return clean(value)
     return "" if value is None else value
 
 
 def page_number(value: float | None, unit: str = "") -> str:
-    """A number as pages show it, in as many places as its size needs."""
+    """A number as pages show it, in as many places as its size needs; a dash for None.
+
+    Unlike `number_text` it has a long dash, and µs for times of fast stages.
+
+    Args:
+        unit: ``"s"`` is shown in µs, ms or s; every other number without a unit.
+    """
     if value is None:
         return "–"
     if unit != "s":

@@ -88,6 +88,14 @@ class RunPage:
     """Set once all cases are collected."""
 
     def __init__(self, metrics: Sequence[Metric], against: Against | None = None) -> None:
+        """Begins a page of a run without any case.
+
+        Cases come one by one, so that a run may be larger than the memory.
+
+        Args:
+            metrics: those of the run, in the order of a row's cells.
+            against: the run that each case is compared with; None without one.
+        """
         self.against = against
         self._main_position = main_metric(metrics)
         self._main_metric: Metric | None = None
@@ -115,7 +123,11 @@ class RunPage:
         self._metrics = metrics
 
     def case(self, row: CaseRow) -> None:
-        """Takes in a case: every figure counts it, and the page keeps it where there is room."""
+        """Takes in a case of the run.
+
+        Every figure counts the case, and the page keeps it where there is room. A page has room for
+        `MOST_CASES`: the cases that changed, and the worst of every cause of loss.
+        """
         for position, cell in enumerate(row.cells):
             if cell.value is not None:
                 self._values[position].append(cell.value)
@@ -149,12 +161,12 @@ class RunPage:
             self._drop_better_cases()
 
     def _drop_better_cases(self) -> None:
-        """Drops the cases for which the page has no room: a run may be larger than the memory.
+        """Drops the cases for which a page has no room: a run may be larger than the memory.
 
         The room of a cause only shrinks as cases come, so that none is dropped that would have
         been shown in the end.
         """
-        room = _room(self._counts)
+        room = _room_by_cause(self._counts)
         self._worst_size = 0
         for cause, cases in self._worst.items():
             cases.sort()
@@ -163,15 +175,19 @@ class RunPage:
             self._worst_size += len(cases)
 
     def page(self) -> Page:
-        """The page of the cases and of the report, which is rendered while it is written."""
+        """The page of a run with its report and cases, which is rendered while it is written.
+
+        Its parts are made one by one, so that a large page never is in memory as a whole.
+        """
         manifest = self.report.manifest
         title = f"{manifest['rag']['name']} on {manifest['dataset']['name']}"
-        return Page(title=title, body=self._body())
+        return Page(title=title, body=self._body_parts())
 
-    def _body(self) -> Iterator[str]:
-        """The page part by part: its head, a block for each case, the texts of the chunks.
+    def _body_parts(self) -> Iterator[str]:
+        """The HTML of a run's page part by part.
 
-        The texts come last, because only the blocks tell which chunks are linked to.
+        These are its head, a block for each case, and the texts of the chunks. The texts come last,
+        because only the blocks tell which chunks are linked to.
         """
         rows = self._shown_cases()
         total = sum(count.cases for count in self.report.causes)
@@ -182,12 +198,12 @@ class RunPage:
                 "'ragbench cases RUN' lists all, 'ragbench explain RUN CASE' shows any, cases.csv "
                 "and 'ragbench export' have every one."
             )
-        values = self._head()
+        values = self._head_values()
         values["shown"] = len(rows)
         values["cut"] = remark
         values["against"] = None
         if self.against is not None:
-            values["against"] = _against(self.against)
+            values["against"] = _comparison_values(self.against)
         yield render("run.html.jinja", values)
 
         # Rows that cannot tell their stories are read from the run once more.
@@ -200,17 +216,23 @@ class RunPage:
         yield render("run.html.jinja", {"chunks": list(blocks.shelf.values())})
 
     def _cases_before(self, rows: Sequence[CaseRow]) -> Mapping[str, CaseBefore]:
-        """The cases of the page as they were in the other run; none where there is no other run."""
+        """The page's cases as they were in the run that this one is compared with.
+
+        There are none without such a run; what changed of each case is shown in its block.
+        """
         if self.against is None:
             return {}
         return self.against.read_cases([row.id for row in rows])
 
     def _shown_cases(self) -> list[CaseRow]:
-        """The cases of the page: those that went another way, then the others as in the run."""
+        """The cases that a run's page shows.
+
+        Cases that changed come first, then the others in the run's order.
+        """
         rows: list[CaseRow] = []
-        for kind in sorted(self._changed, key=_urgency):
+        for kind in sorted(self._changed, key=_urgency_of_kind):
             rows.extend(self._changed[kind])
-        room = _room({count.cause: count.cases for count in self.report.causes})
+        room = _room_by_cause({count.cause: count.cases for count in self.report.causes})
         unchanged: list[_PlacedCase] = []
         for cause, cases in self._worst.items():
             unchanged.extend(sorted(cases)[: room.get(cause, 0)])
@@ -218,8 +240,11 @@ class RunPage:
         rows.extend(case.row for case in unchanged)
         return rows
 
-    def _head(self) -> dict[str, Any]:
-        """What ``run.html.jinja`` shows above the cases: each entry is a name in the template."""
+    def _head_values(self) -> dict[str, Any]:
+        """The values that ``run.html.jinja`` shows above the cases.
+
+        Each entry is a name in the template.
+        """
         report = self.report
         falls = waterfall(report.causes)
         total = 1
@@ -239,7 +264,7 @@ class RunPage:
             notes.insert(0, reused)
         calibration: Markup | None = None
         if len(self._confidences) >= _LEAST_CONFIDENCES:
-            calibration = _calibration(self._confidences)
+            calibration = _calibration_drawing(self._confidences)
         columns = metric_columns("page", report.summaries)
         return {
             "report": report,
@@ -250,7 +275,7 @@ class RunPage:
             "falls": falls_with_starts,
             "share_bar": charts.share_bar,
             "lost": self._lost.groups(),
-            "sums": _sums(report.causes),
+            "sums": _sums_of_cases(report.causes),
             "outcomes": charts.outcomes(_outcome_parts(report.causes)),
             "heat": self._lost.heat([count.cause for count in report.causes]),
             "tags": len(self._lost.causes),
@@ -267,9 +292,10 @@ class RunPage:
         }
 
     def _metric_groups(self, columns: Sequence[TableColumn]) -> dict[str, list[_MetricRow]]:
-        """The rows of the table of metrics, by their group; without metrics that have no value.
+        """The rows of the page's table of metrics, by the metrics' group.
 
-        The page names those, with the reasons, below the table.
+        Metrics that have no value are left out. The page names those, with the reasons, below the
+        table.
         """
         groups: dict[str, list[_MetricRow]] = {}
         for summary, values in zip(self.report.summaries, self._values, strict=True):
@@ -279,7 +305,7 @@ class RunPage:
         return groups
 
     def _response_rows(self) -> list[list[str]]:
-        """How many cases with and without an answer got which kind of response, as a table.
+        """The table of how many cases with and without an answer got which kind of response.
 
         To decline is right in one of its rows, and wrong in the other.
         """
@@ -292,8 +318,11 @@ class RunPage:
         return rows
 
 
-def _sums(causes: Sequence[CauseCount]) -> list[tuple[str, int]]:
-    """How many cases are right, lost and neither; without those of which there is none."""
+def _sums_of_cases(causes: Sequence[CauseCount]) -> list[tuple[str, int]]:
+    """The numbers of cases that are right, lost and unchecked, for a page's head; without zeros.
+
+    The names are the words that the page shows.
+    """
     sums = {"right": 0, "lost": 0, "unchecked": 0}
     for count in causes:
         if count.cause in _RIGHT:
@@ -306,9 +335,9 @@ def _sums(causes: Sequence[CauseCount]) -> list[tuple[str, int]]:
 
 
 def _outcome_parts(causes: Sequence[CauseCount]) -> list[tuple[str, str, int]]:
-    """Name, label and cases of each part of the chart: right, lost by cause, unchecked.
+    """The parts of a page's bar of all cases, as (name, label, cases).
 
-    The largest loss comes first.
+    The cases are right, lost by some cause, or unchecked. The largest loss comes first.
     """
     right: list[CauseCount] = []
     lost: list[CauseCount] = []
@@ -328,7 +357,7 @@ def _outcome_parts(causes: Sequence[CauseCount]) -> list[tuple[str, str, int]]:
 
 
 def run_page(report: Report, against: Against | None = None) -> Page:
-    """The page of a finished run, whose cases are read from it.
+    """The page of a finished run, whose cases are read from its journal.
 
     ``ragbench report`` uses it; an evaluation gives its cases to a `RunPage` as they come.
     """
@@ -339,8 +368,8 @@ def run_page(report: Report, against: Against | None = None) -> Page:
     return page.page()
 
 
-def _room(counts: Mapping[Cause, int]) -> dict[Cause, int]:
-    """How many cases of each cause a page shows: all, or else as many of each as there is room.
+def _room_by_cause(counts: Mapping[Cause, int]) -> dict[Cause, int]:
+    """The number of cases of each cause that a page shows, so that all fit into `MOST_CASES`.
 
     A frequent cause must not push the rare ones out of the page: each has the same share of the
     room, and what a rare one leaves of its share goes to the others.
@@ -359,13 +388,21 @@ def _room(counts: Mapping[Cause, int]) -> dict[Cause, int]:
     return room
 
 
-def _urgency(kind: CaseKind) -> int:
-    """The place of a kind among all: they are defined with the most urgent one first."""
+def _urgency_of_kind(kind: CaseKind) -> int:
+    """The rank of a kind of change among all kinds.
+
+    They are defined with the most urgent one first. A page shows cases that fail newly before cases
+    that pass newly.
+    """
     return list(type(kind)).index(kind)
 
 
-def _against(against: Against) -> dict[str, Any]:
-    """What ``run.html.jinja`` says of the run that this one is compared with."""
+def _comparison_values(against: Against) -> dict[str, Any]:
+    """The values that ``run.html.jinja`` shows of the run that a page's run is compared with.
+
+    Each entry is a name in the template. Cases that were edited or are in one run alone are
+    counted: they are not compared.
+    """
     from ragbench.core.comparison import CaseKind  # few pages have one
     from ragbench.views.comparison import counts_text
 
@@ -418,7 +455,9 @@ class _MetricRow(NamedTuple):
 
 
 def _metric_headings(columns: Sequence[TableColumn], total: int) -> list[_Heading]:
-    """The headings of the table of metrics: a column that is drawn has one for its numbers, too.
+    """The headings of a page's table of metrics.
+
+    A column that is drawn has one for its numbers, too.
 
     Args:
         total: cases of the run, which the heading of the column of counts has.
@@ -444,14 +483,16 @@ def _metric_headings(columns: Sequence[TableColumn], total: int) -> list[_Headin
 def _metric_row(
     columns: Sequence[TableColumn], summary: Summary, values: Sequence[float]
 ) -> _MetricRow:
-    """A metric's figures, its values as a histogram, and how many cases have none.
+    """A row of a page's table of metrics: figures, a histogram, and how many cases have no value.
+
+    A mean alone hides whether all cases are middling, or half of them lost: the histogram shows it.
 
     Args:
         columns: of the table, the first of which is the metric's name.
         values: of all cases that have one.
     """
     definition = summary.metric.definition
-    start, end = _axis(summary, values)
+    start, end = _axis_ends(summary, values)
     cells: list[_PageCell] = []
     for column in columns[1:]:
         value = column.value(summary)
@@ -465,7 +506,7 @@ def _metric_row(
                 interval = value
             else:
                 text = ""
-            cells.append(_PageCell(_forest(summary, interval, start, end)))
+            cells.append(_PageCell(_score_drawing(summary, interval, start, end)))
         is_score = column.heading == "score"
         cells.append(_PageCell(text, is_number=True, is_strong=is_score, label=label))
     histogram = ""
@@ -475,12 +516,18 @@ def _metric_row(
             lowest = min(values)
         histogram = charts.histogram(values, lowest, end, bins=_BINS)
     cells.append(_PageCell(histogram))
-    cells.append(_PageCell(_without_value(summary)))
+    cells.append(_PageCell(_missing_values_text(summary)))
     return _MetricRow(definition, summary.metric.name, cells)
 
 
-def _axis(summary: Summary, values: Sequence[float]) -> tuple[float, float]:
-    """The ends of the axis of a metric's interval: its own range, or else that of its values."""
+def _axis_ends(summary: Summary, values: Sequence[float]) -> tuple[float, float]:
+    """The ends of the axis on which a metric's interval is drawn: its own range, or its values'.
+
+    The score is always within, whatever the range.
+
+    Args:
+        values: of all cases that have one.
+    """
     definition = summary.metric.definition
     start = definition.low
     if start is None:
@@ -497,8 +544,11 @@ def _axis(summary: Summary, values: Sequence[float]) -> tuple[float, float]:
     return start, end
 
 
-def _forest(summary: Summary, interval: Interval | None, start: float, end: float) -> str:
-    """A metric's score and its interval as a drawing, on an axis from start to end."""
+def _score_drawing(summary: Summary, interval: Interval | None, start: float, end: float) -> str:
+    """The drawing of a metric's score and interval, on an axis from start to end.
+
+    It is empty without a score.
+    """
     if summary.score is None:
         return ""
     low: float | None = None
@@ -510,7 +560,10 @@ def _forest(summary: Summary, interval: Interval | None, start: float, end: floa
 
 
 def _figure_text(value: Interval | str | int | float | None, unit: str) -> str:
-    """A figure of the table of metrics as the page writes it, with its unit."""
+    """A figure of the table of metrics as the page writes it, with its unit.
+
+    Numbers of one kind look alike in all columns.
+    """
     if isinstance(value, str):
         return value
     if isinstance(value, Interval):
@@ -520,8 +573,11 @@ def _figure_text(value: Interval | str | int | float | None, unit: str) -> str:
     return page_number(value, unit)
 
 
-def _without_value(summary: Summary) -> str:
-    """How many cases have no value, by the reason; empty where all have one."""
+def _missing_values_text(summary: Summary) -> str:
+    """The text on how many cases have no value of a metric, by the reason.
+
+    It is empty where all have one.
+    """
     counts = {
         "abstained": summary.abstained,
         "skipped": summary.skipped,
@@ -535,8 +591,10 @@ def _without_value(summary: Summary) -> str:
 # --- further tables and drawings
 
 
-def _calibration(confidences: Sequence[tuple[float, bool]]) -> Markup:
-    """A reliability diagram: of the answers given with about one confidence, how many are right.
+def _calibration_drawing(confidences: Sequence[tuple[float, bool]]) -> Markup:
+    """A reliability diagram: of answers given with about one confidence, the share that is right.
+
+    It shows whether a user can rely on the system's own confidence.
 
     Args:
         confidences: how sure the system was of each answer, and whether it is right.
@@ -559,7 +617,10 @@ def _calibration(confidences: Sequence[tuple[float, bool]]) -> Markup:
 
 
 def _time_rows(latencies: Sequence[Latency]) -> Iterator[list[str]]:
-    """How long a case took in each stage, as a drawing and in numbers."""
+    """The rows of a page's table of times.
+
+    They show how long a case took in each stage, drawn and in numbers.
+    """
     # All drawings have one axis, up to the longest time of any stage.
     end = max((latency.longest or latency.mean for latency in latencies), default=0.0)
     for latency in latencies:
@@ -570,7 +631,10 @@ def _time_rows(latencies: Sequence[Latency]) -> Iterator[list[str]]:
 
 
 def _time_text(seconds: float | None) -> str:
-    """A time in the unit in which it is easy to read; a dash for none."""
+    """A time on a page, in the unit in which it is easy to read; a dash for none.
+
+    Stages take from a fraction of a millisecond to a minute.
+    """
     if seconds is None:
         return "–"
     if seconds < 1:
@@ -580,7 +644,10 @@ def _time_text(seconds: float | None) -> str:
 
 
 def _stage_rows(stages: Sequence[StageCount]) -> Iterator[list[str]]:
-    """How the cases ended in each stage, how many of them were asked now, and what was reused."""
+    """The rows of a page's table of stages: how cases ended, how many were asked now, or reused.
+
+    Reused and recorded outcomes are shown apart, since they were not measured in this run.
+    """
     for stage in stages:
         # Neither skipped cases nor outcomes of an earlier run or a file are asked for.
         ended = stage.measured + stage.abstained + stage.failed
