@@ -1,6 +1,6 @@
 """What a validator says of retrieved chunks, as lines of text and as JSON.
 
-Of one query, of a dump of queries (``ragbench validate``), and of near misses (``--self-test``).
+Of one query, of a dump of queries (``ragbench validate``), and of near misses (``--stress-test``).
 """
 
 from __future__ import annotations
