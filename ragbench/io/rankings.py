@@ -113,47 +113,56 @@ def holds_texts(corpus: str | Path) -> bool:
 def corpus_texts(path: str | Path) -> Generator[Texts]:
     """A function that looks texts of ranked documents up by id, for rankings that hold ids alone.
 
-    The corpus is read into a temporary file at the first look-up, and that file goes with the
-    block.
+    The corpus is read into a temporary file at the first look-up, since many rankings need no text,
+    and the file goes with the block.
     """
     with ExitStack() as stack:
+        database = cache(partial(_database_of_texts, path, stack))
+        yield partial(_texts_by_id, database)
 
-        @cache
-        def database() -> sqlite3.Connection:
-            """The texts of the corpus by id, on disk: a corpus may not fit in memory.
 
-            It is made by `stack` at the first look-up, since many rankings need no text, and goes
-            with the ``with`` block of `corpus_texts`. `path` is the corpus. Of two documents with
-            an id the first counts.
-            """
-            db = stack.enter_context(closing(sqlite3.connect("")))  # gone when it is closed
-            db.executescript(read_table("scratch.toml")["texts"]["tables"])
-            problems = Problems()
-            documents = read_documents(path, problems=problems)
-            rows = ((document.id, document.text) for document in documents)
-            count = db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", rows).rowcount
-            problems.raise_if_any()
-            if count < 1:
-                name = Source.of(path).name
-                raise DataError([Problem(message="the corpus holds no document", path=name)])
-            return db
+def _database_of_texts(path: str | Path, stack: ExitStack) -> sqlite3.Connection:
+    """The texts of a corpus by id, on disk: a corpus may not fit in memory.
 
-        def texts_of(ids: Iterable[str]) -> Mapping[str, str]:
-            """The texts of documents by id, from `database`.
+    Of two documents with an id the first counts.
 
-            An id that the corpus lacks is left out.
+    Args:
+        path: the corpus.
+        stack: removes the database when it is closed.
 
-            The caller counts the missing ids for a note, and shows these documents without a text.
-            """
-            db = database()
-            texts: dict[str, str] = {}
-            for id in ids:
-                row = db.execute("SELECT text FROM texts WHERE id = ?", (id,)).fetchone()
-                if row is not None:
-                    texts[id] = row[0]
-            return texts
+    Raises:
+        DataError: the corpus cannot be read, or holds no document.
+    """
+    db = stack.enter_context(closing(sqlite3.connect("")))  # gone when it is closed
+    db.executescript(read_table("scratch.toml")["texts"]["tables"])
+    problems = Problems()
+    documents = read_documents(path, problems=problems)
+    rows = ((document.id, document.text) for document in documents)
+    count = db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", rows).rowcount
+    problems.raise_if_any()
+    if count < 1:
+        name = Source.of(path).name
+        raise DataError([Problem(message="the corpus holds no document", path=name)])
+    return db
 
-        yield texts_of
+
+def _texts_by_id(
+    database: Callable[[], sqlite3.Connection], ids: Iterable[str]
+) -> Mapping[str, str]:
+    """The texts of ranked documents by id; an id that the corpus lacks is left out.
+
+    The caller counts the missing ids for a note, and shows these documents without a text.
+
+    Args:
+        database: opens the texts of the corpus, which it reads at its first call alone.
+    """
+    db = database()
+    texts: dict[str, str] = {}
+    for id in ids:
+        row = db.execute("SELECT text FROM texts WHERE id = ?", (id,)).fetchone()
+        if row is not None:
+            texts[id] = row[0]
+    return texts
 
 
 # --- queries
