@@ -335,9 +335,7 @@ class Topics(Record):
     """Takes what is said of how rankings are read."""
 
     def row(self, path: str, ranking: Ranking) -> Row:
-        """The row of a case of one ranked query.
-
-        Its documents by rank, and its grades where judged.
+        """The row of the case that a ranked query is: documents by rank, and grades where judged.
 
         Rankings are read as rows so that all else, such as checks and look-ups of texts, is the
         same for them as for any dataset. The keys are fields of a case, as `ragbench.io.fields`

@@ -39,11 +39,10 @@ class RatingBound(Record):
     """Whether ratings up to the number are right, where 1 is the best grade."""
 
     def is_right(self, rating: float) -> bool:
-        """Whether an answer with this rating is right.
+        """Whether an answer with this rating counts as right, by the bound that the user gave.
 
-        The number of the bound itself counts as right.
-
-        The user writes the bound as ``answer_correct>=4``, or ``<=2`` where 1 is the best grade.
+        He writes it as ``answer_correct>=4``, or ``<=2`` where 1 is the best grade; a rating of
+        just that number is right, too.
         """
         return rating <= self.number if self.low_is_right else rating >= self.number
 

@@ -546,9 +546,7 @@ class RowDecoder(ABC, Generic[RecordT]):
         """
 
     def _converted_fields(self, row: Row, plan: FieldPlan) -> dict[str, Any] | None:
-        """The fields of a record from those of a row, checked and converted.
-
-        None when one is wrong.
+        """The fields of a record from those of a row, checked and converted; None if one is wrong.
 
         Every wrong field is noted before None is returned, so that a user mends a row in one go. It
         runs for each row of files with millions: a look at a value's type comes before a call.
@@ -590,11 +588,10 @@ class RowDecoder(ABC, Generic[RecordT]):
     def _second_value(
         self, target: str, source: str, earlier: Any, value: Any, row: Row, plan: FieldPlan
     ) -> Any:
-        """The value of a record's field that two fields of the source hold.
+        """The value of a record's field that has two fields of the source, which have to agree.
 
-        Disagreement is a problem.
-
-        Of expectations both count: an answer can have to fulfil several.
+        Disagreement is noted as a problem. Of expectations both count: an answer can have to fulfil
+        several.
 
         Args:
             target: the field of the record.

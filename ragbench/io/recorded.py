@@ -102,9 +102,11 @@ class Retrieved:
         return retrieved(dump, has_ids=has_ids)
 
     def _guess_decoder(self, record: DumpRecord, source: str) -> Decoder:
-        """Finds out how the chunks of a source are read.
+        """The reader of a source's chunks.
 
-        As the user said, else as its first row shows.
+        By the fields that the user named, else by the first row.
+
+        Stores and tools write chunks in many forms, and no user should have to describe his.
 
         Args:
             source: the field of a row that holds the chunks.

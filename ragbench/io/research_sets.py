@@ -25,9 +25,7 @@ class _Paragraph(NamedTuple):
 
 
 def read_squad(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields the rows of a SQuAD file.
-
-    One per question, or as documents one per distinct paragraph.
+    """Yields a row per question of a SQuAD file, or as documents one per distinct paragraph.
 
     SQuAD nests questions in paragraphs of articles, from which no reader of plain records gets
     cases. The row's line is the number of the question, or of the paragraph, in the file.

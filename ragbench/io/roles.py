@@ -146,6 +146,9 @@ def outcome_roles(roles: Iterable[FieldRole]) -> tuple[FieldRole, ...]:
 
 
 def retrieval_roles(roles: Iterable[FieldRole]) -> tuple[FieldRole, ...]:
-    """The roles of the fields that a validator judges: the query and its retrieved chunks."""
+    """The roles of the fields that a validator judges: the query and its retrieved chunks.
+
+    A report of a validation shows by them where these were read from.
+    """
     names = {"id", "query", *_RETRIEVAL_FIELDS}
     return tuple([role for role in roles if role.field in names])

@@ -208,7 +208,10 @@ def _is_record(target: object) -> bool:
 
 
 def _has_default(field: dataclasses.Field[Any]) -> bool:
-    """Whether a setting may be left out: the field has a default, or a factory of one."""
+    """Whether a setting may be left out: the field has a default, or a factory of one.
+
+    Without either, a missing setting is a problem, and the schema lists it as required.
+    """
     missing = dataclasses.MISSING
     return field.default is not missing or field.default_factory is not missing
 
@@ -255,6 +258,9 @@ def _values_by_key(
     items: Iterable[tuple[Any, object]], hint: Any, where: str, makers: Makers
 ) -> dict[Any, Any]:
     """The values of a list or a mapping in settings, by position or key, each read as one type.
+
+    The problems of each value get its key before their places, so that they are reported at its
+    line.
 
     Args:
         hint: the type of each value.
@@ -554,11 +560,9 @@ def _schema_of_type(hint: Any, special: Mapping[Any, Any]) -> dict[str, Any] | N
 
 
 def beside(folder: Path, path: object) -> str:
-    """A path in a file of settings as a path for this process.
+    """A path in a file of settings, taken as relative to the folder of that file.
 
-    Relative ones begin at the file's folder.
-
-    ``~`` is the user's home. So a file works from whatever folder a command runs in.
+    So a file works from whatever folder a command runs in. ``~`` is the user's home.
     """
     return str(folder / Path(str(path)).expanduser())
 

@@ -105,7 +105,10 @@ class Problems:
             self.items[position] = replace(self.items[position], message=message)
 
     def __iter__(self) -> Iterator[Problem]:
-        """The problems that are listed, in the order in which they were noted."""
+        """The problems of a source that are kept, in the order in which they were noted.
+
+        Beyond `most` they are only counted: `count` says how many there are.
+        """
         return iter(self.items)
 
 
@@ -156,12 +159,10 @@ class Source:
     def of(
         cls, source: str | Path, *, split: str | None = None, encoding: str | None = None
     ) -> Source:
-        """A source by the name that a user gave.
+        """A source by the name that a user gave: standard input, a dataset, an address or a path.
 
-        ``-``, ``hf:owner/name[:split]``, an address or a path.
-
-        A part of the name after a second colon is the split, unless one is passed. Secrets in an
-        address do not get into the name that problems show.
+        These are written ``-``, ``hf:owner/name[:split]``, such as ``s3://...``, and all else.
+        Secrets in an address do not get into the name that problems show.
 
         Raises:
             ConfigError: there is no such encoding, or the name is no path.
@@ -190,7 +191,10 @@ class Source:
 
     @property
     def is_folder(self) -> bool:
-        """Whether the source is a folder on this machine; an address or a hub name is none."""
+        """Whether the source is a folder on this machine; an address or a hub name is none.
+
+        A folder has files to choose from, and no format of its own to recognise by its bytes.
+        """
         return self.path is not None and self.path.is_dir()
 
     @property
@@ -314,11 +318,10 @@ class Source:
 
     @contextmanager
     def opened(self, problems: Problems) -> Generator[BinaryIO | None, None, None]:
-        """The source's decompressed bytes from the start.
+        """The source's decompressed bytes from the start, for the block of a ``with`` statement.
 
-        None, and a problem, if it cannot be opened.
-
-        An error while reading inside the ``with`` block ends the block and becomes a problem.
+        None, and a problem, if it cannot be opened. An error while reading inside the block ends
+        the block and becomes a problem.
         """
         if self._stream is None and self.head(problems) is None:
             yield None
@@ -344,7 +347,10 @@ class Source:
 
 
 def _stdin() -> BinaryIO:
-    """Standard input as a stream with `peek`, by which its format is recognised unread."""
+    """Standard input as a stream with `peek`: its first bytes are looked at without being consumed.
+
+    By them the format is recognised, and they could not be read again.
+    """
     stream = sys.stdin.buffer
     if hasattr(stream, "peek"):
         return stream
@@ -372,7 +378,10 @@ class noting_read_errors:  # a context, named as those of contextlib are
         self._line = line
 
     def __enter__(self) -> None:
-        """Begins the reading of a source, for which nothing has to be prepared."""
+        """Begins the reading of a source, for which nothing has to be prepared.
+
+        There is no value to bind: the block is only watched for errors.
+        """
 
     def __exit__(
         self,

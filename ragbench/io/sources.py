@@ -200,9 +200,9 @@ def _content_digest(paths: Iterable[str | Path | None], settings: str) -> str:
 
 
 def _stdin_as_file(stdin: Source, stack: ExitStack) -> Source:
-    """Standard input as a file, because a source is read more than once.
+    """Standard input as a temporary file, because a source is read more than once.
 
-    To look at it and in earnest.
+    The first reading recognises fields, and the later ones read all records.
 
     Args:
         stack: removes the file when it is closed.
@@ -338,7 +338,10 @@ class _Opening:
         return rows
 
     def _bindings(self, row: Row) -> tuple[tuple[str, str], ...]:
-        """The fields of a row that are recognised by name: field of a case and name in the row."""
+        """The fields of a row that are recognised by name: field of a case and name in the row.
+
+        From these it is decided whether the row is a question, a chunk or a response.
+        """
         return self.names[tuple(row.values)].bindings
 
     # --- records with fields
@@ -450,9 +453,9 @@ class _Opening:
     def _chunk_decoder(
         self, sample: Sequence[Row], bound: set[str], gold: set[str], form: DumpForm | None
     ) -> Decoder | None:
-        """How retrieved chunks are read that no recognised field holds.
+        """The reader of retrieved chunks that no recognised field holds.
 
-        None where none are for sure.
+        None if there are none for sure.
 
         A dataset may bring passages of its own: only scores, or the form of a store's response, say
         that they were retrieved. Counting passages of a dataset as retrieved would make its scores
@@ -490,11 +493,10 @@ class _Opening:
         return decoder if are_chunks else None
 
     def _dump_overrides(self) -> dict[str, str]:
-        """The user's mapping of fields in the words of a retrieval log.
+        """The user's mapping of fields in the words of a retrieval log, such as ``chunks``.
 
-        ``chunks``, ``text``, ``id``.
-
-        Fields that a log does not have are left out.
+        The options are one list for all sources, while the reader of logs has shorter names. Fields
+        that a log does not have are left out.
         """
         overrides: dict[str, str] = {}
         for target, path in self.fields.items():
@@ -696,12 +698,15 @@ class _Opening:
     def _open_as_dump(self, form: str | None, problems: Problems) -> EntrySource:
         """A retrieval log as a source.
 
-        Records that are no questions with fields, such as responses.
+        Its records are responses or rows, and no questions with fields.
 
         Args:
             form: the user's name of the form; recognised where it is None.
             problems: of the attempt to recognise another format. They are raised in place of those
                 of the log, where the source is none: they say more.
+
+        Raises:
+            DataError: it is no retrieval log either.
         """
         from ragbench.io.dumps.read import open_responses
 

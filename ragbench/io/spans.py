@@ -675,9 +675,9 @@ def _first_value(fields: Values, names: Sequence[str], plain: Callable[[Any], An
 
 
 def _plain_text(value: object) -> str | None:
-    """The text of a document in a field that holds an object, several parts or the text.
+    """The text of a document in a field that holds an object, several parts or the text itself.
 
-    Else None.
+    None where the field holds no text.
     """
     if is_object(value):
         return value.get("text")  # type: ignore[return-value]

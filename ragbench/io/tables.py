@@ -232,9 +232,9 @@ def _header_cells(cells: Iterable[str]) -> list[str]:
 
 
 def _csv_problem_in_words(error: csv.Error) -> str:
-    """The csv module's error in words for the owner of a table.
+    """The csv module's error in words that the owner of a table understands.
 
-    Others stay as the module has them.
+    Errors that are rare stay as the module has them.
     """
     text = str(error)
     if "unexpected end of data" in text:
@@ -306,7 +306,10 @@ def read_workbook(source: Source, *, kind: Kind, problems: Problems) -> Iterator
 
 
 def _no_workbook(error: Exception) -> UnreadableError:
-    """The error of a file that is no workbook of Excel, or a damaged one, from openpyxl's error."""
+    """The error of a file that is no workbook of Excel, or a damaged one, from openpyxl's error.
+
+    openpyxl raises errors of any type, of the ZIP file or the XML inside.
+    """
     return UnreadableError(f"not a readable workbook: {words_of(error)}")
 
 

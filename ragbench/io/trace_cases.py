@@ -54,9 +54,8 @@ class Tree:
     def above(self, span: Span) -> Iterator[Span]:
         """The spans that a span of the trace is in, the nearest first.
 
-        They say which step called it.
-
-        A span whose parent is missing in the trace counts as being in none.
+        They say which step of the system called it. A span whose parent is missing in the trace
+        counts as being in none.
         """
         seen = {span.id}
         parent = self._by_id.get(span.parent or "")
@@ -319,11 +318,9 @@ def _retrieval_of_documents(documents: Documents, metadata: Mapping[str, Any] | 
 
 
 def _recorded_answer(tree: Tree, top: Span) -> Outcome[Any] | None:
-    """The answer of a trace as an outcome.
+    """The outcome of a trace's answer: of the span with the question, or else of the last model.
 
-    Of the span with the question, or else of the last model.
-
-    None where no span has one: a trace may be of a search alone.
+    None where no span has an answer: a trace may be of a search alone.
 
     Args:
         top: the topmost span that has the question.

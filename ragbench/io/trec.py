@@ -468,7 +468,7 @@ def _first_line(judgements: Mapping[str, RelevanceGrade]) -> int:
 def _plain_grades(judgements: Mapping[str, RelevanceGrade]) -> dict[str, int]:
     """The grades of a query by document, as a case has them.
 
-    Without the lines of the qrels file.
+    The lines of the qrels file, which only messages need, are left out.
     """
     return {document: judgement.grade for document, judgement in judgements.items()}
 
@@ -496,9 +496,7 @@ def _lines_with_ids(file: Source, target: str, problems: Problems) -> Iterator[R
 
 
 def pick_qrels(source: Source) -> Source:
-    """The file of judgements of the wanted split of a dataset.
-
-    The user's, the only one, or ``test``.
+    """The file of judgements of one split of a dataset: the user's, the only one, or ``test``.
 
     BEIR keeps one file of judgements per split in a folder.
 

@@ -409,9 +409,9 @@ def _task_row(row: Row, texts: Values, answer: object, problems: Problems) -> It
 
 
 def _text_of_target(target: object) -> object:
-    """The text of a right answer of MTRAG.
+    """The text of a right answer of MTRAG, whose files write it in three ways.
 
-    Of an object, of a pair of speaker and text, or itself.
+    It is an object with the text, a pair of speaker and text, or the text itself.
     """
     if is_object(target):
         return target.get("text")

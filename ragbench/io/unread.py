@@ -63,9 +63,7 @@ def gold_of_objects(target: str, value: object) -> object:
 def document_notes(
     rows: Sequence[Mapping[str, object]], unused: Collection[str], used_fields: Collection[str]
 ) -> Iterator[str]:
-    """Notes on unread fields that hold documents.
-
-    The ``--field`` option by which each would be read.
+    """Notes on unread fields that hold documents, each with the ``--field`` option to read it.
 
     Only the user knows whether they were retrieved or are what is relevant.
 

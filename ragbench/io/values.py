@@ -88,13 +88,19 @@ def is_missing(value: object) -> bool:
 
 
 def is_object(value: object) -> TypeGuard[Mapping[str, object]]:
-    """Whether a value is a JSON object: any mapping is, since a RAG may return others than dict."""
+    """Whether a value is a JSON object: any mapping is, since a RAG may return others than dict.
+
+    It runs for every value of large files, so the commonest type is asked for first.
+    """
     # The plain type first: an abstract check takes ten times as long.
     return type(value) is dict or isinstance(value, Mapping)
 
 
 def is_list(value: object) -> TypeGuard[Sequence[object]]:
-    """Whether a value is a JSON list: text is none, though Python calls it a sequence, too."""
+    """Whether a value is a JSON list: text is none, though Python calls it a sequence, too.
+
+    A tuple is one, since records hold their lists as tuples.
+    """
     return isinstance(value, (list, tuple))
 
 
@@ -598,7 +604,10 @@ _WITHOUT_TEXTS = (ExpectationKind.JSON, ExpectationKind.HOLDS_JSON)
 
 
 def as_expectations(value: object) -> tuple[Expectation, ...]:
-    """What is expected of an answer, as ragbench writes it: objects of kind, texts and negated."""
+    """What is expected of an answer, as ragbench writes it: objects of kind, texts and negated.
+
+    So exported cases are read back with what their answers have to contain.
+    """
     items = value if is_list(value) else [value]
     return tuple(map(_as_expectation, items))
 
@@ -734,9 +743,9 @@ def _turn_of(value: object) -> Turn:
 
 
 def _content_text(content: object) -> str:
-    """The content of a message as text.
+    """The text of a message's content, which may be a list of parts.
 
-    Of a list of parts the texts, not images or calls of tools.
+    Parts that are no text, such as images or calls of tools, are left out.
     """
     if content is None:
         return ""
@@ -922,7 +931,10 @@ def _parse_printed(text: str) -> list[object]:
 
 
 def _split_expected(text: str) -> list[str]:
-    """The expected texts of a cell, separated by ``;`` or ``|``: a number may have a comma."""
+    """The expected texts of a cell, separated by ``;`` or ``|``: a number may have a comma.
+
+    A cell cannot hold a list. A text with one of these signs is written as a JSON list.
+    """
     return _parts_between(text, "[;|]")
 
 

@@ -356,7 +356,10 @@ def _rows_understood(
 
 
 def _not_ours(error: Exception) -> UnreadableError:
-    """The error of a row of another version, or of another program with the same field names."""
+    """The error of a row of another version, or of another program with the same field names.
+
+    Reading such a row can raise anything: it becomes a problem of the row.
+    """
     return UnreadableError(f"not what this ragbench writes: {words_of(error)}")
 
 

@@ -12,9 +12,9 @@ from ragbench.io.yaml_file import YamlFile, parse_yaml_data
 
 
 def load_yaml(source: Source, problems: Problems) -> YamlFile | None:
-    """The value of a YAML file of cases with the line of each part.
+    """The value of a YAML file of cases, with the line of each part for later problems.
 
-    None, and a problem, if it is none.
+    None, and a problem, if the file cannot be read or is no YAML.
     """
     raw = read_bytes(source, problems)
     if raw is None:

@@ -210,7 +210,10 @@ def _lines_of_places(path: Path, root: Any, most: int) -> Iterator[tuple[Place, 
 
 
 def _refusal(path: Path, message: str, line: int | None = None) -> DataError:
-    """The error of a file that is not readable YAML: it ends the reading, others are collected."""
+    """The error of a file that is not readable YAML, with its line where that is known.
+
+    It ends the reading at once. Mistakes in readable settings are collected instead.
+    """
     return DataError([Problem(path=str(path), line=line, message=message)])
 
 
@@ -285,7 +288,10 @@ class SettingsFile:
         return mapping
 
     def items(self, place: Place) -> list[Any]:
-        """The list at a place of the file; empty, and a problem, when there is none."""
+        """The list at a place of the file; empty, and a problem, when there is none.
+
+        The caller goes on with the empty list, so that later mistakes are found, too.
+        """
         value = self.at(place)
         if is_list(value):
             return [*value]
@@ -298,7 +304,7 @@ class SettingsFile:
     def section(self, place: Place, kind: type[ValueT]) -> ValueT | None:
         """The dataclass that the mapping at a place of the file describes.
 
-        None, and problems, if wrong.
+        None, and a problem for each wrong setting, if it cannot be built.
 
         Args:
             kind: the dataclass, whose fields are the keys of the mapping.
@@ -308,11 +314,9 @@ class SettingsFile:
         return self.built(place, settings, lambda: from_settings(kind, settings, where=path))
 
     def built(self, place: Place, settings: object, make: Callable[[], ValueT]) -> ValueT | None:
-        """The object that `make` builds of the settings at a place.
+        """The object that `make` builds of the settings at a place of the file; None if it fails.
 
-        None, and problems, if it fails.
-
-        Its error is brought to the line of the setting that it is about.
+        Its error becomes a problem at the line of the setting that it is about.
 
         Args:
             settings: the value at the place, by whose keys an error is brought to its line.
@@ -344,7 +348,10 @@ def _key_in_message(keys: Sequence[str], message: str) -> str | None:
 
 
 def shown(value: object) -> str:
-    """A value of a settings file as a message shows it, cut to a length that fits in a line."""
+    """A value of a settings file as a message shows it, cut to a length that fits in a line.
+
+    Lists and mappings are named by their kind alone.
+    """
     if isinstance(value, Mapping):
         return "a mapping"
     if isinstance(value, list):

@@ -130,11 +130,10 @@ def _estimate(
 
 
 def cohen_kappa(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """Cohen's kappa of two raters' values for each item, agreement beyond chance.
+    """Cohen's kappa of two raters' values for each item; None where it is not defined.
 
-    None if undefined.
-
-    Values of any scale, of which only whether two are the same counts.
+    It is their agreement beyond chance. Values of any scale, of which only whether two are the same
+    counts.
     """
     if not pairs:
         return None

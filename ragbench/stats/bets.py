@@ -163,12 +163,10 @@ def bet_on_fall(
 def stake(look: int) -> float:
     """The share of the whole stake that belongs to a look at the history, from 1.
 
-    Shares add up to 1.
-
-    Each bet has an expectation of at most 1, however it hangs together with the others; so has the
-    sum of bets weighed by these. It never falls, so the chance that it ever reaches 1 / alpha is at
-    most alpha (Markov's inequality). The evidence of past looks is stored with these shares: others
-    would not add up to 1 with them.
+    All shares add up to 1. Each bet has an expectation of at most 1, however it hangs together with
+    the others; so has the sum of bets weighed by these. It never falls, so the chance that it ever
+    reaches 1 / alpha is at most alpha (Markov's inequality). The evidence of past looks is stored
+    with these shares: others would not add up to 1 with them.
     """
     return 1.0 / (look * (look + 1.0))
 
@@ -266,7 +264,10 @@ class MeanBet:
 
     @property
     def mean(self) -> float | None:
-        """The mean of the values that were bet on so far; None without any."""
+        """The mean of the values that were bet on so far; None without any.
+
+        A report shows it beside the p-values of the two sides.
+        """
         if not self.count:
             return None
         return self._sum / self.count

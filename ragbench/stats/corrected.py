@@ -61,9 +61,9 @@ class Corrected(Record):
 
     @property
     def has_enough_labels(self) -> bool:
-        """Whether the figure has an interval.
+        """Whether the labels are of at least `FEWEST_LABELS` clusters.
 
-        Its labels are of at least `FEWEST_LABELS` clusters.
+        With fewer there is no interval.
         """
         # Slope and level were fitted to the labels: each took one degree of freedom.
         return self.degrees + 2 >= FEWEST_LABELS

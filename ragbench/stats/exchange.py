@@ -99,7 +99,10 @@ class _Columns(NamedTuple):
 
     @property
     def width(self) -> int:
-        """How many columns the matrix of scores has: one for each run in each cluster."""
+        """How many columns the matrix of scores has: one for each run in each cluster.
+
+        A pick has as many numbers.
+        """
         return len(self.cluster_numbers) * self.runs
 
     def observed_picks(self) -> Floats:
@@ -112,7 +115,7 @@ class _Columns(NamedTuple):
         return picks.reshape(-1)
 
     def drawn_picks(self, draws: int, seed: int) -> Iterator[Floats]:
-        """Picks in which the present runs of each cluster are drawn, in blocks.
+        """Blocks of picks in which the present runs of each cluster are drawn.
 
         A column for each draw.
 

@@ -360,7 +360,10 @@ def _moved_clusters(sample: PairedSample, null_mean: float) -> _MovedClusters:
 
 
 def _cluster_count(sample: PairedSample) -> int:
-    """How many independent clusters a sample of a test has, those that did not move included."""
+    """How many independent clusters a sample of a test has, those that did not move included.
+
+    Reports show it as the size of the sample, of which only moved clusters decide.
+    """
     if sample.stands_alone:
         return len(sample.clusters)
     return len(set(sample.clusters))
@@ -382,9 +385,7 @@ class _Matrix(NamedTuple):
 
     @classmethod
     def of(cls, keys_of_tests: Iterable[Iterable[Key]], sums_of_tests: Sequence[Floats]) -> _Matrix:
-        """Puts the totals of several tests into columns by cluster.
-
-        The same key gets the same column.
+        """The totals of several tests in columns by cluster: clusters of one key share a column.
 
         The order of the columns does not depend on that of the cases, so that draws do not, either.
 

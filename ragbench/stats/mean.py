@@ -49,7 +49,10 @@ def check_share(value: float, *, name: str) -> None:
 
 
 def mean_of(values: Sequence[float]) -> float | None:
-    """The mean of some values, exactly rounded in any order; None without any."""
+    """The mean of some values; None without any.
+
+    The sum is exactly rounded, so the order of the values does not change it.
+    """
     if not values:
         return None
     return math.fsum(values) / len(values)
@@ -148,9 +151,7 @@ class ClusterTotals(Record):
         return cls(sums=sums, sizes=sizes, rounding=rounding)
 
     def turned(self) -> ClusterTotals:
-        """The totals with every sign turned.
-
-        Losses for gains, by which a test asks about the other side.
+        """The totals with every sign turned, so that a test of losses asks about gains.
 
         Sorted anew, since clusters are in order of their sums.
         """
@@ -165,17 +166,26 @@ class ClusterTotals(Record):
 
     @property
     def clusters(self) -> int:
-        """How many clusters the values are in: so many independent observations a test has."""
+        """How many clusters the values are in: so many independent observations a test has.
+
+        Degrees of freedom come from this number, and not from that of the cases.
+        """
         return len(self.sizes)
 
     @property
     def cases(self) -> int:
-        """How many values were summed up, over all clusters."""
+        """How many cases were summed up: one value each, over all clusters.
+
+        Means are over cases, so a large cluster weighs more.
+        """
         return sum(self.sizes)
 
     @property
     def mean(self) -> float | None:
-        """Mean over the values (not over the clusters); None without any value."""
+        """The mean over the cases (not over the clusters); None without any case.
+
+        It is the mean that reports show without any test.
+        """
         if not self.sizes:
             return None
         return math.fsum(self.sums) / sum(self.sizes)
@@ -516,11 +526,9 @@ class VarianceComponents(Record):
 
     @property
     def share_within(self) -> float | None:
-        """The share of a case mean's variance that is noise between repeats.
+        """The share of a case mean's variance that is noise between repeats of the case.
 
-        More repeats remove it.
-
-        None where the two variances are not known.
+        More repeats remove it. None where the two variances are not known.
         """
         if self.within is None or self.between is None or not self.repeats:
             return None
@@ -533,9 +541,7 @@ class VarianceComponents(Record):
     def once(self) -> float | None:
         """The variance of a case's score if every case were scored once.
 
-        None where it is not known.
-
-        Beside it one sees how far repeating has helped.
+        Beside it one sees how far repeating has helped. None where it is not known.
         """
         if self.within is None or self.between is None:
             return None

@@ -52,7 +52,10 @@ class PairedSample(Record, eq=False):
 
     @property
     def case_ids(self) -> tuple[str, ...]:
-        """The ids of the cases that both runs measured, in the order of the differences."""
+        """The ids of the cases that both runs measured, in the order of the differences.
+
+        By them a difference is shown with its case, or matched with labels.
+        """
         return tuple(self.ids[place] for place in self.places)
 
     def key(self, position: int) -> Key:
@@ -82,12 +85,18 @@ class PairedSample(Record, eq=False):
 
     @property
     def gained(self) -> int:
-        """How many cases became better, whatever the direction of the metric."""
+        """How many cases became better, whatever the direction of the metric.
+
+        A difference is turned for metrics where lower is better, so above 0 is always a gain.
+        """
         return int((self.differences > 0).sum())
 
     @property
     def lost(self) -> int:
-        """How many cases became worse, whatever the direction of the metric."""
+        """How many cases became worse, whatever the direction of the metric.
+
+        A difference is turned for metrics where lower is better, so below 0 is always a loss.
+        """
         return int((self.differences < 0).sum())
 
     def scores_by_case(self) -> tuple[CaseScores, ...]:
@@ -100,7 +109,10 @@ class PairedSample(Record, eq=False):
         return tuple(((difference,), (0.0,)) for difference in self.differences.tolist())
 
     def totals(self) -> ClusterTotals:
-        """The sample's differences summed up by cluster, as the tests of means take them."""
+        """The sample's differences summed up by cluster, as the tests of means take them.
+
+        Cases of a cluster are not independent: a test of single differences would be too sure.
+        """
         labels = None if self.stands_alone else self.clusters
         return ClusterTotals.of(self.differences.tolist(), labels, rounding=self.rounding)
 
@@ -236,7 +248,10 @@ def _directed(scores: CaseScores, higher_is_better: bool) -> CaseScores:
 
 
 def _negated(values: Sequence[float | None]) -> tuple[float | None, ...]:
-    """A case's scores with their signs turned; None, for a run that did not measure it, stays."""
+    """A case's scores with their signs turned; None, for a run that did not measure it, stays.
+
+    So a metric where lower is better is tested like any other.
+    """
     return tuple(None if value is None else -value for value in values)
 
 

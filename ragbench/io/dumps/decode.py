@@ -66,11 +66,10 @@ class _Faults:
     """How the first one is, for each kind."""
 
     def add(self, fault: _Fault, id: str, detail: str = "") -> None:
-        """Notes a chunk of a query with a fault.
-
-        A chunk without an id goes by its place, as ``#3``.
+        """Notes a chunk of a query with a fault, for one warning per kind of fault.
 
         Args:
+            id: the chunk's; its place, as ``#3``, where it has none.
             detail: how this chunk is wrong; of a kind of fault only the first is shown.
         """
         self.ids.setdefault(fault, []).append(id)
@@ -140,9 +139,10 @@ class Decoder:
     """Fields that say which chunks are relevant, or what the answer is."""
 
     def __post_init__(self) -> None:
-        """Prepares the paths of the mapping as functions.
+        """Prepares the paths of the dump's mapping as functions, once for all records.
 
-        They are called for every chunk of a dump.
+        They are called for every chunk of a dump. Where the mapping has no path, the function finds
+        nothing.
         """
         mapping = self.mapping
         self._find = {}
@@ -252,9 +252,7 @@ class Decoder:
         )
 
     def keys(self, value: object, count: int) -> list[tuple[str | None, str | None]]:
-        """Query and id of each of the retrievals of a record.
-
-        None for what the record does not have.
+        """Query and id of each retrieval of a record, None for one that the record does not have.
 
         Args:
             value: the record.
@@ -284,9 +282,9 @@ class Decoder:
         return list(zip(cast("Sequence[str | None]", queries), ids, strict=True))
 
     def is_empty(self, row: Mapping[str, object]) -> bool:
-        """Whether a row of a dump has a query and no chunk.
+        """Whether a row of a dump has no chunk, as an outer join writes a query without a match.
 
-        Nothing was found, as an outer join shows.
+        Such a row stands for a query for which nothing was retrieved, and gives no chunk.
         """
         for name in (self.mapping.id, self.mapping.text, self.mapping.score):
             if name and row.get(name) not in (None, ""):
@@ -294,11 +292,9 @@ class Decoder:
         return True
 
     def _chunk_of_hit(self, hit: object, rank: int, faults: _Faults) -> Chunk | None:
-        """A hit as a chunk, with an empty id where it has none.
+        """A hit as a chunk, with an empty id where it has none; None if it has no readable text.
 
-        None for a hit without a text's form.
-
-        The latter is a fault: a chunk is left out, and the query is judged by the others.
+        The latter is a fault: the chunk is left out, and the query is judged by the others.
 
         Args:
             rank: the place of the hit, from 1, by which a fault names it.
@@ -397,7 +393,10 @@ class Decoder:
 
 @cache
 def _own_decoder() -> Decoder:
-    """The decoder of ragbench's own chunks, made once: readers call it for every record."""
+    """The decoder of ragbench's own chunks, made once: readers call it for every record.
+
+    Its mapping is that of `dump_row`'s keys: other keys would not be read.
+    """
     return Decoder(OWN, forms()["plain"])
 
 
@@ -419,7 +418,10 @@ def from_form(decoder: Decoder, hits: Hits, query_id: str = "", query: str = "")
 
 
 def _find_nothing(_: object) -> None:
-    """Stands in for the path of a field that a dump does not have: finds None in every record."""
+    """Stands in for the path of a field that a dump does not have: finds None in every record.
+
+    So the decoder calls a function for each field, without asking whether there is a path.
+    """
 
 
 def _are_texts(value: object, count: int) -> bool:

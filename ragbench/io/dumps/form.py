@@ -77,9 +77,7 @@ class DumpForm(Record):
     """Whether lower is better, when the order of the hits does not say it; None: by the name."""
 
     def unwrap(self, value: object) -> Sequence[Hits] | None:
-        """The hits in a response of this form, a list for each query.
-
-        None if it is no such response.
+        """The hits in a response of this form, as a list for each query; None for another response.
 
         Recognising the form of a dump and reading it are both done with this.
         """
@@ -108,7 +106,11 @@ class DumpForm(Record):
         return hits_by_query
 
     def hits(self, response: object) -> Hits | None:
-        """The hits in a response of this form to one query; None when none are recognised."""
+        """The hits in a response of this form to one query; None when none are recognised.
+
+        They are the response itself, or at one of the places that the form lists. An empty list is
+        recognised only where the form says that nothing was retrieved then.
+        """
         if self.is_bare and is_list(response) and response and self.is_hit(response[0]):
             return self._adapted(response)
         for place in self.at:
@@ -136,7 +138,10 @@ class DumpForm(Record):
         return [adapt(hit) or hit for hit in hits]
 
     def is_hit(self, value: object) -> bool:
-        """Whether a value is a hit of this form, by the signs that the form's `hit` lists."""
+        """Whether a value is a hit of this form, by the signs that the form's `hit` lists.
+
+        Many forms have lists of objects: by its hits a response is known to be of this one.
+        """
         if self.adapt is not None:
             return self.adapt(value) is not None
         return is_object(value) and any(_has_signs(value, signs) for signs in self.hit)
@@ -285,12 +290,18 @@ def _value_at(path: str, parts: Sequence[str], value: object) -> object:
 
 
 def chunks_getter(path: str) -> Getter:
-    """The function that finds the chunks at a path, also where they are logged as JSON text."""
+    """The function that finds the chunks at a path, also where they are logged as JSON text.
+
+    Logs in tables or databases keep a response as text.
+    """
     return partial(_opened_value, getter(path))
 
 
 def _opened_value(find: Getter, value: object) -> object:
-    """The value that `find` finds in a record; a text that spells JSON is opened."""
+    """The value that `find` finds in a record; a text that spells JSON is opened.
+
+    Logs in tables or databases keep a response as text.
+    """
     return opened_json(find(value))
 
 

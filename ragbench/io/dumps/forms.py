@@ -82,7 +82,13 @@ def chroma(_: DumpForm, value: object) -> Sequence[Hits] | None:
 
 
 def _rows_of_columns(columns: Mapping[str, Sequence[object]]) -> list[dict[str, object]]:
-    """An object for each hit of a response that has a list per field; short lists end in nulls."""
+    """An object for each hit of a response that has a list per field; short lists end in nulls.
+
+    Hits are decoded as objects, whatever their store returned.
+
+    Args:
+        columns: by the field of a hit, its value for each hit.
+    """
     names = list(columns)
     rows: list[dict[str, object]] = []
     for values in zip_longest(*columns.values()):
@@ -186,7 +192,10 @@ def milvus(_: DumpForm, value: object) -> Sequence[Hits] | None:
 
 
 def qdrant(form: DumpForm, value: object) -> Sequence[Hits] | None:
-    """The hits in Qdrant's REST responses, and in a client's scroll: points and the next offset."""
+    """The hits in Qdrant's REST responses, and in a client's scroll: points and the next offset.
+
+    None for any other value. These are the forms that the paths of ``forms.toml`` cannot tell.
+    """
     if is_object(value) and "result" in value:
         is_envelope = "status" in value or "time" in value
         if not is_envelope:
@@ -321,7 +330,10 @@ def ragas(_: DumpForm, value: object) -> Sequence[Hits] | None:
 
 
 def _ragas_columns(sample: Mapping[str, object]) -> dict[str, Sequence[object]]:
-    """The lists of a RAGAS sample beside its texts, such as scores, by the field of a chunk."""
+    """The lists of a RAGAS sample beside its texts, such as scores, by the field of a chunk.
+
+    ``fields.toml`` has the names of these lists; of several for a field the first counts.
+    """
     columns: dict[str, Sequence[object]] = {}
     for field, names in field_names("ragas_columns").items():
         for name in names:
@@ -434,7 +446,10 @@ _ALIASES = {"opensearch": "elasticsearch", "rows": "pgvector", "jsonl": "plain",
 
 
 def form_names() -> tuple[str, ...]:
-    """The names of all forms of retrieval results, as ``--format`` takes and lists them."""
+    """The names of all forms of retrieval results, as ``--format`` takes and lists them.
+
+    They stand in commands and scripts of users: a name that is changed needs an alias.
+    """
     return (*forms(), *RANKED)
 
 

@@ -139,7 +139,10 @@ def guess_mapping(
 
 
 def _own_chunks(value: object) -> Sequence[object]:
-    """The chunks of a record that ragbench wrote; empty where it has none."""
+    """The chunks of a record that ragbench wrote; empty where it has none.
+
+    The fields of a chunk are guessed from them like those of other dumps.
+    """
     chunks = chunks_getter("chunks")(value)
     return chunks if is_list(chunks) else ()
 
@@ -494,7 +497,10 @@ def _paths_of_chunk_fields(
 
 
 def _first_where(paths: Sequence[str], is_met: Callable[[str], bool]) -> str | None:
-    """The first path of a field that meets a condition, as paths go by how telling they are."""
+    """The first path of a field that meets a condition, as paths go by how telling they are.
+
+    None where no path does: chunks then lack the field.
+    """
     return next(filter(is_met, paths), None)
 
 
@@ -535,12 +541,13 @@ def _refuse_unknown_text(objects: Sequence[Mapping[str, object]], record: AnyRow
 
 
 def _text_path(objects: Sequence[object], form: DumpForm) -> str | None:
-    """The path of a chunk's text: the usual one that most chunks have, or the longest texts'.
+    """The path of a chunk's text: the usual name that most chunks have, or else the longest texts.
 
     None where no text is found.
 
     Args:
         objects: the chunks of the dump's first records.
+        form: the form of the chunks, which lists likely paths.
     """
     paths = _paths_as_spelled(objects, (*form.text, *field_names("hit")["text"]))
     counts: Counter[str] = Counter()

@@ -139,7 +139,7 @@ class SplitDump(Record):
     def at(self, places: Sequence[Place]) -> Iterator[RetrievalDump | None]:
         """The retrievals at some places of the dump, without ids.
 
-        None where there is none any more.
+        None for a place that has none now.
 
         So a report shows single cases of a large dump without reading the rest of it again.
         """

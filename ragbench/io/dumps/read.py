@@ -116,9 +116,7 @@ class OpenDump:
     _retrievals: Iterator[RetrievalDump]
 
     def __iter__(self) -> Iterator[RetrievalDump]:
-        """The retrievals of the dump, in the order of the file.
-
-        Malformed ones are noted and left out.
+        """The retrievals of the dump, in the order of the file; malformed ones are noted instead.
 
         Counts queries whose id an earlier one has, which a note says.
         """
@@ -139,9 +137,9 @@ class OpenDump:
 
     @property
     def malformed(self) -> int:
-        """How many records of the dump could not be read.
+        """The number of records of the dump that could not be read, which reports show.
 
-        `problems` keeps only the first of them.
+        `problems` keeps only the first of their messages.
         """
         return self.problems.count
 

@@ -122,7 +122,10 @@ def _requests_in(value: object) -> Iterator[tuple[_Request, list[_Result]]]:
 
 
 def holds_ranking(value: object) -> bool:
-    """Whether a record has a list, or numbers by id, that is named as a ranking of its chunks."""
+    """Whether a record has a list, or numbers by id, that is named as a ranking of its chunks.
+
+    Then its chunks may be in the order from before that ranking, and are looked at closer.
+    """
     if any(items and _is_ranking(path) for path, items in _lists_in(value)):
         return True
     return _scores_by_id(value) is not None
@@ -172,7 +175,10 @@ def _are_falling(items: Hits) -> bool:
 
 
 def _has_place_alone(item: object) -> bool:
-    """Whether an element names a chunk by its place, without a text: it ranks a list beside it."""
+    """Whether an element names a chunk by its place, without a text: it ranks a list beside it.
+
+    A reader that ignored it would judge the chunks in the order from before the ranking.
+    """
     if not is_object(item):
         return False
     if any(isinstance(item.get(name), str) for name in field_names("hit")["text"]):
@@ -181,9 +187,9 @@ def _has_place_alone(item: object) -> bool:
 
 
 def _is_score_alone(item: object) -> bool:
-    """Whether an element has a score, and no text at any depth.
+    """Whether an element has a score and no text at any depth: it scores a chunk of another list.
 
-    It scores a chunk in another list.
+    A reader that ignored it would judge the chunks in the order from before the ranking.
     """
     if not is_object(item):
         return False
@@ -252,12 +258,18 @@ def _objects_in(
 
 
 def _name_of(path: str) -> str:
-    """The last name of the path of a list: it says the same, however deep a log puts the list."""
+    """The last name of the path of a list: it says the same, however deep a log puts the list.
+
+    By it a list is known as a request's documents or as results.
+    """
     return path.rpartition(".")[2]
 
 
 def _words_of(path: str) -> set[str]:
-    """The words of all names of a list's path: one in ``reranker.output`` is a reranker's, too."""
+    """The words of all names of a list's path: one in ``reranker.output`` is a reranker's, too.
+
+    Names are cut into words at underscores and capitals, so that ``rerankedDocs`` counts.
+    """
     words: set[str] = set()
     for name in path.split("."):
         words.update(name_words(name))
@@ -323,7 +335,10 @@ def _are_documents(path: str, items: Hits) -> bool:
 
 
 def _is_place(item: object) -> bool:
-    """Whether an element of a list is a reranker's result: a place in the request, and a score."""
+    """Whether an element of a list is a reranker's result: a place in the request, and a score.
+
+    A list of such elements needs no telling name to be recognised as results.
+    """
     if not is_object(item):
         return False
     return _written_place(item) is not None and _written_score(item) is not None
@@ -404,7 +419,10 @@ def _results_in(path: str, items: Hits) -> list[_Result] | None:
 
 
 def _is_stores_hit(item: Mapping[str, object]) -> bool:
-    """Whether an element holds its text deeper, as a hit of a store does: then it is no result."""
+    """Whether an element has its text only deeper, as a hit of a store: then it is no result.
+
+    A store's hits have scores, too, but rank no other list.
+    """
     if _document_of(item).text is not None:
         return False
     return any(is_object(inner) for name, inner in item.items() if name != "document")
@@ -598,7 +616,10 @@ class _Request:
 
 
 def _shortened(text: str) -> str:
-    """The text of a document, cut to the length in which a message quotes it."""
+    """The text of a document, cut to the length in which a message quotes it.
+
+    A message is one line, and a document may be pages long.
+    """
     if len(text) <= _LONGEST_SHOWN:
         return text
     return f"{text[: _LONGEST_SHOWN - 3]}..."
