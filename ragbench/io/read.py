@@ -158,7 +158,10 @@ def read_documents(
     encoding: str | None = None,
     problems: Problems | None = None,
 ) -> Iterator[Document]:
-    """Reads the documents of a corpus; arguments, order and errors as for ``read_cases``."""
+    """Reads the documents of a corpus; arguments, order and errors as for ``read_cases``.
+
+    Every field is checked, every problem noted, and ids are unique: an index is built of them.
+    """
     overrides = meant_fields("documents", fields or {})
     decoder = DocumentDecoder(
         problems=Problems() if problems is None else problems, fields=overrides.fields
@@ -714,6 +717,8 @@ class EntryDecoder(RowDecoder[Entry]):
     def _decoded(self, row: Row) -> Entry | None:
         """The case of a row, with what a system did where `outcomes` asks for it.
 
+        None if it is wrong.
+
         The order counts: paths become names before a plan is chosen by the names, and fields that
         only lead to others (`unanswerable`, `must_contain`) are gone before the case is made.
         """
@@ -840,6 +845,8 @@ def _with_line_feeds(row: Row, plan: FieldPlan) -> Row:
     """A row whose texts have the line ends of a checkout on any system.
 
     How lines end is no part of a case: else a checkout on Windows would edit each of them.
+
+    Ids and names that are compared with others (`_EXACT`) keep theirs.
     """
     if not any(map(_has_carriage_return, row.values.values())):
         return row

@@ -126,9 +126,7 @@ class Retrieved:
             raise ValueProblem(reason) from error
 
     def complete_ids(self, ids: Sequence[str]) -> tuple[str, ...]:
-        """The ids of retrieved chunks by rank.
-
-        One without an id is called by its rank, such as ``#3``.
+        """The ids of retrieved chunks by rank, with a made one such as ``#3`` for a missing one.
 
         Two chunks without ids would otherwise count as one. Missing ids are counted for a note.
         """

@@ -101,7 +101,10 @@ class Roles(Record):
 
 
 def dump_roles(mapping: DumpMapping, path: str, named: Collection[str]) -> tuple[FieldRole, ...]:
-    """The roles of the fields of a dump, under the names that a case has for them.
+    """The roles of the fields of a retrieval log (dump), under the names that a case has for them.
+
+    A report shows by them where the query and the chunks were read from, and why: by the user's
+    word, by a documented name, or by a store's form.
 
     Args:
         mapping: how the dump is read.

@@ -70,6 +70,8 @@ def from_settings(
 ) -> Any:
     """Calls a dataclass with settings, after looking at their names and types.
 
+    A wrong name or type in a file would else fail deep in the program, without its line.
+
     A function, or a class that is none, is called with them as they are.
 
     Args:
@@ -456,7 +458,10 @@ def built_own(
     made: Makers | None = None,
     offers: Callable[[object], bool] | None = None,
 ) -> Any:
-    """What a user's class or function makes of settings; an instance is taken as it is.
+    """The object that a user's class or function makes of settings; an instance is taken as it is.
+
+    A file may so name the user's own code in the place of any part of ragbench's. Whatever that
+    code raises becomes an error that names it.
 
     Args:
         place: where the user's code is, such as ``file.py:Class``.

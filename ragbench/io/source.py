@@ -70,7 +70,7 @@ class Problems:
         self.count += len(problems)
 
     def raise_if_any(self) -> None:
-        """Raises all problems at once, if there are any: the user mends them in one go.
+        """Raises all problems of a source at once, if there are any: the user mends them in one go.
 
         Raises:
             DataError: a problem was noted; a last line counts those that were not kept.

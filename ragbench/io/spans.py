@@ -113,7 +113,7 @@ class SpanForm(Record):
 
 @cache
 def span_forms() -> Mapping[str, SpanForm]:
-    """All forms of spans, by name, from ``span_forms.toml``.
+    """All forms in which tools write spans of traces, by name, from ``span_forms.toml``.
 
     Each path becomes a function here, once: a file of traces has thousands of spans.
     """
@@ -517,7 +517,9 @@ def _documents_of_response(value: object) -> Documents | None:
 
 
 def _documents_in_form(record: DumpRecord, form: DumpForm) -> Documents:
-    """The hits of a record whose field ``response`` holds a response of a form.
+    """The hits of a store's response as documents; the record has it under ``response``.
+
+    The form is tried: if it does not fit after all, the caller goes on with the next one.
 
     Raises:
         DataError: its hits have no text that is found.
@@ -569,7 +571,7 @@ def _with_parts(*, id: object, text: object, score: object, metadata: object) ->
 
 
 def documents_of(value: object, depth: int = 0) -> Documents | None:
-    """A list of documents, in whatever it is wrapped; None for anything that is no such list.
+    """The documents in a list, however it is wrapped; None for anything that is no such list.
 
     Each framework wraps what its retriever returns in objects, lists or JSON text of its own.
 

@@ -145,7 +145,11 @@ class _TextLines:
 def read_csv(
     source: Source, *, kind: Kind, problems: Problems, delimiter: str | None = None
 ) -> Iterator[Row]:
-    """Yields one row a record, separated by what gives the first rows equally many cells.
+    """Yields one row per record of a table in text, such as CSV.
+
+    Spreadsheets of every country write commas, semicolons or tabs: the separator is the one by
+    which the first rows have equally many cells. A record that cannot be read is noted, and the
+    others follow.
 
     A line such as ``sep=;`` at the top names the separator. Titles above the header are skipped.
     """
@@ -291,7 +295,9 @@ _MAX_ROWS = 1 << 20
 
 
 def read_workbook(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row a record of a sheet: the one that ``--split`` names, else the first.
+    """Yields one row per record of a workbook's sheet.
+
+    The one that ``--split`` names, or the first.
 
     The first row with a value is the header. A formula counts by the value that Excel last computed
     and stored: none is computed here. The file is checked before the package opens it, since a

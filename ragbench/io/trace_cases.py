@@ -147,7 +147,9 @@ def trace_row(path: str, tree: Tree, hops: Sequence[Span]) -> Row | None:
 
 
 def _hexadecimal(trace_id: str) -> str:
-    """An id of OpenTelemetry in the form by which trackers find it; any other id as it is.
+    """The id of a trace in the form by which trackers find it, hexadecimal; any other id as it is.
+
+    Scores are written back to the trace under this id.
 
     Such an id has 16 bytes. Records of protocol buffers, such as MLflow's, have them in Base64.
     """

@@ -50,7 +50,11 @@ _PICKLE_PROTOCOL = 5
 
 
 def read_traces(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields a row per trace; the reader of the format ``traces`` in ``formats.toml``."""
+    """Yields a row per trace of a source that is read once, such as a single file of cases.
+
+    It is the reader of the format ``traces`` in ``formats.toml``, which names it: both change
+    together.
+    """
     file = TraceFile()
     with closing(file.db):
         yield from file.rows(source, problems=problems)

@@ -274,9 +274,9 @@ unescape_id = unquote
 
 
 def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
-    """A TREC run file with its qrels, for trec_eval, ir_measures, ranx and their like.
+    """Writes a TREC run file with its qrels, for trec_eval, ir_measures, ranx and their like.
 
-    Writes the run to ``path`` and the qrels next to it, as the same name with ``.qrels``.
+    The run goes to ``path`` and the qrels next to it, under the same name with ``.qrels``.
 
     The order is the RAG's, rank 1 first. Tools sort by score and break ties by id, so the RAG's
     scores are written only where they fall strictly, in single precision, in which trec_eval

@@ -227,7 +227,7 @@ def _conversation_id(record: Mapping[str, object], line: object) -> str:
 
 
 def read_conversations(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields a row per answer of each record's ``messages``, ``turns`` or ``conversation``.
+    """Yields a row per answer of each record's conversation, such as OpenAI's ``messages``.
 
     A record without a conversation is a row as it is.
     """

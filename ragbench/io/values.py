@@ -105,7 +105,7 @@ def is_list(value: object) -> TypeGuard[Sequence[object]]:
 
 
 def as_list(value: object) -> list[object]:
-    """The list that a value is; an empty one for anything else, so that a loop has nothing to do.
+    """The list that a value of a file is; an empty one for anything else, which a loop passes over.
 
     For files of other tools, of which a part that is missing or wrong is passed over.
     """
@@ -113,7 +113,7 @@ def as_list(value: object) -> list[object]:
 
 
 def as_object(value: object) -> Mapping[str, object]:
-    """The object that a value is; an empty one for anything else, in which no name is found.
+    """The object that a value of a file is; an empty one for anything else, without any name.
 
     For files of other tools, of which a part that is missing or wrong is passed over.
     """
@@ -522,7 +522,7 @@ def as_evidence(value: object) -> tuple[Evidence, ...]:
 
 
 def _as_span(item: object) -> Evidence:
-    """A passage that supports the answer: a text, or an object that also says where it is.
+    """A passage that supports an answer: a text, or an object with its place in a document.
 
     Keys that are not known are refused: a misspelled ``start`` would be lost in silence.
     """

@@ -64,7 +64,9 @@ def agreement(
     resamples: int = 2_000,
     seed: int = 0,
 ) -> Agreement:
-    """How far two raters agree, with intervals.
+    """How far two raters, such as a judge and a person, agree beyond chance, with intervals.
+
+    Agreement alone misleads: raters who nearly always give the same level agree often by chance.
 
     Source: Cohen 1960, "A Coefficient of Agreement for Nominal Scales"; with weights, Cohen 1968,
     "Weighted Kappa".
@@ -152,7 +154,10 @@ def cohen_kappa(pairs: Sequence[tuple[float, float]]) -> float | None:
 
 
 def krippendorff_alpha(ratings: Sequence[Sequence[float]]) -> float | None:
-    """How far any number of raters agree, beyond chance; larger distances count as their squares.
+    """Krippendorff's alpha, up to 1: how far any number of raters agree beyond chance.
+
+    Ratings are numbers on a scale: larger distances count as their squares. People who label share
+    some items, and alpha says whether they mean the same.
 
     None where all ratings are the same, or no item has two.
 
@@ -193,7 +198,9 @@ def rank_correlation(
     resamples: int = 1_000,
     seed: int = 0,
 ) -> Estimated:
-    """Spearman's rank correlation of two raters' grades; equal grades share their mean rank.
+    """Spearman's rank correlation of two raters' grades, -1 to 1; equal grades share their rank.
+
+    It says whether a judge orders answers as people do, whatever scale either of them uses.
 
     Source: Spearman 1904, "The Proof and Measurement of Association between Two Things"; with ties,
     the product-moment correlation of mid-ranks (Kendall & Gibbons 1990, section 3.8). The interval
@@ -311,7 +318,9 @@ _BLOCK = 65_536
 
 
 def resample_counts(seed: int, resamples: int, clusters: int) -> Iterator[Floats]:
-    """How often each cluster is drawn, in as many draws with replacement as there are clusters.
+    """Draws clusters with replacement: how often each is drawn, a row for each resample.
+
+    There are as many draws in a resample as there are clusters.
 
     This is a bootstrap: what is computed from each row of counts shows how far chance moves it.
 
@@ -323,6 +332,9 @@ def resample_counts(seed: int, resamples: int, clusters: int) -> Iterator[Floats
 
     Yields:
         Blocks of shape (rows, clusters); each row sums to ``clusters``.
+
+    Another use of the stream would change every stored interval: the order and number of the draws
+    stay.
     """
     source = np.random.PCG64(seed)
     # A draw takes half of a 64-bit word. Every resample starts with a fresh word, so that its draws
@@ -390,7 +402,7 @@ class Scored(Record, eq=False):
         return np.concatenate(means)
 
     def parts(self, count: int, draws: int, seed: int) -> Iterator[tuple[Floats, Floats]]:
-        """Means of about so many questions, drawn by cluster, and those of all the others.
+        """Mean scores over about ``count`` questions, drawn by cluster, and over all the others.
 
         They show how well so few real questions rank the systems as all the others do, beside
         which the synthetic ones are measured.
@@ -467,7 +479,7 @@ def _signs_of_pairs(means: Floats) -> Floats:
 
 
 def tau_interval(value: float, samples: Floats) -> Estimated:
-    """A 95% interval of tau, from resampled questions.
+    """A 95% interval of Kendall's tau of two orders of systems, from resampled questions.
 
     Resampling blurs orders once more, and so moves tau: the percentile interval of 95% holds the
     tau of all questions in 84% of draws. Joined with its mirror image around the value, at 99%, it

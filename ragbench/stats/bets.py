@@ -110,7 +110,10 @@ def bet_on_fall(
     tolerance: float,
     steps: Sequence[float],
 ) -> float:
-    """What one unit staked on "the line fell by more than tolerated" has become.
+    """The value of one unit that was bet on "the line of main fell by more than tolerated".
+
+    It is evidence that may be looked at after every merge: main falls a little with each, which no
+    single comparison shows.
 
     With T_c the numerator of the slope over the cases of cluster c, less what is tolerated, S their
     sum and V the sum of their squares: ``exp(a z - a^2 / 2)`` with ``z = -S / sqrt(V)`` and a = 4.

@@ -33,6 +33,9 @@ _FEW_UPWARD = 0.1
 def bounded_mean_p_value(totals: ClusterTotals, null_mean: float, *, lowest: float) -> float:
     """One-sided p-value of "the true mean is null_mean or less" for values of at least lowest.
 
+    The gate shows "not worse" by it, whatever the distribution: a sample in which no case broke
+    does not prove that none can.
+
     With z_c the total of ``value - null_mean`` in cluster c, z_0 = ``lowest - null_mean`` times
     the largest cluster size (one more cluster, in which every case fell to the bound), and E
     independent standard exponential weights: ``p = P(sum(E_c * z_c) + E_0 * z_0 <= 0)``. It is the

@@ -89,7 +89,10 @@ def corrected_mean(
     *,
     bounds: tuple[float, float] | None = (0.0, 1.0),
 ) -> Corrected | None:
-    """The mean that people would have given; None without a label.
+    """The mean that people would have given instead of the judge; None without a label.
+
+    A judge errs in one direction, and labels of some cases show how far: the estimate of this
+    module removes that bias.
 
     Args:
         judged: a score per case.
@@ -121,6 +124,8 @@ def corrected_difference(
     scale: float | None = 1.0,
 ) -> Corrected | None:
     """The mean difference of two systems that people would have seen; None without a label.
+
+    The gate asks it of judged metrics with labels: a judge may prefer one system's style.
 
     Args:
         judged: the judge's difference per case, second system minus first.

@@ -29,7 +29,7 @@ def exchange_p_values(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> tuple[float, ...]:
-    """p-values of "the scores fell by more than this", against scores that were repeated.
+    """p-values of "the present scores fell by more than this", against scores of several runs.
 
     The statistic of a test is the sum, over cases, of the present scores less the mean of all
     scores of the case, over its standard deviation under the draws. A draw picks, for each

@@ -152,7 +152,10 @@ class StepDown(NamedTuple):
 def stepped_down(
     observed: Floats, draws: Iterable[Floats], *, slack: Any = 1e-9, is_counted: bool = False
 ) -> StepDown:
-    """The share of draws whose largest statistic lies at least as far out, stepping down.
+    """p-values of several tests from the same draws: each alone, and corrected for all of them.
+
+    The corrected one is the share of draws whose largest statistic lies at least as far out,
+    stepping down from the strongest test.
 
     So one p-value for each test is corrected for all of them, however they depend on each other.
 
@@ -530,7 +533,7 @@ def _level_for_planning(largest: Floats, alpha: float, two_sided: bool) -> float
 
 
 def to_fixed_point(values: Floats, largest_count: int) -> Floats:
-    """Rounds values to whole multiples of a power of two, and counts those.
+    """Values as whole multiples of one power of two, which add up exactly in any order.
 
     The unit is the finest one for which a sum of ``largest_count`` values of the largest size
     stays within 2^52. Whole numbers of that size add up exactly in floating point, whatever the

@@ -113,7 +113,7 @@ class ClusterTotals(Record):
         *,
         rounding: float = 0.0,
     ) -> ClusterTotals:
-        """Sums values up by cluster.
+        """Sums the values of cases up by cluster, in an order that no order of the cases changes.
 
         Args:
             labels: what each value shares with others; None: nothing, each is a cluster.
@@ -184,7 +184,7 @@ class ClusterTotals(Record):
     def mean(self) -> float | None:
         """The mean over the cases (not over the clusters); None without any case.
 
-        It is the mean that reports show without any test.
+        The sum is exactly rounded, so the order of the cases does not change it.
         """
         if not self.sizes:
             return None
@@ -193,6 +193,8 @@ class ClusterTotals(Record):
     @property
     def standard_error(self) -> float | None:
         """Cluster-robust standard error of the mean; None with fewer than two clusters.
+
+        Cases of a cluster vary together: an error from single cases would be too small.
 
         With r_c the sum of the deviations from the mean in cluster c, G clusters and N values:
         ``SE^2 = G/(G-1) * sum(r_c^2) / N^2``. That is the sandwich estimator of a regression on
@@ -347,7 +349,7 @@ def mean_interval(
     bounds: tuple[float | None, float | None] | None = None,
     probability: bool = False,
 ) -> MeanInterval:
-    """Mean of the values and the range in which the true mean is to be expected.
+    """The mean of a metric's values and the range in which the true mean is to be expected.
 
     Student-t with cluster-robust standard errors, or those of single cases where these are larger.
     Without a spread (one cluster, or equal values whose scale has no ends) there is no interval.
@@ -440,7 +442,9 @@ def wilson(share: float, trials: float, quantile: float) -> tuple[float, float]:
 
 
 def student_p_value(totals: ClusterTotals, null_mean: float = 0.0) -> float:
-    """One-sided p-value of "the true mean is null_mean or less" by cluster-robust Student-t.
+    """One-sided p-value of "the true mean is null_mean or less" by Student's t over clusters.
+
+    For metrics without ends of their scale, where the test for bounded values has no bound.
 
     For the other side subtract it from 1. Equal values are evidence of nothing here: they give
     0.5, as does a single cluster or none.

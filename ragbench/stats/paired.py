@@ -59,7 +59,7 @@ class PairedSample(Record, eq=False):
         return tuple(self.ids[place] for place in self.places)
 
     def key(self, position: int) -> Key:
-        """The cluster of a case under a name that other samples of the same cases share.
+        """A name for the cluster of a case that other samples of the same cases share.
 
         Tests of several metrics draw by it: what happens to a cluster happens in all of them.
 
@@ -176,7 +176,7 @@ def paired_columns(
     higher_is_better: bool = True,
     repeats: Callable[[int], CaseScores] | None = None,
 ) -> PairedSample:
-    """Pairs the scores of the same cases in the same order; NaN where one was not measured.
+    """Pairs two runs' scores of the same cases in the same order; NaN where one was not measured.
 
     `pair` brings scores by case id into this form, and refuses those that are no numbers.
 

@@ -52,7 +52,9 @@ class Spread(Record):
 def detectable(
     spread: Spread, clusters: int, *, alpha: float = 0.05, power: float = POWER
 ) -> float | None:
-    """The smallest true distance from the null mean that a one-sided test finds in ``power``.
+    """The smallest true distance from the null mean that a one-sided test mostly finds.
+
+    It tells a user what a sample of this size can show: it is found in ``power`` of all samples.
 
     ``SE(G) * nc + step / cases``: nc is the noncentrality at which a noncentral t with G - 1
     degrees of freedom exceeds the critical t in ``power`` of all samples. The second term is what
@@ -135,7 +137,9 @@ def _rules_out(
 def cases_to_settle(
     totals: ClusterTotals, tolerance: float, *, largest_drop: float | None, alpha: float = 0.05
 ) -> int | None:
-    """Cases, those at hand included, that rule an undecided drop out if nothing has changed.
+    """How many cases, with those at hand, would show an undecided metric to be "not worse".
+
+    It holds if nothing has changed. A report gives it to the user as the way out of "inconclusive".
 
     The spread is estimated from the cases at hand: it is enlarged by ``c / (z_alpha + z_power)``,
     with c the ``power`` quantile of a noncentral t with G - 1 degrees of freedom and noncentrality

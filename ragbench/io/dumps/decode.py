@@ -492,7 +492,7 @@ def _labelled_ids(named_chunks: NamedChunks, labels: Sequence[bool | None]) -> f
 def _relevant_ids(value: Mapping[str, object]) -> frozenset[str] | None:
     """The ids of relevant chunks in a record of a dump, under the usual names; None if unknown.
 
-    With them, ranks are scored beside a validator's judgement.
+    They become the case's gold, by which ranks are scored.
     """
     for name in field_names("retrieval")["relevant_ids"]:
         ids = value.get(name)

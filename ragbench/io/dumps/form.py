@@ -308,6 +308,8 @@ def _opened_value(find: Getter, value: object) -> object:
 def opened_json(value: object, begins: Container[str] = ("{", "[")) -> object:
     """The list or object that a text spells as JSON; any other value as it is.
 
+    Tools that keep only flat values write lists and objects so: logs, attributes of spans, tables.
+
     Args:
         begins: the characters with which a text begins that is taken for JSON.
     """

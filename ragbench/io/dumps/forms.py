@@ -240,7 +240,7 @@ def qdrant_points(value: object) -> object:
 
 
 def weaviate(_: DumpForm, value: object) -> Sequence[Hits] | None:
-    """The objects of a GraphQL response, under ``data.Get`` and the names of their collections.
+    """The hits in Weaviate's GraphQL responses, under ``data.Get`` and names of collections.
 
     The names are the user's own, so all collections of the response are one list.
     """

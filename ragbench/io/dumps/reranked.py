@@ -132,7 +132,9 @@ def holds_ranking(value: object) -> bool:
 
 
 def unread_ranking(value: object, chunks: str) -> str | None:
-    """The path of a list that ranks the chunks of a record in a way that is not known.
+    """The path of a list that ranks a record's chunks in a form that is not known.
+
+    None without one.
 
     Whoever reads such a record refuses it: the order of its chunks may be the one before ranking.
 
