@@ -27,6 +27,8 @@ class _Paragraph(NamedTuple):
 def read_squad(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields a row per question of a SQuAD file, or as documents one per distinct paragraph.
 
+    ``formats.toml`` names this reader.
+
     SQuAD nests questions in paragraphs of articles, from which no reader of plain records gets
     cases. The row's line is the number of the question, or of the paragraph, in the file.
     """

@@ -178,6 +178,8 @@ def _content_digest(paths: Iterable[str | Path | None], settings: str) -> str:
     Args:
         paths: files, and folders with all files below them.
         settings: a text that is equal for the same reading.
+
+    The digest is kept in runs: with another one, runs on the same files read them once more.
     """
     digest = blake2b(settings.encode("utf-8", "backslashreplace"))
     try:

@@ -147,6 +147,8 @@ def read_csv(
 ) -> Iterator[Row]:
     """Yields one row per record of a table in text, such as CSV.
 
+    The format ``csv`` in ``formats.toml`` names this reader.
+
     Spreadsheets of every country write commas, semicolons or tabs: the separator is the one by
     which the first rows have equally many cells. A record that cannot be read is noted, and the
     others follow.
@@ -296,6 +298,8 @@ _MAX_ROWS = 1 << 20
 
 def read_workbook(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields one row per record of a workbook's sheet.
+
+    The format in ``formats.toml`` names this reader.
 
     The one that ``--split`` names, or the first.
 

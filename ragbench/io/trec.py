@@ -392,6 +392,8 @@ _QRELS_FILES = ("qrels.txt", "qrels.tsv", "qrels")
 def read_own(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields the rows of a folder in ragbench's own layout: its cases, or its documents.
 
+    The folder is what ``ragbench`` writes a dataset to. ``formats.toml`` names this reader.
+
     Args:
         kind: which of the two files is read.
     """
@@ -404,6 +406,8 @@ def read_own(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]
 
 def read_beir(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields the documents of a BEIR folder, or the queries that the split judges, in file order.
+
+    ``formats.toml`` names this reader.
 
     Memory holds the judgements of the split; queries and documents are streamed.
     """
@@ -419,6 +423,8 @@ def read_beir(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row
 
 def read_trec(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields the judged queries of a TREC folder with their judgements, or its documents.
+
+    ``formats.toml`` names this reader.
 
     Without topics the queries are those of the judgements, known by their ids.
     """

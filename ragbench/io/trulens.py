@@ -35,6 +35,8 @@ _NO_CONTEXTS_NOTE = (
 def read_records(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields one row per record of TruLens; of several apps, `source.split` names one.
 
+    ``formats.toml`` names this reader.
+
     Two apps' answers to the same question are not one system's.
     """
     rows = list(container_rows(source, problems, field_names("array")["cases"]))

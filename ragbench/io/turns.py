@@ -229,6 +229,8 @@ def _conversation_id(record: Mapping[str, object], line: object) -> str:
 def read_conversations(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields a row per answer of each record's conversation, such as OpenAI's ``messages``.
 
+    ``formats.toml`` names this reader.
+
     A record without a conversation is a row as it is.
     """
     conversation_names = field_names("turn")["conversation"]
@@ -270,6 +272,8 @@ _SPEAKER = re.compile(r"^\|(\w+)\|: ?", re.MULTILINE)
 
 def read_mtrag(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields one row per question of a file of MTRAG, with the turns before it.
+
+    ``formats.toml`` names this reader.
 
     Retrieval tasks and tasks have a line each; analytics and conversations are one JSON value.
     """

@@ -48,6 +48,8 @@ _FAILURE = re.compile(
 def read_run(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields a row per case of the folder of an earlier run, with every outcome in its journal.
 
+    ``formats.toml`` names this reader.
+
     So a run is a source like any other: it can be scored again without asking the RAG.
 
     Raises:
@@ -148,6 +150,8 @@ def _table_row(values: Values, is_text: bool) -> Understood:
 def _case_of_cells(cells: Values) -> Values:
     """The fields of a case in an exported table, without repetitions that the export added.
 
+    The columns are those that `ragbench.io.export` writes.
+
     The table repeats some labels for tools that read RAGAS' columns. They would come back as labels
     that the dataset did not have.
     """
@@ -183,6 +187,8 @@ def _retrieval_of_cells(cells: Values) -> RetrievalResult[Any] | None:
 
 def _generation_of_cells(cells: Values) -> GenerationResult[Any] | None:
     """The answer in a row of an exported table; None unless its status says that there was one.
+
+    The columns are those that `ragbench.io.export` writes.
 
     By the status an empty cell is known to be an empty answer.
     """
@@ -224,6 +230,8 @@ def _table_outcome(name: str, cells: Values, value: Any) -> Outcome[Any] | None:
 def _failure_of(text: str) -> Failure:
     """The failure of a stage from the text that a table has of it, as `Failure` writes it.
 
+    `_FAILURE` has to fit that text: old tables are read by it.
+
     Any other text becomes the message of a failure of an unknown type.
     """
     match = _FAILURE.fullmatch(text)
@@ -262,6 +270,9 @@ def _value_of_cell(kind: ColumnKind, value: object, is_text: bool) -> Any:
 
 def _report_cells(values: Values, _: bool) -> Understood:
     """The case and the outcomes in a row of a report's cases.csv; an empty cell is not known.
+
+    The columns are those of `ragbench.views.write`: a column that is renamed there has to be here,
+    too.
 
     The file has ids of retrieved chunks without texts, which a corpus may give.
     """
@@ -315,6 +326,8 @@ def _reported_failure(values: Values, stage: str) -> Failure:
 
 def _verdict_row(values: Values, is_text: bool) -> Understood:
     """The id of a query and the outcome of its validation, in a line of exported verdicts.
+
+    The keys, and "Failed: " at the beginning of the message, are those of `ragbench.ledger.codec`.
 
     A line without a grade is that of a validator that failed: its message then has the type and the
     text of the exception.

@@ -29,6 +29,8 @@ def load_yaml(source: Source, problems: Problems) -> YamlFile | None:
 def read_yaml_records(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields one row per record of a YAML file, with the line at which the record begins.
 
+    ``formats.toml`` names this reader.
+
     The file is a list of records, a mapping with such a list, or a list per field.
     """
     file = load_yaml(source, problems)

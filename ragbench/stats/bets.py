@@ -52,6 +52,8 @@ class CaseSums(Record, kw_only=False):
     def then(self, run: int, score: float | None) -> CaseSums:
         """The case's sums with the score of one more run.
 
+        The sums are kept with the history of main, so no old score is read again.
+
         A case that was not measured gets its average, so that it neither rises nor falls.
 
         Args:

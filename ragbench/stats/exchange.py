@@ -92,6 +92,8 @@ class _Columns(NamedTuple):
     def column(self, cluster: Key, run: int) -> int:
         """The position of the column for the score of a run in a cluster.
 
+        The matrix of scores and the picks have the same order: clusters one after the other.
+
         Args:
             run: present runs are counted from 0, the earlier ones after them.
         """

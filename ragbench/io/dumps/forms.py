@@ -30,6 +30,8 @@ def plain(form: DumpForm, value: object) -> Sequence[Hits] | None:
     """The hits in a plain list of objects with texts, or of texts; or in objects by their ids.
 
     A list that has numbers among its texts is the row of a table, and no list of hits.
+
+    A form in ``forms.toml`` names this function.
     """
     if is_object(value) and value and all(map(form.is_hit, value.values())):
         chunks: list[dict[str, object]] = []
@@ -52,6 +54,8 @@ def chroma(_: DumpForm, value: object) -> Sequence[Hits] | None:
     """The hits of Chroma's responses, which have a list for each field, or one per query in each.
 
     Other stores give an object for each hit: the lists are put together to such objects.
+
+    No path leads to such hits, so the form in ``forms.toml`` names this function.
     """
     response = as_object(value)
     ids = response.get("ids")
@@ -110,6 +114,8 @@ def vertex(value: object) -> object:
     """A result of Vertex AI Search as a flat object: a chunk, or a document with its passages.
 
     Its texts are in one of several lists, which no path can name. None for any other value.
+
+    The form in ``forms.toml`` names this function.
     """
     chunk = as_object(as_object(value).get("chunk"))
     if isinstance(chunk.get("content"), str):
@@ -162,6 +168,8 @@ def elasticsearch(form: DumpForm, value: object) -> Sequence[Hits] | None:
     """The hits of Elasticsearch's ``_msearch``, which answers several searches at once.
 
     None where a search failed: it has no hits, not even none.
+
+    The form in ``forms.toml`` names this function.
     """
     responses = as_object(value).get("responses")
     # A search that failed has no hits, not even none.
@@ -172,6 +180,8 @@ def milvus(_: DumpForm, value: object) -> Sequence[Hits] | None:
     """The hits of Milvus' REST responses, in which those of several queries are in one list.
 
     ``topks`` says how many hits each query has.
+
+    No path leads to such hits, so the form in ``forms.toml`` names this function.
     """
     response = as_object(value)
     hits = response.get("data")
@@ -195,6 +205,8 @@ def qdrant(form: DumpForm, value: object) -> Sequence[Hits] | None:
     """The hits in Qdrant's REST responses, and in a client's scroll: points and the next offset.
 
     None for any other value. These are the forms that the paths of ``forms.toml`` cannot tell.
+
+    The form in ``forms.toml`` names this function.
     """
     if is_object(value) and "result" in value:
         is_envelope = "status" in value or "time" in value
@@ -214,6 +226,8 @@ def qdrant_groups(value: object) -> object:
     """The hits of Qdrant's groups, one group after the other, as one list for the one query.
 
     A search by groups, such as documents, is judged like one without them.
+
+    The form in ``forms.toml`` names this function as one of the places of hits.
     """
     groups = as_object(value).get("groups")
     if not is_list(groups):
@@ -229,6 +243,8 @@ def qdrant_points(value: object) -> object:
 
     A list of points that holds some is recognised by them. Of an empty one only the fields beside
     it tell whether the object is a response.
+
+    The form in ``forms.toml`` names this function as one of the places of hits.
     """
     response = as_object(value)
     points = response.get("points")
@@ -243,6 +259,8 @@ def weaviate(_: DumpForm, value: object) -> Sequence[Hits] | None:
     """The hits in Weaviate's GraphQL responses, under ``data.Get`` and names of collections.
 
     The names are the user's own, so all collections of the response are one list.
+
+    No path leads to such hits, so the form in ``forms.toml`` names this function.
     """
     objects_of_collection = as_object(getter("data.Get")(value))
     lists = [*filter(is_list, objects_of_collection.values())]
@@ -255,6 +273,8 @@ def openai_response(value: object) -> object:
     """The results of all file searches that a response of OpenAI made; None without any.
 
     The model may search several times for one answer, which is given all results.
+
+    The form in ``forms.toml`` names this function as one of the places of hits.
     """
     results: list[object] = []
     for item in as_list(as_object(value).get("output")):
@@ -267,6 +287,8 @@ def haystack_pipeline(value: object) -> object:
 
     Its output is ``{"retriever": {"documents": ...}, "ranker": {"documents": ...}}``, and the last
     list is what generation was given.
+
+    The form in ``forms.toml`` names this function as one of the places of hits.
     """
     documents: object = None
     for output in as_object(value).values():
@@ -279,6 +301,8 @@ def langchain(value: object) -> object:
     """A document of LangChain's as a flat object, also when it is serialised or with its score.
 
     None for any other value.
+
+    The form in ``forms.toml`` names this function, which makes a hit of each document.
     """
     if is_list(value) and len(value) == 2 and type(value[1]) in (int, float):
         document = langchain(value[0])
@@ -300,6 +324,8 @@ def ragas(_: DumpForm, value: object) -> Sequence[Hits] | None:
 
     None for any other record: other tools have contexts, too, so that one more field must be
     RAGAS'.
+
+    The form in ``forms.toml`` names this function.
     """
     if not is_object(value):
         return None
@@ -349,6 +375,8 @@ def openinference_flat(value: object) -> object:
 
     Attributes such as ``retrieval.documents.0.document.content`` hold no objects: Phoenix may
     export them as flat as they were. None where there are none.
+
+    The form in ``forms.toml`` names this function as one of the places of hits.
     """
     fields = as_object(value)
     if is_object(fields.get("attributes")):

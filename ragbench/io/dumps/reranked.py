@@ -63,6 +63,9 @@ def reranked(_: DumpForm, value: object) -> Sequence[Hits] | None:
 
     Raises:
         ValueProblem: a result is none of the documents, or names one that another one names, too.
+
+    The form in ``forms.toml`` names this function, and how its hits are read: see
+    `_hit_of_document`.
     """
     for request, results in _requests_in(value):
         return [request.in_order(results)]
