@@ -56,7 +56,10 @@ class Column(Record):
 
     @property
     def example(self) -> str:
-        """The first value, cut to a length that fits beside the name."""
+        """The column's first value, cut to `_EXAMPLE` characters to fit beside its name.
+
+        A user recognises an unread column by it. Line breaks become spaces: a proposal is one line.
+        """
         text = " ".join(self.values[0].split())
         return text if len(text) <= _EXAMPLE else f"{text[:_EXAMPLE]}..."
 
@@ -77,14 +80,16 @@ class Proposal(Record):
 
     @property
     def is_empty(self) -> bool:
-        """Whether no column suggests anything."""
+        """Whether no column suggests a field: then there is no proposal to show to the user."""
         return not self.fields and not self.doubtful
 
     def lines(self, path: str) -> Iterator[str]:
-        """The proposed fields with an example each, and the options that accept them.
+        """The proposal as printed lines: fields with a column and an example, then the options.
+
+        The user compares the examples, and pastes the line of options, which has to be a valid one.
 
         Args:
-            path: the file, as its user wrote it.
+            path: the table, as its user wrote it.
         """
         for name, columns in self.fields.items():
             headers = ", ".join([shell_quoted(column.name) for column in columns])
@@ -103,7 +108,12 @@ class Proposal(Record):
                 yield f"  --field {name}={header}   if it is {_DESCRIPTIONS[name]}"
 
     def options(self, path: str) -> str:
-        """The options for all fields that are not in doubt, as they are typed."""
+        """The command-line options that accept the proposed fields, except those in doubt.
+
+        The user pastes the line, so names are quoted for a shell. A lone NAME is his to fill in.
+        Several columns for the retrieved texts become ``context_1``, ``context_2`` and so on, names
+        that ``--field`` knows.
+        """
         options = ["--field query=NAME"] if self.lacks_query else []
         for name, columns in self.fields.items():
             if len(columns) == 1:
@@ -116,7 +126,11 @@ class Proposal(Record):
         return " ".join(options)
 
     def _described_verdicts(self, column: Column) -> str:
-        """What the line of the verdicts says; of ratings also which ones count as right."""
+        """The proposal's line about a column of people's verdicts on answers, with an example.
+
+        Of ratings it also says from which rating on an answer counts as right: only the user can
+        check that bound.
+        """
         header = shell_quoted(column.name)
         if self.scale is None:
             return f"verdicts of people: {header} ({column.example})"
@@ -131,14 +145,17 @@ def question_problem(
     *,
     reads_labels: bool = True,
 ) -> Problem | None:
-    """What is wrong with a table in which no column has the question, and what may be meant.
+    """The error for a table in which no column has the question, with the columns that may have it.
+
+    Without a question there are no cases. The message spares the user a look into the docs: it
+    proposes a field for each column and the options to paste.
 
     Args:
         rows: records of the table.
         unused: their columns without a role.
         used_fields: the fields that have a column.
         path: the table, as its user wrote it.
-        reads_labels: whether whoever reads the table can read verdicts of people, too.
+        reads_labels: whether the caller can read verdicts of people, too; else none are proposed.
 
     Returns:
         None where the headers suggest neither questions nor answers: the table may be of documents.
@@ -158,7 +175,10 @@ def question_problem(
 def propose(
     rows: Sequence[Mapping[str, object]], unused: Collection[str], used_fields: Collection[str]
 ) -> Proposal:
-    """Proposes a field for each column whose header and values suggest one.
+    """Proposes a field for each unread column of a table whose header and values suggest one.
+
+    A header such as "Answer" may be the right answer or the system's. It is settled where the table
+    has the other one already, and in doubt otherwise: a wrong guess would be measured unnoticed.
 
     Args:
         rows: records of the table.
@@ -200,7 +220,11 @@ def propose(
 def _clear_fields(
     columns: Sequence[Column], used_fields: Collection[str]
 ) -> dict[str, tuple[Column, ...]]:
-    """The fields that have exactly one column, or one column for each retrieved text."""
+    """Field to columns, where exactly one column, or a numbered group, suggests the field.
+
+    Only these are proposed without doubt. The order counts: the question and numbered retrieved
+    texts come first, since their columns may have headers that suggest another field, too.
+    """
     fields: dict[str, tuple[Column, ...]] = {}
     questions = _questions(columns)
     if questions is not None:
@@ -221,14 +245,24 @@ def _clear_fields(
 
 
 def _missing_fields(meaning: str, used_fields: Collection[str]) -> list[str]:
-    """The fields that a column with this meaning may be, without those that have a column."""
+    """The fields that a column of this meaning may still be: those that no column of the table has.
+
+    Args:
+        meaning: a field; a key of `SIDES_OF`, which may be either of two fields; or anything else,
+            such as `_VERDICT`, for which no field is proposed.
+    """
     if meaning in SIDES_OF:
         return [name for name in SIDES_OF[meaning] if name not in used_fields]
     return [meaning] if meaning in _PROPOSED and meaning not in used_fields else []
 
 
 def _column(name: str, rows: Sequence[Mapping[str, object]]) -> Column | None:
-    """A column with its values; None if it has none."""
+    """An unread column with its values and the field that they suggest; None if all are empty.
+
+    The header alone misleads ("Answered?", "Source" above page numbers), so values can take away
+    what it suggests: then nothing is proposed for the column. The order of the tests counts:
+    ratings would also pass for other numbers.
+    """
     values: list[str] = []
     for row in rows:
         value = row.get(name)
@@ -252,7 +286,11 @@ def _column(name: str, rows: Sequence[Mapping[str, object]]) -> Column | None:
 
 
 def _meaning_of_verdicts(name: str, meaning: str) -> str:
-    """The meaning of a column of yes and no: verdicts, or answers if the header is clear."""
+    """The meaning of a column that holds only yes and no, or other words of a verdict.
+
+    It is people's verdicts where the header says so. It is an answer only under a clear header,
+    because yes and no may answer a question; else the meaning is empty, and nothing is proposed.
+    """
     if says_verdict(name):
         return _VERDICT
     is_asked = name.rstrip().endswith("?")  # such as "Answered?"
@@ -262,20 +300,26 @@ def _meaning_of_verdicts(name: str, meaning: str) -> str:
 
 
 def _are_texts(values: Sequence[str]) -> bool:
-    """Whether most values have several words."""
+    """Whether more than half of the column's values have several words, as answers and passages do.
+
+    Names, ids and grades are single words: a column of them is not proposed as text.
+    """
     texts = [value for value in values if len(value.split()) > 1]
     return 2 * len(texts) > len(values)
 
 
 def _are_row_numbers(values: Sequence[str]) -> bool:
-    """Whether values count the rows, as a column ``Ref #`` does."""
+    """Whether the column's values count the rows, as those below ``Ref #`` do.
+
+    Such a column suggests a source by its header, and says nothing.
+    """
     if len(values) < _FEWEST_NUMBERS or not all(value.isdecimal() for value in values):
         return False
     return all(int(after) == int(before) + 1 for before, after in pairwise(values))
 
 
 def _is_number(text: str) -> bool:
-    """Whether a cell is a number."""
+    """Whether a cell is a number: a column is proposed for times only if all its cells are."""
     try:
         float(text)
     except ValueError:
@@ -284,7 +328,11 @@ def _is_number(text: str) -> bool:
 
 
 def _questions(columns: Sequence[Column]) -> Column | None:
-    """The column of the questions: the only one with such a header, or else with such values."""
+    """The column of the questions, without which a table gives no cases; None in doubt.
+
+    The only column with a header for questions counts first. Else the only one whose values end
+    with question marks: among those with such a header, or among all columns.
+    """
     by_header = [column for column in columns if column.meaning == "query"]
     if len(by_header) == 1:
         return by_header[0]
@@ -293,13 +341,20 @@ def _questions(columns: Sequence[Column]) -> Column | None:
 
 
 def _are_questions(values: Sequence[str]) -> bool:
-    """Whether most values end with a question mark, of whichever script."""
+    """Whether more than half of a column's values end with a question mark of some script.
+
+    By this a column of questions is recognised when its header says nothing.
+    """
     questions = [value for value in values if value.rstrip().endswith(_QUESTION_MARKS)]
     return 2 * len(questions) > len(values)
 
 
 def _numbered_texts(columns: Sequence[Column]) -> tuple[Column, ...]:
-    """Columns that differ in a number alone and hold a retrieved text each; empty if in doubt."""
+    """Columns that differ in a number alone, such as "Chunk 1", with a retrieved text in each.
+
+    Empty where there is no such group, or several: then which one holds what was retrieved is
+    unknown.
+    """
     column_of: dict[str, Column] = {}
     for column in columns:
         if _are_texts(column.values):
@@ -311,9 +366,10 @@ def _numbered_texts(columns: Sequence[Column]) -> tuple[Column, ...]:
 
 
 def _verdicts(columns: Sequence[Column], fields: Collection[str]) -> Column | None:
-    """The only column of verdicts or ratings, if the table has answers that they are on.
+    """The column of people's verdicts on the answers, to propose as labels; None in doubt.
 
-    Verdicts go before ratings, which need a bound.
+    Yes and no go before ratings, which need a bound. Without a column of answers there is nothing
+    that the verdicts could be on.
     """
     verdicts = [column for column in columns if column.meaning == _VERDICT]
     if len(verdicts) > 1:
@@ -324,11 +380,14 @@ def _verdicts(columns: Sequence[Column], fields: Collection[str]) -> Column | No
 
 
 def labels_value(metric: str, path: str, scale: RatingScale | None = None) -> str:
-    """The value of ``--labels`` that reads a column of a file, as it is typed.
+    """The value of ``--labels`` that reads a column of people's verdicts, quoted for a shell.
+
+    Messages print it for a user to paste: ``METRIC=FILE``, with a bound such as ``>=4`` for
+    ratings.
 
     Args:
-        path: the file, as its user wrote it; what is no file is written as FILE.
-        scale: of ratings; None of verdicts.
+        path: the file, as its user wrote it; anything that is no file is written as FILE.
+        scale: the scale of ratings, which has the bound; None for verdicts of yes and no.
     """
     file = path if Path(path).is_file() else "FILE"
     bound = "" if scale is None else f">={scale.bound}"

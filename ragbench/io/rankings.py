@@ -49,7 +49,11 @@ _TITLE = re.compile(r"<title>\s*(?:Topic:)?\s*(.*?)\s*(?=<)", re.DOTALL | re.IGN
 
 
 def is_beir_result(place: Source) -> bool:
-    """Whether a JSON file holds scores by document by query, as BEIR saves what it retrieved."""
+    """Whether a JSON file holds scores by document by query, as BEIR saves what it retrieved.
+
+    Only the first query with documents is looked at: by it the file is known from other JSON
+    objects.
+    """
     for value in as_object(load(place, Problems())).values():
         ranking = as_object(value)
         if ranking:  # a query for which nothing was retrieved is empty
@@ -58,7 +62,11 @@ def is_beir_result(place: Source) -> bool:
 
 
 def read_result(source: Source, problems: Problems) -> Iterator[Ranking]:
-    """Yields a ranking per query of BEIR results; the whole file is loaded."""
+    """Yields a ranking (document to score) per query of a file of BEIR results.
+
+    The whole file is loaded: it is one JSON object. Bad scores are noted, and the others still
+    count.
+    """
     value = load(source, problems)
     if value is None:
         return
@@ -86,7 +94,11 @@ def read_result(source: Source, problems: Problems) -> Iterator[Ranking]:
 
 
 def holds_texts(corpus: str | Path) -> bool:
-    """Whether texts can be looked up there: a folder of queries and judgements may have none."""
+    """Whether texts of documents can be looked up in a corpus.
+
+    A folder may be the dataset of a ranking with queries and judgements alone. Reading it as a
+    corpus would then fail for want of documents, although the ids can be scored without texts.
+    """
     folder = Source.of(corpus)
     if not folder.is_folder:
         return True
@@ -99,35 +111,58 @@ def holds_texts(corpus: str | Path) -> bool:
 
 @contextmanager
 def corpus_texts(path: str | Path) -> Generator[Texts]:
-    """Looks texts up in a corpus, which is read into a temporary file when it is first asked."""
+    """A function that looks texts of ranked documents up by id, for rankings that hold ids alone.
+
+    The corpus is read into a temporary file at the first look-up, since many rankings need no text,
+    and the file goes with the block.
+    """
     with ExitStack() as stack:
+        database = cache(partial(_database_of_texts, path, stack))
+        yield partial(_texts_by_id, database)
 
-        @cache
-        def database() -> sqlite3.Connection:
-            """The texts of the corpus by id, on disk: a corpus may not fit in memory."""
-            db = stack.enter_context(closing(sqlite3.connect("")))  # gone when it is closed
-            db.executescript(read_table("scratch.toml")["texts"]["tables"])
-            problems = Problems()
-            documents = read_documents(path, problems=problems)
-            rows = ((document.id, document.text) for document in documents)
-            count = db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", rows).rowcount
-            problems.raise_if_any()
-            if count < 1:
-                name = Source.of(path).name
-                raise DataError([Problem(message="the corpus holds no document", path=name)])
-            return db
 
-        def texts_of(ids: Iterable[str]) -> Mapping[str, str]:
-            """The texts of documents by id; an id that the corpus lacks is left out."""
-            db = database()
-            texts: dict[str, str] = {}
-            for id in ids:
-                row = db.execute("SELECT text FROM texts WHERE id = ?", (id,)).fetchone()
-                if row is not None:
-                    texts[id] = row[0]
-            return texts
+def _database_of_texts(path: str | Path, stack: ExitStack) -> sqlite3.Connection:
+    """The texts of a corpus by id, on disk: a corpus may not fit in memory.
 
-        yield texts_of
+    Of two documents with an id the first counts.
+
+    Args:
+        path: the corpus.
+        stack: removes the database when it is closed.
+
+    Raises:
+        DataError: the corpus cannot be read, or holds no document.
+    """
+    db = stack.enter_context(closing(sqlite3.connect("")))  # gone when it is closed
+    db.executescript(read_table("scratch.toml")["texts"]["tables"])
+    problems = Problems()
+    documents = read_documents(path, problems=problems)
+    rows = ((document.id, document.text) for document in documents)
+    count = db.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", rows).rowcount
+    problems.raise_if_any()
+    if count < 1:
+        name = Source.of(path).name
+        raise DataError([Problem(message="the corpus holds no document", path=name)])
+    return db
+
+
+def _texts_by_id(
+    database: Callable[[], sqlite3.Connection], ids: Iterable[str]
+) -> Mapping[str, str]:
+    """The texts of ranked documents by id; an id that the corpus lacks is left out.
+
+    The caller counts the missing ids for a note, and shows these documents without a text.
+
+    Args:
+        database: opens the texts of the corpus, which it reads at its first call alone.
+    """
+    db = database()
+    texts: dict[str, str] = {}
+    for id in ids:
+        row = db.execute("SELECT text FROM texts WHERE id = ?", (id,)).fetchone()
+        if row is not None:
+            texts[id] = row[0]
+    return texts
 
 
 # --- queries
@@ -137,6 +172,8 @@ def read_queries(
     path: str | Path, encoding: str | None = None, notes: dict[str, None] | None = None
 ) -> dict[str, str]:
     """Reads all queries of a file, or of the usual file in a folder: text by id.
+
+    A ranking names its queries by id alone, while reports and judges need their texts.
 
     Args:
         notes: takes what is said of how they are read.
@@ -161,9 +198,10 @@ def read_queries(
 
 
 def _queries(source: Source, problems: Problems) -> Iterator[tuple[str, str]]:
-    """Id and text of each query in a file of topics, of records or of lines.
+    """Id and text of each query, of a file in any of the forms in which queries of rankings come.
 
-    A line without a tab is a text alone, known by its number.
+    TREC's topics and records with fields are recognised by the beginning of the file. All else is
+    lines of ``id<TAB>text``; a line without a tab is a text alone, known by its number.
     """
     head = source.head(problems)
     if head is None:
@@ -186,7 +224,11 @@ def _queries(source: Source, problems: Problems) -> Iterator[tuple[str, str]]:
 
 
 def _topics(source: Source, problems: Problems) -> Iterator[tuple[str, str]]:
-    """The queries of a TREC file of topics, with tags as in SGML."""
+    """Id and title of each query of a TREC file of topics, which is read by regular expressions.
+
+    Its tags look like SGML, but the inner ones are not closed, so no parser takes it. Bytes that
+    are no UTF-8 are replaced: old files of TREC have some, in parts that are not read.
+    """
     raw = read_bytes(source, problems)
     if raw is None:
         return
@@ -200,7 +242,11 @@ def _topics(source: Source, problems: Problems) -> Iterator[tuple[str, str]]:
 
 
 def _is_table(source: Source, text: str) -> bool:
-    """Whether a file has columns with names."""
+    """Whether a file of queries has columns with names, and so is read as records with fields.
+
+    A ``.tsv`` counts only if its first line names a column of queries: often it is ids and queries
+    without a header, which are read line by line.
+    """
     if source.suffix == ".tsv":  # which may also be ids and queries, without a header
         header = text.partition("\n")[0]
         names = {cell.strip().lower() for cell in header.split("\t")}
@@ -212,7 +258,12 @@ _QUERY_NAMES = ("query", "question", "user_input")
 
 
 def _query_records(source: Source, head: str, problems: Problems) -> Iterator[tuple[str, str]]:
-    """The queries of records, or of an object with each text by its id."""
+    """Id and text of each query of a file with named fields, or of a JSON object of text by id.
+
+    Args:
+        source: a file: cases are read from its path, so standard input is a problem.
+        head: the beginning of its text, by which BEIR's name ``text`` for a query is recognised.
+    """
     if source.path is None:
         problems.add("the queries cannot come from standard input", path=source.name)
         return
@@ -246,9 +297,10 @@ class RankingFile(Record):
 
 
 def look_at(place: Source, form: str) -> RankingFile:
-    """Looks at a TREC run or BEIR's results for its queries, and for how it is read.
+    """The queries that a TREC run or BEIR results rank, and the function that reads the rankings.
 
-    Which queries it ranks says which judgements and texts have to be there.
+    Which queries it ranks says which judgements and texts have to be there, so the file is read
+    once for them before any case is made.
 
     Args:
         form: ``"trec"`` or ``"beir"``.
@@ -283,7 +335,12 @@ class Topics(Record):
     """Takes what is said of how rankings are read."""
 
     def row(self, path: str, ranking: Ranking) -> Row:
-        """A case of a query, with what is ranked for it."""
+        """The row of the case that a ranked query is: documents by rank, and grades where judged.
+
+        Rankings are read as rows so that all else, such as checks and look-ups of texts, is the
+        same for them as for any dataset. The keys are fields of a case, as `ragbench.io.fields`
+        names them.
+        """
         query = ranking.query
         grades: Mapping[str, int] | None = None
         if self.grades is not None:
@@ -311,10 +368,11 @@ WITHOUT_ITSELF = (
 
 
 def without_itself(query: str, ids: Sequence[str], grades: Mapping[str, int]) -> list[str]:
-    """Retrieved ids without the query's own, as BEIR evaluates (``ignore_identical_ids``).
+    """Retrieved ids without the query's own id, as BEIR evaluates (``ignore_identical_ids``).
 
-    ArguAna and Quora take their queries from the corpus. A document that is judged for the query
-    stays: there the two ids are equal by chance.
+    ArguAna and Quora take their queries from the corpus, where each query would find itself first.
+    A document that is judged for the query stays: there the two ids are equal by chance. Scores are
+    comparable with published ones only under this rule.
     """
     return [id for id in ids if id != query or id in grades]
 
@@ -322,9 +380,10 @@ def without_itself(query: str, ids: Sequence[str], grades: Mapping[str, int]) ->
 def read_ranking_rows(
     rankings: Iterable[Ranking], path: str, topics: Topics, problems: Problems
 ) -> Iterator[Row]:
-    """Yields a row per query, then the queries that are judged and not in the run.
+    """Yields a row per ranked query, then one per query that is judged and not ranked.
 
-    For these nothing was retrieved: they count 0, as in ``trec_eval -c``.
+    Nothing was retrieved for the latter: they count 0, as in ``trec_eval -c``. Without their rows a
+    run would score better for leaving hard queries out.
     """
     seen = set[str]()
     for ranking in rankings:
@@ -350,7 +409,14 @@ def find_topics(
     qrels: Where | None,
     encoding: str | None,
 ) -> Topics:
-    """The queries of a run that is read by itself, with their judgements.
+    """The queries of a ranking that is evaluated without a dataset, with their judgements.
+
+    Both are looked for in the files that the user named, beside the ranking, and in the corpus's
+    folder. Without any file of queries, each id serves as the text of its query, which a note says.
+
+    Args:
+        place: the file of the ranking.
+        ranking: what `look_at` found in it.
 
     Raises:
         ConfigError: neither queries nor judgements are there.
@@ -384,7 +450,10 @@ def find_topics(
 
 
 def _is_beir(folder: Where | None) -> bool:
-    """Whether a folder has BEIR's layout: then a query does not count as retrieved for itself."""
+    """Whether a dataset's folder has BEIR's layout: queries.jsonl and a folder of judgements.
+
+    Then a query does not count as retrieved for itself, as BEIR evaluates; see `without_itself`.
+    """
     if folder is None:
         return False
     has_qrels = (Path(folder) / QRELS_FOLDER).is_dir()
@@ -394,10 +463,13 @@ def _is_beir(folder: Where | None) -> bool:
 def _grades(
     place: Source, ranking: RankingFile, folder: Where | None, qrels: Where | None
 ) -> dict[str, dict[str, int]] | None:
-    """Grade by document, by query; None where there are no judgements.
+    """The judgements that a ranking is scored by: query to document to grade; None without a file.
 
     Args:
+        place: the file of the ranking, beside which judgements may be.
+        ranking: what a first look found in it.
         folder: a dataset that may have judgements, where `qrels` names none.
+        qrels: the file that the user named.
     """
     problems = Problems()
     source: Source | None = None
@@ -424,9 +496,9 @@ def _grades(
 def _check_shared(
     place: Source, ranking: RankingFile, grades: Mapping[str, Mapping[str, int]]
 ) -> None:
-    """Refuses a run that has nothing in common with its judgements, and counts what it lacks.
+    """Refuses a run that shares no query with its judgements, and notes how many it lacks.
 
-    It would score 0 in everything, which is most often the wrong file.
+    Such a run would score 0 in everything, and most often the user named the wrong file.
 
     Raises:
         DataError: no query of the run is judged.
@@ -445,10 +517,10 @@ def _check_shared(
 
 
 def missing_note(count: int, example: str) -> str:
-    """Says how judged queries count that a ranking lacks.
+    """The note that judged queries without lines in the ranking count 0, which users overlook.
 
     Args:
-        count: how many there are.
+        count: how many such queries there are.
         example: the id of one of them.
     """
     have = "has" if count == 1 else "have"
@@ -460,7 +532,12 @@ def missing_note(count: int, example: str) -> str:
 
 
 def _qrels(place: Source, folder: str | Path | None) -> Source | None:
-    """The judgements of a run: the file beside it with its name, or those of the folder."""
+    """The file of judgements for a run that the user named none for; None where there is none.
+
+    It is the file beside the run with its name and ``.qrels``, as ragbench writes both, or else the
+    judgements in the dataset's folder: TREC's file, or BEIR's folder with the part (`split`) of the
+    run.
+    """
     path = place.path
     if path is not None:
         beside = path.with_suffix(".qrels")

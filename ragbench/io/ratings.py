@@ -39,7 +39,11 @@ class RatingBound(Record):
     """Whether ratings up to the number are right, where 1 is the best grade."""
 
     def is_right(self, rating: float) -> bool:
-        """Whether an answer with this rating is right."""
+        """Whether an answer with this rating counts as right, by the bound that the user gave.
+
+        He writes it as ``answer_correct>=4``, or ``<=2`` where 1 is the best grade; a rating of
+        just that number is right, too.
+        """
         return rating <= self.number if self.low_is_right else rating >= self.number
 
     def __str__(self) -> str:
@@ -56,17 +60,26 @@ class RatingScale(Record):
 
     @property
     def bound(self) -> int:
-        """From which rating on an answer may count as right, if high ratings are good."""
+        """The rating from which an answer is proposed to count as right, if high ratings are good.
+
+        It is 80 % of the highest rating: 4 of 5 stars. It is only a proposal: the user confirms it.
+        """
         return math.ceil(_GOOD_SHARE * self.high)
 
     @property
     def reverse_bound(self) -> int:
-        """Up to which rating an answer may count as right, if low ratings are good."""
+        """The rating up to which an answer is proposed to count as right, if low ratings are good.
+
+        It mirrors `bound`: on grades from 1 to 5 it is 2, as 4 is where 5 is the best.
+        """
         return self.low + self.high - self.bound
 
     @property
     def described(self) -> str:
-        """Which ratings the proposed bound counts as right, and what to write for the reverse."""
+        """The scale in words: which ratings the proposed bound counts as right, and the reverse.
+
+        A user decides by it, since only he knows whether 1 or 5 is the best.
+        """
         return (
             f"from {self.low} to {self.high}, of which {self.bound} and more count as right (if "
             f"{self.low} is the best: answer_correct<={self.reverse_bound})"
@@ -74,7 +87,10 @@ class RatingScale(Record):
 
 
 def metric_and_bound(text: str) -> tuple[str, RatingBound | None]:
-    """The metric of ``--labels METRIC=FILE``, and the bound where there is one.
+    """The metric of ``--labels METRIC=FILE``, and the bound of ratings, None where it has none.
+
+    Ratings become right and wrong only by a bound that the user names. A sign of comparison without
+    a whole bound is refused: it would be read as part of the metric's name.
 
     Example:
         >>> metric_and_bound("answer_correct>=4")
@@ -96,7 +112,7 @@ def metric_and_bound(text: str) -> tuple[str, RatingBound | None]:
 
 
 def rating_of(value: object) -> float | None:
-    """The rating in a cell; None where it holds none.
+    """The number that a cell rates an answer with, however people wrote it; None for other cells.
 
     Example:
         >>> [rating_of(value) for value in (4, "4,5", "4/5", "★★★☆☆", "good")]
@@ -116,7 +132,12 @@ def rating_of(value: object) -> float | None:
 
 
 def says_rating(name: str) -> bool:
-    """Whether a field's name says that it holds ratings of answers, such as ``Stars (1-5)``."""
+    """Whether a field's name says that it holds ratings of answers, such as ``Stars (1-5)``.
+
+    Numbers alone look like any count, so only such a field is offered as labels. Words of other
+    things, such as a rating of a product or of the retrieval, rule it out; ``fields.toml`` lists
+    both kinds of words.
+    """
     words = set(header_words(name))
     word_lists = field_names("rating")
     is_of_other = not words.isdisjoint({*field_names("verdict")["others"], *word_lists["others"]})
@@ -126,7 +147,9 @@ def says_rating(name: str) -> bool:
 def scale_of(name: str, values: Sequence[object]) -> RatingScale | None:
     """The scale of a column of ratings; None where the name or the values are of something else.
 
-    Ratings are whole or half numbers up to 10, and not only 0 and 1, which are verdicts.
+    From the scale a bound is proposed. Ratings are whole or half numbers up to 10, and not only 0
+    and 1, which are verdicts. A higher end that the header or a cell names ("Stars (1-5)", "4/5")
+    counts, because people may never have given the best rating.
 
     Args:
         values: those that are not missing.
@@ -154,7 +177,9 @@ def scale_of(name: str, values: Sequence[object]) -> RatingScale | None:
 
 
 def rating_column(names: Sequence[str], values: Sequence[object]) -> str | None:
-    """The only field of a row that holds a rating, or may hold one and is empty.
+    """The only field of a row that holds a rating, or may hold one and is empty; None in doubt.
+
+    With two such fields the user has to name the right one.
 
     Args:
         names: the fields of the row.

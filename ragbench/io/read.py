@@ -122,7 +122,15 @@ def read_cases(
 def _cases_of(
     decoder: EntryDecoder, place: Source, reader: RowsOf | None, *, is_raised: bool
 ) -> Iterator[Case]:
-    """The cases of a source; a table without a question says what its columns may be."""
+    """The cases of a source, with a better error for a table in which no column has the question.
+
+    Such a table is refused once, with a proposal of what its columns are, and not once per row.
+
+    Args:
+        decoder: makes the cases of rows, and keeps the problems.
+        reader: reads the rows; None where the format is to be recognised.
+        is_raised: whether problems are raised at the end; else the caller looks at them.
+    """
     for entry in decoder.records(place, reader, is_raised=False):
         yield entry.case
     if not is_raised:
@@ -150,7 +158,10 @@ def read_documents(
     encoding: str | None = None,
     problems: Problems | None = None,
 ) -> Iterator[Document]:
-    """Reads the documents of a corpus; arguments, order and errors as for ``read_cases``."""
+    """Reads the documents of a corpus; arguments, order and errors as for ``read_cases``.
+
+    Every field is checked, every problem noted, and ids are unique: an index is built of them.
+    """
     overrides = meant_fields("documents", fields or {})
     decoder = DocumentDecoder(
         problems=Problems() if problems is None else problems, fields=overrides.fields
@@ -161,7 +172,11 @@ def read_documents(
 
 
 def skipped_files(source: str | Path, *, format: str | None = None) -> list[str]:
-    """The files of a folder of texts that `read_documents` does not read; else none."""
+    """The files of a folder of texts that `read_documents` does not read, such as images.
+
+    A user is shown them, so that documents do not go missing unnoticed. Empty for any other source:
+    there a file that cannot be read is an error.
+    """
     origin = Source.of(source)
     if origin.path is None or not origin.is_folder:
         return []
@@ -217,7 +232,10 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
         has_answers: bool = False,
         is_join: bool = False,
     ) -> None:
-        """Refuses an override of a field that does not exist: it is most often misspelled."""
+        """Refuses an override of a field that does not exist: it is most often misspelled.
+
+        An override is a field that the user named, with the name that it has in the source.
+        """
         self.overrides = overrides
         self._has_answers = has_answers
         self._is_join = is_join
@@ -230,7 +248,13 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
         """Fields with an override whose source field no record had so far."""
 
     def __missing__(self, names: tuple[str, ...]) -> FieldPlan:
-        """Makes the plan for records with these fields, and keeps it for the next of them."""
+        """Makes the plan for records with these fields, and keeps it for the next such record.
+
+        A plan says which field of a case each field of the source is. It is made once per set of
+        names, since a file may have millions of records. The order counts: what the user named,
+        then names that are recognised, then what names mean beside each other; the rest becomes
+        metadata.
+        """
         if len(self) >= _MOST_PLANS:
             self.clear()
         overridden: list[tuple[str, str]] = []
@@ -275,9 +299,11 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
     def _rival(
         self, recognised: Sequence[tuple[str | None, str]], unknown: Sequence[str]
     ) -> str | None:
-        """The unknown field beside ``answer`` that may be the reference in its place.
+        """The unknown field beside ``answer`` that may be the reference in its place; else None.
 
-        A file of results calls the system's answer so, and the right one ``truth`` or ``gold``.
+        A file of results often calls the system's answer ``answer``, and the right one ``truth`` or
+        ``gold``. Taking the wrong one for the reference would turn the evaluation round, so the
+        caller refuses until the user says which is which.
         """
         if not {"reference", "response"}.isdisjoint(self.overrides):
             return None
@@ -292,12 +318,16 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
     def _settled(
         self, recognised: list[tuple[str | None, str]], overridden: set[str]
     ) -> list[tuple[str | None, str]]:
-        """Settles what a name means by what stands beside it.
+        """Settles fields whose names leave their meaning open, by the other fields of the record.
 
-        Early RAGAS files hold question, contexts, answer and ground_truth: there ``answer`` is
-        what a system said, and so it is in a file of answers alone. Elsewhere it is the right
-        answer. A confidence, an error or a time belongs to a system only where the system's answer
-        stands beside it.
+        Early RAGAS files hold question, contexts, answer and ground_truth: there ``answer`` is a
+        system's answer, and so it is in a file of answers alone. Elsewhere it is the right answer.
+        A confidence, an error or a time belongs to a system only where the record has the system's
+        answer, too.
+
+        Args:
+            recognised: the field that each name is known for, or None, and the name in the source.
+            overridden: the fields that the user named a source for.
         """
         all_targets = set(overridden)
         reference_count = 1 if "reference" in overridden else 0
@@ -322,7 +352,7 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
     def _with_ids_of_contexts(
         self, recognised: list[tuple[str | None, str]]
     ) -> list[tuple[str | None, str]]:
-        """Takes ids that are called after the contexts: ``context_ids`` beside ``contexts``.
+        """The fields, with a name such as ``context_ids`` beside ``contexts`` as the ids of these.
 
         A `RetrievalResult` is written so. Alone, the name does not say whose ids these are: the
         retrieval's, or the gold's.
@@ -344,7 +374,14 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
 def _has_outcome(
     overridden: Sequence[tuple[str, str]], recognised: Sequence[tuple[str | None, str]]
 ) -> bool:
-    """Whether one of the fields of a row is what a system did, such as its answer."""
+    """Whether one of the fields of a row is what a system did, such as its answer or its chunks.
+
+    Only then names such as ``answer`` or ``error`` are read as a system's, and rows give outcomes.
+
+    Args:
+        overridden: field of a record and name in the source, as the user said.
+        recognised: the same by name; None for a name that means nothing known.
+    """
     outcomes = outcome_fields()
     return any(target in outcomes for target, _ in (*overridden, *recognised))
 
@@ -352,7 +389,9 @@ def _has_outcome(
 def _with_meaning_of_answer(
     recognised: Sequence[tuple[str | None, str]], meaning: str | None
 ) -> list[tuple[str | None, str]]:
-    """The fields, of which one that is called ``answer`` has another meaning than the reference.
+    """The fields of a row, with the one called ``answer`` as another field than the reference.
+
+    Files of results call the system's answer so, and datasets the right one.
 
     Args:
         recognised: field of a record, or None, and the name in the source.
@@ -370,7 +409,14 @@ def _with_meaning_of_answer(
 def _without_outcomes(
     recognised: Sequence[tuple[str | None, str]],
 ) -> list[tuple[str | None, str]]:
-    """The fields, of which those of a system's outcome mean nothing known: they become metadata."""
+    """The fields of a row, with those of a system's outcome as nothing known: they become metadata.
+
+    A dataset may have a ``confidence`` or an ``error`` of its own. Without any answer beside them,
+    such fields must not count as the outcome of a system.
+
+    Args:
+        recognised: field of a record, or None, and the name in the source.
+    """
     outcomes = outcome_fields()
     fields: list[tuple[str | None, str]] = []
     for target, name in recognised:
@@ -424,7 +470,10 @@ class RowDecoder(ABC, Generic[RecordT]):
     _count: int = 0
 
     def __post_init__(self) -> None:
-        """Refuses a mapping to a field that does not exist, before anything is read."""
+        """Refuses a mapping to a field that does not exist, before anything is read.
+
+        It also prepares the paths of the mapping (names with dots) that lead into a row's objects.
+        """
         self.plans = FieldMap(
             type(self).KIND, self.fields, has_answers=self.has_answers, is_join=self.is_join
         )
@@ -438,10 +487,13 @@ class RowDecoder(ABC, Generic[RecordT]):
     def records(
         self, source: Source, reader: RowsOf | None = None, *, is_raised: bool = True
     ) -> Iterator[RecordT]:
-        """The records of a source, whose format is recognised where no reader of it is given.
+        """The records of a source: its cases, or its documents.
 
-        Notes what only the end shows, too: no record at all, or a mapping that never applied. Then
-        what was noted is raised.
+        Notes what only the end shows, too: no record at all, or a mapping that never applied.
+
+        Args:
+            reader: reads the rows; None where the format is to be recognised.
+            is_raised: whether all problems are raised at the end; else the caller looks at them.
         """
         problems = self.problems
         count_before = problems.count
@@ -465,7 +517,10 @@ class RowDecoder(ABC, Generic[RecordT]):
     def _rows(self, source: Source, reader: RowsOf | None) -> Iterable[Row]:
         """The rows of a source, with columns joined where the user joins them.
 
-        None where no format is recognised, which is noted then.
+        Empty where no format is recognised, which is noted then.
+
+        Args:
+            reader: reads the rows; None where the format is to be recognised.
         """
         if reader is None:
             format_name = detect_format(source, self.KIND, self.problems)
@@ -477,7 +532,7 @@ class RowDecoder(ABC, Generic[RecordT]):
         return reader(source, problems=self.problems)
 
     def decode(self, row: Row) -> RecordT | None:
-        """The record of a row; None if something is wrong with it, which is then noted.
+        """The record of a row; None if something is wrong with the row, which is then noted.
 
         So a bad row never hides what is wrong with those behind it.
         """
@@ -488,12 +543,19 @@ class RowDecoder(ABC, Generic[RecordT]):
 
     @abstractmethod
     def _decoded(self, row: Row) -> RecordT | None:
-        """The same for one kind of records; whatever it raises is noted as the row's problem."""
+        """The case, or the document, of a row; None where something wrong was noted.
 
-    def _read(self, row: Row, plan: FieldPlan) -> dict[str, Any] | None:
-        """Converts the fields of a row, metadata included. None when one is wrong.
+        Each kind of records has its own. Whatever it raises, `decode` notes as the row's problem.
+        """
 
-        It runs for each row of files with millions: a look at a value's type comes before a call.
+    def _converted_fields(self, row: Row, plan: FieldPlan) -> dict[str, Any] | None:
+        """The fields of a record from those of a row, checked and converted; None if one is wrong.
+
+        Every wrong field is noted before None is returned, so that a user mends a row in one go. It
+        runs for each row of files with millions: a look at a value's type comes before a call.
+
+        Args:
+            plan: which field of the record each field of the row is; others become metadata.
         """
         path, line, values, cells, _ = row
         count_before = self.problems.count
@@ -529,9 +591,15 @@ class RowDecoder(ABC, Generic[RecordT]):
     def _second_value(
         self, target: str, source: str, earlier: Any, value: Any, row: Row, plan: FieldPlan
     ) -> Any:
-        """The value of a field that two of the source hold; that they disagree is a problem.
+        """The value of a record's field that has two fields of the source, which have to agree.
 
-        Of expectations both count: an answer can have to fulfil several.
+        Disagreement is noted as a problem. Of expectations both count: an answer can have to fulfil
+        several.
+
+        Args:
+            target: the field of the record.
+            source: the second field of the source with a value for it, and `value` is that value.
+            earlier: the value of the first one.
         """
         if is_expectation(target):
             return merged(earlier, value)
@@ -543,7 +611,15 @@ class RowDecoder(ABC, Generic[RecordT]):
         return value
 
     def _converted(self, target: str, source: str, value: object, cells: bool) -> Any:
-        """The value of a field, checked and in its own type.
+        """The value of a record's field, checked and in its own type.
+
+        The order counts: a cell of a table is parsed first, and only then has its line ends mended,
+        since inside a spelled list they are escapes.
+
+        Args:
+            target: the field of the record.
+            source: what the source calls it.
+            cells: whether the value is a cell of a table, in which lists are spelled out.
 
         Raises:
             ValueProblem: the field cannot hold it.
@@ -562,7 +638,17 @@ class RowDecoder(ABC, Generic[RecordT]):
         return converters()[target](value)
 
     def _has_value(self, target: str, source: str, value: str, cells: bool) -> bool:
-        """Whether a cell, or a text that is blank, holds a value."""
+        """Whether a cell of a table, or a text, holds a value rather than nothing.
+
+        A blank is a value only as the text of a document, or as an answer outside of tables. Other
+        programs write NaN or NULL into empty cells: as a reference, the word would be compared with
+        answers. Such cells are counted for a note.
+
+        Args:
+            target: the field of the record.
+            source: what the source calls it.
+            cells: whether the value is a cell of a table.
+        """
         if not value or value.isspace():
             # A blank is no reference, but is the text of a document as it stands.
             return target in _MAY_BE_BLANK and (target == "text" or not cells)
@@ -572,10 +658,12 @@ class RowDecoder(ABC, Generic[RecordT]):
         return True
 
     def _has_identity(self, record: dict[str, Any], row: Row, plan: FieldPlan) -> bool:
-        """Sees to it that a record has its main field, and an id of its own.
+        """Sees to it that a record has its main field (query or text), and an id of its own.
 
-        False, and a problem, where it lacks the field or has an earlier record's id. Rows that are
-        joined with other cases may repeat an id: the first of them counts there.
+        False, and a problem, where it lacks the field or has an earlier record's id: results are
+        kept and compared by id. A made id depends on the text alone, so that it stays when records
+        move in the file. Rows that are joined with other cases may repeat an id: the first of them
+        counts there.
         """
         if self.MAIN not in record:
             if not self.is_join or "id" not in record:
@@ -597,7 +685,7 @@ class RowDecoder(ABC, Generic[RecordT]):
         return earlier is None
 
     def _note_absence(self, row: Row, plan: FieldPlan) -> None:
-        """Notes that a row has no main field: empty in this row, or by no name that is known.
+        """Notes that a row has no main field (query or text): empty here, or under no known name.
 
         The second is the same for all rows with these fields, so it is noted once, with a count;
         where lists or objects may hold the field, the message shows them.
@@ -629,16 +717,18 @@ class EntryDecoder(RowDecoder[Entry]):
     def _decoded(self, row: Row) -> Entry | None:
         """The case of a row, with what a system did where `outcomes` asks for it.
 
+        None if it is wrong.
+
         The order counts: paths become names before a plan is chosen by the names, and fields that
         only lead to others (`unanswerable`, `must_contain`) are gone before the case is made.
         """
         if self._paths or type(row.values.get("answers")) is dict:
-            row = self._flat(row)
+            row = self._with_deep_values(row)
         plan = self.plans[tuple(row.values)]
         row = _with_line_feeds(row, plan)
         count_before = self.problems.count
         self._check_rival(row, plan)
-        record = self._read(row, plan)
+        record = self._converted_fields(row, plan)
         if record is None:
             return None
         _join_references(record)
@@ -655,7 +745,11 @@ class EntryDecoder(RowDecoder[Entry]):
         return Entry(case=Case(**record), recorded=recorded)
 
     def _check_rival(self, row: Row, plan: FieldPlan) -> None:
-        """Notes a text that may be the reference beside the ``answer`` that is taken for it."""
+        """Notes that ``answer`` was taken for the reference, and another text may be it as well.
+
+        Then the system's answer might be compared with itself, or with nothing: the user has to
+        choose. It is noted once for all rows with these fields.
+        """
         rival = plan.rival
         if rival is None or not isinstance(row.values[rival], str):
             return
@@ -668,9 +762,10 @@ class EntryDecoder(RowDecoder[Entry]):
         self.problems.add_kind((row.path, "rival", plan), message, path=row.path, line=row.line)
 
     def _take_answerable(self, record: dict[str, Any], row: Row) -> None:
-        """Turns `unanswerable` round into the case's `answerable`.
+        """Turns a record's ``unanswerable`` round into the ``answerable`` that a case has.
 
-        Both may be given, if they agree: ``answerable: false`` beside ``unanswerable: true``.
+        Datasets have either. Both may be given, if they agree: ``answerable: false`` beside
+        ``unanswerable: true``.
         """
         if "unanswerable" not in record:
             return
@@ -680,9 +775,12 @@ class EntryDecoder(RowDecoder[Entry]):
         record["answerable"] = not record.pop("unanswerable")
 
     def _take_behavior(self, record: dict[str, Any], row: Row, plan: FieldPlan) -> None:
-        """Reads `expected_behavior`: a refusal says that there is no answer; other words nothing.
+        """Reads a record's `expected_behavior`: a refusal says that the case has no answer.
 
-        The field stays in the metadata, since it may hold more than that.
+        Other words say nothing. The field stays in the metadata, since it may hold more than that.
+
+        Args:
+            record: changed in place: the field leaves it, and may set ``answerable``.
         """
         if "expected_behavior" not in record:
             return
@@ -695,8 +793,12 @@ class EntryDecoder(RowDecoder[Entry]):
             message = "says another thing than the field on whether there is an answer"
             self.problems.add(message, path=row.path, line=row.line, field=source)
 
-    def _flat(self, row: Row) -> Row:
-        """The row with what stands deeper in it, where a mapping names it, at its top."""
+    def _with_deep_values(self, row: Row) -> Row:
+        """The row with values from inside its objects at its top, where the user named their paths.
+
+        Fields are recognised by the names at the top of a row. SQuAD's object of answers is
+        unfolded, too.
+        """
         values = row.values
         if type(values.get("answers")) is dict:
             values = flatten_squad_row(values)
@@ -720,9 +822,13 @@ _EXACT = frozenset(
 
 
 def _join_references(record: dict[str, Any]) -> None:
-    """Makes one reference, and alternatives to it, of the fields that hold right answers.
+    """Makes a record's one reference, and alternatives to it, of all fields with right answers.
 
-    A case has one reference; the other right answers are alternatives to it.
+    A case has one reference; the other right answers are alternatives to it. The order counts: the
+    first one becomes the reference.
+
+    Args:
+        record: changed in place: ``answers`` leaves it.
     """
     references: tuple[str, ...] = record.pop("reference", ())
     for answer in record.pop("answers", ()):
@@ -739,6 +845,8 @@ def _with_line_feeds(row: Row, plan: FieldPlan) -> Row:
     """A row whose texts have the line ends of a checkout on any system.
 
     How lines end is no part of a case: else a checkout on Windows would edit each of them.
+
+    Ids and names that are compared with others (`_EXACT`) keep theirs.
     """
     if not any(map(_has_carriage_return, row.values.values())):
         return row
@@ -753,7 +861,10 @@ def _with_line_feeds(row: Row, plan: FieldPlan) -> Row:
 
 
 def _has_carriage_return(value: object) -> bool:
-    """Whether a value of a row has one; most are texts, for which this saves a second call."""
+    """Whether a value of a row has a carriage return, so that its line ends have to be mended.
+
+    Most values are texts: they are looked at here, which saves a second call for each.
+    """
     if type(value) is str:
         return "\r" in value
     is_nested = type(value) is list or type(value) is dict
@@ -767,9 +878,12 @@ class DocumentDecoder(RowDecoder[Document]):
     MAIN: ClassVar[str] = "text"
 
     def _decoded(self, row: Row) -> Document | None:
-        """The document of a row; the readers of text files have mended its line ends already."""
+        """The document of a row of a corpus; None where something wrong was noted.
+
+        Line ends need no mending here: the readers of text files have done it.
+        """
         plan = self.plans[tuple(row.values)]
-        record = self._read(row, plan)
+        record = self._converted_fields(row, plan)
         if record is None or not self._has_identity(record, row, plan):
             return None
         return Document(**record)
@@ -778,9 +892,10 @@ class DocumentDecoder(RowDecoder[Document]):
 def _add_metadata(
     record: dict[str, Any], row: Row, unknown: tuple[str, ...], problems: Problems
 ) -> None:
-    """Puts fields that mean nothing known into the metadata, beside what the row has there.
+    """Puts fields that mean nothing known into a record's metadata, beside what the row has there.
 
-    None of the user's fields is lost: exports have them.
+    None of the user's fields is lost: exports have them. A field that is in both with different
+    values is a problem, since one would be lost.
     """
     nested: dict[str, Any] = record.get("metadata") or {}
     metadata: dict[str, Any] = {}

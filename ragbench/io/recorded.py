@@ -30,7 +30,13 @@ ERROR = "RecordedError"
 
 
 def recorded_outcome(value: Any, *, seconds: float | None = None) -> Outcome[Any]:
-    """A value that the source holds; an abstention where the source says that it is one."""
+    """The outcome of a stage whose result the source holds: measured, or an abstention.
+
+    It is marked as recorded, so that reports do not show it as measured just now.
+
+    Args:
+        seconds: how long the stage took; None leaves the time unmeasured.
+    """
     status = Status.MEASURED
     if getattr(value, "abstained", None) is True:  # only an answer has this field
         status = Status.ABSTAINED
@@ -38,7 +44,14 @@ def recorded_outcome(value: Any, *, seconds: float | None = None) -> Outcome[Any
 
 
 def failed_outcome(stage: str, message: str, *, seconds: float | None = None) -> Outcome[Any]:
-    """A failure of which the source holds the message: it counts as one, and not as unmeasured."""
+    """The outcome of a stage that failed when the source was recorded.
+
+    It counts as a failure, and not as unmeasured: a system's errors may not improve its scores.
+
+    Args:
+        stage: ``"retrieve"`` or ``"generate"``.
+        message: what the source says of the error, whose type it does not say.
+    """
     failure = Failure(type=ERROR, message=message, stage=stage)
     return Outcome(status=Status.FAILED, failure=failure, seconds=seconds, known=Known.RECORDED)
 
@@ -64,10 +77,12 @@ class Retrieved:
     """How a chunk's fields are found; None while none was read."""
 
     def of_objects(self, row: Row, source: str) -> RetrievalResult[Any]:
-        """The retrieval of a row whose chunks are objects.
+        """The retrieval of a row whose chunks are objects, in any form that a store or tool writes.
+
+        The first row decides how the chunks of all rows of the source are read.
 
         Args:
-            source: the field that holds them.
+            source: the field that holds the chunks.
 
         Raises:
             ValueProblem: no chunks are recognised in it.
@@ -87,7 +102,18 @@ class Retrieved:
         return retrieved(dump, has_ids=has_ids)
 
     def _guess_decoder(self, record: DumpRecord, source: str) -> Decoder:
-        """How a row's chunks are read, as its first record shows, and as the user said."""
+        """The reader of a source's chunks.
+
+        By the fields that the user named, else by the first row.
+
+        Stores and tools write chunks in many forms, and no user should have to describe his.
+
+        Args:
+            source: the field of a row that holds the chunks.
+
+        Raises:
+            ValueProblem: no form of chunks fits.
+        """
         overrides = {"chunks": source}
         for name, path in self.fields.items():
             if name in HIT_FIELDS:
@@ -100,14 +126,25 @@ class Retrieved:
             raise ValueProblem(reason) from error
 
     def complete_ids(self, ids: Sequence[str]) -> tuple[str, ...]:
-        """Ids by rank; a chunk without an id is called by its rank, such as ``#3``, and counted."""
+        """The ids of retrieved chunks by rank, with a made one such as ``#3`` for a missing one.
+
+        Two chunks without ids would otherwise count as one. Missing ids are counted for a note.
+        """
         if all(ids):
             return tuple(ids)
         self.warnings[str(WarningKind.MISSING_ID)] += sum(not id for id in ids)
         return tuple(id or f"#{rank}" for rank, id in enumerate(ids, start=1))
 
     def of_ids(self, ids: Sequence[str], scores: Sequence[float] | None) -> RetrievalResult[Any]:
-        """The retrieval of ids; the text of one that is not known is empty."""
+        """The retrieval of ids without texts; these are looked up in the corpus where there is one.
+
+        The text of an unknown id is empty: rank metrics need the ids alone. What is missing is
+        counted for a note.
+
+        Args:
+            ids: the chunks' ids by rank.
+            scores: as many as ids, or None.
+        """
         texts: Mapping[str, str] = {}
         if self.texts is not None:
             self.looked_up = True
@@ -124,10 +161,13 @@ class Retrieved:
 
 
 def retrieved(dump: RetrievalDump, *, has_ids: bool = True) -> RetrievalResult[Any]:
-    """A query's chunks as a retrieval, as if a RAG had returned it just now.
+    """A query's chunks from a retrieval log as a retrieval, as if a RAG had returned it just now.
+
+    So recorded chunks are scored like measured ones. Metadata that no chunk has becomes None.
 
     Args:
-        has_ids: whether the chunks' ids are the source's, or only places that ragbench numbered.
+        has_ids: whether the chunks' ids are the source's. If they are only places that ragbench
+            numbered, they are dropped: they must not match a case's relevant ids.
     """
     result: RetrievalResult[Any] = RetrievalResult.from_chunks(dump.chunks)
     if not has_ids:
@@ -140,10 +180,14 @@ def retrieved(dump: RetrievalDump, *, has_ids: bool = True) -> RetrievalResult[A
 def outcomes(
     fields: dict[str, Any], row: Row, chunks: Retrieved, source: str | None, problems: Problems
 ) -> dict[str, Outcome[Any]]:
-    """What a system did, by stage: it is taken out of a row's fields, and those of a case stay.
+    """What a system did, by stage (``retrieve``, ``generate``), as the fields of a row record it.
+
+    What a case is and what a system did stay apart: the fields of outcomes are taken out of
+    `fields`, so that the rest makes the case. What is wrong is noted, and that outcome is missing.
 
     Args:
-        fields: values by the field of a case or of what a system did.
+        fields: values by the field of a case or of what a system did; changed in place.
+        chunks: reads chunks that are objects, and looks texts up by id.
         source: the field of the row that holds what was retrieved.
     """
     values = {name: fields.pop(name) for name in outcome_fields() if name in fields}
@@ -178,10 +222,12 @@ def _retrieval(
     chunks: Retrieved,
     source: str | None,
 ) -> RetrievalResult[Any]:
-    """What was retrieved, as texts, as objects, or as ids alone.
+    """What a row says was retrieved, which it may hold as texts, as objects, or as ids alone.
 
     Args:
         contexts: a tuple of texts, or objects as they came; None where there are ids alone.
+        ids: the chunks' ids by rank, where the row has a list of them.
+        scores: the chunks' scores by rank, where the row has a list of them.
         row: the record, by which the form of objects is recognised.
         chunks: reads objects, and looks up the texts of ids.
         source: the field of the row that holds the contexts.
@@ -210,10 +256,12 @@ def _retrieval(
 def _with_lists(
     result: RetrievalResult[Any], ids: Sequence[str] | None, scores: Sequence[float] | None
 ) -> RetrievalResult[Any]:
-    """A retrieval of objects with the ids and scores that are in lists beside them.
+    """A retrieval of chunks that are objects, with ids and scores from lists beside the objects.
+
+    The objects' own scores count before a list of them.
 
     Raises:
-        ValueProblem: the objects hold others, or there are not as many of them.
+        ValueProblem: the objects hold other ids, or a list has not an entry for each of them.
     """
     if ids is not None:
         if result.context_ids is None:
@@ -232,14 +280,25 @@ def _with_lists(
 
 
 def _check_count(result: RetrievalResult[Any], entries: Sequence[object], name: str) -> None:
-    """Refuses a list that has not an entry for each chunk: which is whose cannot be known."""
+    """Refuses a list of ids or scores without one entry for each chunk: which is whose is unknown.
+
+    Args:
+        name: ``"ids"`` or ``"scores"``, for the message.
+    """
     count = len(result.contexts)
     if len(entries) != count:
         raise ValueProblem(f"found {count} different chunks and {len(entries)} {name} for them")
 
 
 def _generation(values: Mapping[str, Any]) -> Outcome[Any] | None:
-    """The answer or the failure that a row's fields tell of; None where they tell of neither."""
+    """The recorded answer or failure of a row; None where its fields hold neither.
+
+    A null response is no answer, while an empty text is one, and an abstention needs no text. Of
+    several candidates the first is the response where the row names none.
+
+    Args:
+        values: by field of what a system did.
+    """
     seconds = _seconds(values, "")
     error = values.get("error")
     # A text beside an error is not an answer: it may be the error itself, or half an answer.
@@ -271,7 +330,10 @@ def _generation(values: Mapping[str, Any]) -> Outcome[Any] | None:
 
 
 def _seconds(values: Mapping[str, Any], stage: str) -> float | None:
-    """How long a stage took; None where it is not known, or cannot be true.
+    """How long a recorded stage took; None where the row does not say it, or it cannot be true.
+
+    Seconds count before milliseconds. A negative time becomes unmeasured rather than zero: it would
+    falsify means.
 
     Args:
         stage: what the fields' names begin with: ``retrieval_``, or nothing for the answer.

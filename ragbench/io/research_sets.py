@@ -25,9 +25,12 @@ class _Paragraph(NamedTuple):
 
 
 def read_squad(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row a question, or one a distinct paragraph.
+    """Yields a row per question of a SQuAD file, or as documents one per distinct paragraph.
 
-    The row's line is the number of the question, or of the paragraph, in the file.
+    ``formats.toml`` names this reader.
+
+    SQuAD nests questions in paragraphs of articles, from which no reader of plain records gets
+    cases. The row's line is the number of the question, or of the paragraph, in the file.
     """
     paragraphs = _paragraphs(load(source, problems), source.name, problems)
     if kind == "cases":
@@ -44,7 +47,12 @@ def read_squad(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Ro
 
 
 def _paragraphs(document: object, path: str, problems: Problems) -> Iterator[_Paragraph]:
-    """The paragraphs of all articles of a file; None is a file that could not be read."""
+    """The paragraphs of all articles of a SQuAD file, without those that are malformed.
+
+    Args:
+        document: the parsed file; None is a file that could not be read, which is noted already.
+        path: the file, as problems name it.
+    """
     articles = as_object(document).get("data")
     if document is not None and not is_list(articles):
         raise UnreadableError("expected an object with a list under 'data'")
@@ -70,7 +78,13 @@ def _paragraphs(document: object, path: str, problems: Problems) -> Iterator[_Pa
 
 
 def _squad_cases(paragraphs: Iterator[_Paragraph], path: str, problems: Problems) -> Iterator[Row]:
-    """A row a question, numbered over all paragraphs, as its place in a report."""
+    """A row per question of a SQuAD file, numbered over all paragraphs.
+
+    The number serves as the line in a report: JSON on one line has no better one.
+
+    Args:
+        path: the file, as rows and problems name it.
+    """
     number = 0
     for paragraph in paragraphs:
         for position, question in enumerate(paragraph.questions):
@@ -90,7 +104,15 @@ def _squad_cases(paragraphs: Iterator[_Paragraph], path: str, problems: Problems
 def _squad_case(
     question: Values, answers: list[tuple[str, object]], paragraph: _Paragraph
 ) -> dict[str, object]:
-    """A question as a case; an impossible one names the paragraph that does not answer it."""
+    """A question of SQuAD as the fields of a case, with its paragraph as gold context.
+
+    An impossible question names the paragraph that does not answer it, and has no gold. Questions
+    on one article are a cluster, since they are not independent.
+
+    Args:
+        question: the question as the file has it; fields that are not SQuAD's stay.
+        answers: each with where it starts in the paragraph.
+    """
     case = dict(question)
     case["cluster"] = paragraph.title  # questions on one article are not independent
     case["answers"] = [text for text, _ in answers]
@@ -106,7 +128,11 @@ def _squad_case(
 
 
 def _answers_with_starts(value: object) -> list[tuple[str, object]] | None:
-    """Each answer with where it starts in the paragraph; None where the field holds no answers."""
+    """The answers of a SQuAD question, each with where it starts in the paragraph.
+
+    None where the field holds something else than answers, which the caller reports. The starts are
+    checked later, against the paragraph's text.
+    """
     if value is not None and not is_list(value):
         return None
     answers: list[tuple[str, object]] = []
@@ -124,9 +150,13 @@ _NO_GOLD: dict[str, object] = {"reference_contexts": [], "reference_context_ids"
 
 
 def _gold(context: str, answers: Iterable[tuple[str, object]]) -> dict[str, object]:
-    """The paragraph as gold context, and the spans of distinct answers as evidence.
+    """What SQuAD's answers make of a paragraph: gold context, and their spans as evidence.
 
-    An answer is a text and its offset in the paragraph, in characters.
+    Each distinct answer is a span of the paragraph, by which a chunk is known to hold it.
+
+    Args:
+        context: the paragraph.
+        answers: each a text and its offset in the paragraph, in characters.
     """
     paragraph_id = _paragraph_id(context)
     spans: list[dict[str, object]] = []
@@ -144,14 +174,19 @@ def _gold(context: str, answers: Iterable[tuple[str, object]]) -> dict[str, obje
 
 
 def _paragraph_id(text: str) -> str:
-    """The id of a paragraph: SQuAD names none, so it is made from the text."""
+    """The id of a paragraph: SQuAD names none, so it is made from the text.
+
+    A case's gold and the corpus's document have to get the same id, also in different runs: with
+    other digits or another prefix, stored ids match no more.
+    """
     return derived_id("p", text, digits=12)
 
 
 def flatten_squad_row(values: Values) -> Values:
-    """Reads ``context`` and ``answers: {text: [...], answer_start: [...]}`` as SQuAD means them.
+    """A row of SQuAD from the hub of Hugging Face, with the fields of a case.
 
-    So rows are on the hub of Hugging Face. A row of any other shape comes back as it is.
+    There ``context`` is the gold paragraph, and ``answers`` is ``{text: [...], answer_start:
+    [...]}``. A row of any other shape comes back as it is.
     """
     answers = as_object(values.get("answers"))
     context = values.get("context")

@@ -46,7 +46,14 @@ class Roles(Record):
     """The form of the chunks, where they are objects."""
 
     def of(self, mapping: Mapping[str, str]) -> tuple[FieldRole, ...]:
-        """A role for each field of a case, or of what a system did, that has a source."""
+        """A role for each field of a case, or of what a system did, that has a source.
+
+        A role says under which name the source has the field, and why it is taken for that. Reports
+        show it, so that a reader sees what was measured.
+
+        Args:
+            mapping: field of a case to field of the source.
+        """
         roles: list[FieldRole] = []
         chunks = mapping.get("retrieved_contexts", "")
         for target, source in mapping.items():
@@ -60,7 +67,12 @@ class Roles(Record):
         return tuple(roles)
 
     def _role(self, target: str, source: str) -> FieldRole:
-        """The role of a field: what the user named goes before names, and these before forms."""
+        """The role of one field: what the user named goes before names, and these before forms.
+
+        Args:
+            target: the field of a case.
+            source: its name in the rows, which a form's reader may have given it itself.
+        """
         form = self._form_of(target)
         reason = RoleReason.FORM
         if target in self.named:
@@ -76,7 +88,11 @@ class Roles(Record):
         return FieldRole(field=target, source=source, reason=reason, form=form, path=self.path)
 
     def _form_of(self, target: str) -> str:
-        """The form by which a field is known: the chunks may be of another one than the file."""
+        """The form by which a field is known: the chunks may be of another form than the file.
+
+        A JSON Lines file, say, may hold responses of a store, whose names are not those of the
+        file.
+        """
         if target in HIT_FIELDS and self.chunk_form not in _PLAIN_CHUNK_FORMS:
             return self.chunk_form
         if target == "retrieved_contexts" and self.response_form:
@@ -85,7 +101,10 @@ class Roles(Record):
 
 
 def dump_roles(mapping: DumpMapping, path: str, named: Collection[str]) -> tuple[FieldRole, ...]:
-    """The roles of the fields of a dump, under the names that a case has for them.
+    """The roles of the fields of a retrieval log (dump), under the names that a case has for them.
+
+    A report shows by them where the query and the chunks were read from, and why: by the user's
+    word, by a documented name, or by a store's form.
 
     Args:
         mapping: how the dump is read.
@@ -112,18 +131,27 @@ def dump_roles(mapping: DumpMapping, path: str, named: Collection[str]) -> tuple
 
 
 def case_roles(roles: Iterable[FieldRole]) -> tuple[FieldRole, ...]:
-    """The roles without those of what a system did: it is not used."""
+    """The roles of the fields of a case, for a report that measures a system anew.
+
+    A recorded system's fields are left out: they are in the source, and not used.
+    """
     outcome_names = {*outcome_fields(), *HIT_FIELDS}
     return tuple([role for role in roles if role.field not in outcome_names])
 
 
 def outcome_roles(roles: Iterable[FieldRole]) -> tuple[FieldRole, ...]:
-    """The roles of what a system did, and of the fields by which it is joined with cases."""
+    """The roles of what a recorded system did, and of the fields by which it is joined with cases.
+
+    For a source that gives answers alone: its other fields are not used.
+    """
     names = {"id", "query", *outcome_fields(), *HIT_FIELDS}
     return tuple([role for role in roles if role.field in names])
 
 
 def retrieval_roles(roles: Iterable[FieldRole]) -> tuple[FieldRole, ...]:
-    """The roles of what a validator is given: the query and its chunks."""
+    """The roles of the fields that a validator judges: the query and its retrieved chunks.
+
+    A report of a validation shows by them where these were read from.
+    """
     names = {"id", "query", *_RETRIEVAL_FIELDS}
     return tuple([role for role in roles if role.field in names])

@@ -15,6 +15,7 @@ import typing
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin
 
@@ -51,6 +52,10 @@ class SettingsError(ConfigError):
     """Settings are wrong: all that is, each with its place below what was read."""
 
     def __init__(self, problems: Sequence[tuple[Place, str]]) -> None:
+        """Keeps every problem with its place, and makes a message with a line for each of them.
+
+        A file's reader adds the lines of the places, so that a user mends all settings in one go.
+        """
         self.problems = tuple(problems)
         super().__init__("\n".join(message for _, message in problems))
 
@@ -64,6 +69,8 @@ def from_settings(
     folder: Path = Path(),
 ) -> Any:
     """Calls a dataclass with settings, after looking at their names and types.
+
+    A wrong name or type in a file would else fail deep in the program, without its line.
 
     A function, or a class that is none, is called with them as they are.
 
@@ -100,7 +107,16 @@ def from_settings(
 def _field_values(
     target: Any, settings: Mapping[str, object], where: str, makers: Makers, folder: Path
 ) -> tuple[dict[str, Any], list[tuple[Place, str]]]:
-    """The values that settings give a dataclass's fields, and what is wrong with the settings."""
+    """The values that settings give a dataclass's fields, and all that is wrong with the settings.
+
+    Problems are collected, not raised, so that a user mends all settings in one go. A field without
+    a setting is left to its default, or to what makes values of its type.
+
+    Args:
+        where: what messages name the settings.
+        makers: what makes values that no file can hold, by the type of the field.
+        folder: that of the file, to which paths among the settings are relative.
+    """
     fields = setting_fields(target)
     # A field that the program itself fills is none that a user may name.
     names = sorted(name for name, field in fields.items() if not field.metadata.get("given"))
@@ -120,14 +136,16 @@ def _field_values(
             if not is_set and hints[name] not in makers:
                 raise ConfigError(f"{where}: the setting '{name}' is missing")
             value = settings[name] if is_set else None
-            values[name] = _value(value, hints[name], f"{where}: {name}", makers)
+            values[name] = _value_of_type(value, hints[name], f"{where}: {name}", makers)
         except ConfigError as error:
             problems += _problems_below(name, error)
     return values, problems
 
 
 def problems_of(error: Exception, names: Iterable[str] = ()) -> list[tuple[Place, str]]:
-    """The problems of an error, each with its place.
+    """The problems of an error about settings, each with its place below what was read.
+
+    A reader of YAML finds the line of each problem by its place.
 
     Args:
         error: one with places, or one whose message has a problem per line.
@@ -145,7 +163,10 @@ def problems_of(error: Exception, names: Iterable[str] = ()) -> list[tuple[Place
 
 @contextmanager
 def below(*place: str | int) -> Generator[None]:
-    """A block whose errors are about the value at a place, or about what is below it.
+    """A block whose errors are about the value at a place of a file, or about values inside it.
+
+    The keys of the place are put before those of each problem, so that a problem deep in a file is
+    reported at its own line.
 
     Raises:
         SettingsError: in place of any other error of the configuration.
@@ -160,12 +181,19 @@ def below(*place: str | int) -> Generator[None]:
 
 
 def _problems_below(key: str | int, error: ConfigError) -> list[tuple[Place, str]]:
-    """The problems of a value, with places that begin at what holds the value under the key."""
+    """The problems of a value with the key of the value put before the place of each problem.
+
+    So a place leads from the top of the file down, however deep the settings are nested.
+    """
     return [((key, *place), message) for place, message in problems_of(error)]
 
 
 def setting_fields(target: Any) -> dict[str, dataclasses.Field[Any]]:
-    """The fields of a dataclass, or of an instance of one, that are settings, by name."""
+    """The fields of a dataclass that a user may set, by name; an instance has those of its class.
+
+    Fields that are not arguments, or are marked with ``metadata={"setting": False}``, are the
+    program's own, such as a store of scores.
+    """
     return {
         field.name: field
         for field in dataclasses.fields(target)
@@ -174,20 +202,33 @@ def setting_fields(target: Any) -> dict[str, dataclasses.Field[Any]]:
 
 
 def _is_record(target: object) -> bool:
-    """Whether a type is a dataclass: its settings are then read by name, and checked one by one."""
+    """Whether a type is a dataclass: its settings are then read by name, and checked one by one.
+
+    Of other classes and functions the settings are not known; they are called with what is written.
+    """
     return isinstance(target, type) and dataclasses.is_dataclass(target)
 
 
 def _has_default(field: dataclasses.Field[Any]) -> bool:
-    """Whether a setting may be left out: it has a default, or one that is made anew each time."""
+    """Whether a setting may be left out: the field has a default, or a factory of one.
+
+    Without either, a missing setting is a problem, and the schema lists it as required.
+    """
     missing = dataclasses.MISSING
     return field.default is not missing or field.default_factory is not missing
 
 
-def _value(value: object, hint: Any, where: str, makers: Makers) -> Any:
-    """What msgspec makes of a value; records within it are read with their own settings.
+def _value_of_type(value: object, hint: Any, where: str, makers: Makers) -> Any:
+    """The value of a setting, checked and converted to the type of its field.
 
-    The range that a type names is looked at where the record is made.
+    msgspec converts plain values. Records inside lists and mappings are read as settings of their
+    own, so that their problems have places. The range that a type names is checked where the record
+    is made.
+
+    Args:
+        hint: the type; of a type or None, the type counts.
+        where: what messages name the setting.
+        makers: what makes values that no file can hold, by type.
     """
     if get_origin(hint) is Annotated:
         hint = get_args(hint)[0]
@@ -196,7 +237,7 @@ def _value(value: object, hint: Any, where: str, makers: Makers) -> Any:
             return None
         value_types = [member for member in get_args(hint) if member is not types.NoneType]
         if len(value_types) == 1:
-            return _value(value, value_types[0], where, makers)
+            return _value_of_type(value, value_types[0], where, makers)
     if hint in makers:
         return makers[hint](value)
     origin = get_origin(hint)
@@ -218,7 +259,15 @@ def _value(value: object, hint: Any, where: str, makers: Makers) -> Any:
 def _values_by_key(
     items: Iterable[tuple[Any, object]], hint: Any, where: str, makers: Makers
 ) -> dict[Any, Any]:
-    """The values of a list or a mapping, each read as the same type.
+    """The values of a list or a mapping in settings, by position or key, each read as one type.
+
+    The problems of each value get its key before their places, so that they are reported at its
+    line.
+
+    Args:
+        hint: the type of each value.
+        where: what messages name the list or the mapping.
+        makers: what makes values that no file can hold, by type.
 
     Raises:
         SettingsError: values are wrong; it holds the problems of all of them.
@@ -228,7 +277,7 @@ def _values_by_key(
     for key, item in items:
         item_name = f"{where}[{key}]" if isinstance(key, int) else f"{where}.{key}"
         try:
-            values[key] = _value(item, hint, item_name, makers)
+            values[key] = _value_of_type(item, hint, item_name, makers)
         except ConfigError as error:
             problems += _problems_below(key, error)
     if problems:
@@ -237,10 +286,14 @@ def _values_by_key(
 
 
 def converted(value: object, hint: Any, where: str, *, strict: bool = True) -> Any:
-    """A value as a type; not strict, texts such as those of the environment are read as numbers.
+    """A value of settings as a type, with a message in the words of a user where it is none of it.
+
+    Args:
+        where: what the message names the value; it begins with this.
+        strict: else texts, such as those of the environment, are read as numbers and truth values.
 
     Raises:
-        ConfigError: the value is none of the type; the message begins with ``where``.
+        ConfigError: the value is none of the type, or a number that is not finite.
     """
     choices: Sequence[object] = ()
     if get_origin(hint) is Literal:
@@ -248,14 +301,16 @@ def converted(value: object, hint: Any, where: str, *, strict: bool = True) -> A
     elif isinstance(hint, type) and issubclass(hint, Enum):
         choices = [member.value for member in hint]
     try:
-        result: Any = msgspec.convert(value, cast("Any", hint), strict=strict, dec_hook=_unknown)
+        result: Any = msgspec.convert(
+            value, cast("Any", hint), strict=strict, dec_hook=_leave_as_it_came
+        )
     except msgspec.ValidationError as error:
         if not strict and isinstance(value, str) and re.match(r"\.\d", value):  # as people write .9
             return converted(f"0{value}", hint, where, strict=False)
         if choices:
             expected = f"one of {', '.join(map(str, choices))}"
         else:
-            expected = _expected(str(error))
+            expected = _expected_in_words(str(error))
         raise ConfigError(f"{where} must be {expected}, not {value!r}") from None
     except (TypeError, NotImplementedError):  # a type of the user's own
         return value
@@ -264,13 +319,19 @@ def converted(value: object, hint: Any, where: str, *, strict: bool = True) -> A
     return result
 
 
-def _unknown(kind: type, value: object) -> object:
-    """Tells msgspec that a type is not its own: `converted` then gives the value as it came."""
+def _leave_as_it_came(kind: type, value: object) -> object:
+    """Says to msgspec that a type is not one of its own, by the error that it expects for this.
+
+    `converted` then returns the setting's value as it came: a user's own type is not checked.
+    """
     raise NotImplementedError
 
 
-def _expected(message: str) -> str:
-    """What msgspec expected, in words; with the bounds that it names."""
+def _expected_in_words(message: str) -> str:
+    """The type that a setting must have, in a user's words, from msgspec's message about its value.
+
+    A message of any other form is returned as it is: msgspec may word it anew in a later version.
+    """
     match = re.match(r"Expected `([^`]+)`(?: (of length )?([<>=!]+ \S+?))?(?:,| - |$)", message)
     if match is None:
         return message
@@ -294,12 +355,22 @@ def build_named(
     chat: ChatModel | None = None,
     folder: Path = Path(),
 ) -> BuiltT:
-    """Builds what a name, or a mapping with ``name`` and settings, asks for.
+    """Builds the implementation, such as a reranker, that settings name.
 
-    A name such as ``file.py:Class`` or ``package.module:Class`` is an implementation of the user's.
+    They are a name, or a mapping with ``name`` and the implementation's settings: the fields of its
+    class. A name such as ``file.py:Class`` or ``package.module:Class`` is an implementation of the
+    user's. A field of the protocol's own type is written the same way.
 
-    Settings are the fields of the implementation's class. A field of the protocol's own type is
-    written the same way; one that holds a language model is given ``chat``.
+    Args:
+        given: the name or the mapping; an instance of the protocol is returned as it is.
+        protocol: what any implementation has to offer.
+        registry: the implementations that have a name.
+        method: a method by which the class is found in a user's file that names no class.
+        chat: the run's language model, for implementations with a field for one.
+        folder: that of the file; paths among the settings are relative to it.
+
+    Raises:
+        ConfigError: there is no such implementation, or its settings are wrong.
     """
     if isinstance(given, protocol):
         return given
@@ -309,19 +380,16 @@ def build_named(
         raise ConfigError(f"{given!r} is no name, and no {noun} either: it lacks {lacks}")
     name, settings = _name_and_settings(cast("Any", given), registry, noun)
 
-    def nested(value: object) -> BuiltT:
-        return build_named(
-            value, protocol, registry=registry, method=method, chat=chat, folder=folder
-        )
-
-    def language_model(value: object) -> ChatModel:
-        if value is not None:
-            raise ConfigError(f"{name}: 'chat' is not a setting: it is the run's language model")
-        if chat is None:
-            raise ConfigError(f"the {noun} '{name}' needs a language model, and none was given")
-        return chat
-
-    made: dict[Any, Any] = {protocol: nested, ChatModel: language_model}
+    build_nested = partial(
+        build_named,
+        protocol=protocol,
+        registry=registry,
+        method=method,
+        chat=chat,
+        folder=folder,
+    )
+    model_of_run = partial(_chat_of_run, chat=chat, name=name, noun=noun)
+    made: dict[Any, Any] = {protocol: build_nested, ChatModel: model_of_run}
     if ":" in name:
         built = built_own(
             name, settings, folder=folder, made=made, offers=lambda value: hasattr(value, method)
@@ -333,10 +401,37 @@ def build_named(
     return built
 
 
+def _chat_of_run(value: object, *, chat: ChatModel | None, name: str, noun: str) -> ChatModel:
+    """The run's language model, as the value of a field that needs one.
+
+    Args:
+        value: the setting of the field, which has to be missing: a run has one model for all.
+        chat: the run's model; None where it has none.
+        name: the implementation that has the field, for messages.
+        noun: what it is, such as ``reranker``, for messages.
+
+    Raises:
+        ConfigError: the setting is there, or the run has no model.
+    """
+    if value is not None:
+        raise ConfigError(f"{name}: 'chat' is not a setting: it is the run's language model")
+    if chat is None:
+        raise ConfigError(f"the {noun} '{name}' needs a language model, and none was given")
+    return chat
+
+
 def _name_and_settings(
     given: str | Mapping[object, object], registry: Registry, noun: str
 ) -> tuple[str, dict[str, object]]:
-    """The two parts of a mapping with ``name`` and settings; of a name alone without settings."""
+    """The implementation that is meant, and its settings, from a name or a mapping with ``name``.
+
+    Args:
+        registry: the known names, which the error lists.
+        noun: what is named, such as ``reranker``, for the error.
+
+    Raises:
+        ConfigError: the mapping has no name.
+    """
     if isinstance(given, str):
         return given, {}
     settings = {str(key): value for key, value in given.items()}
@@ -347,7 +442,10 @@ def _name_and_settings(
 
 
 def _lacking(value: object, protocol: type) -> str:
-    """The public attributes and methods of a protocol that a value does not have."""
+    """The public attributes and methods of a protocol that a value lacks, for an error's message.
+
+    By them a user sees what to add to his own class.
+    """
     names = (*inspect.get_annotations(protocol), *vars(protocol))
     return ", ".join(name for name in names if name[0] != "_" and not hasattr(value, name))
 
@@ -360,7 +458,10 @@ def built_own(
     made: Makers | None = None,
     offers: Callable[[object], bool] | None = None,
 ) -> Any:
-    """What a user's class or function makes of settings; an instance is taken as it is.
+    """The object that a user's class or function makes of settings; an instance is taken as it is.
+
+    A file may so name the user's own code in the place of any part of ragbench's. Whatever that
+    code raises becomes an error that names it.
 
     Args:
         place: where the user's code is, such as ``file.py:Class``.
@@ -388,7 +489,8 @@ def built_own(
 def schema_of_settings(target: Any, special: Mapping[Any, Any] | None = None) -> dict[str, Any]:
     """The JSON schema of the settings in a file of which a dataclass is built.
 
-    Editors complete YAML files by it, and ``ragbench show`` lists its properties.
+    Editors complete YAML files by it, and ``ragbench show`` lists its properties. Fields that no
+    file can hold are left out.
 
     Args:
         special: schemas of types that have one of their own.
@@ -400,7 +502,7 @@ def schema_of_settings(target: Any, special: Mapping[Any, Any] | None = None) ->
     properties: dict[str, Any] = {}
     required: list[str] = []
     for field in setting_fields(target).values():
-        schema = _schema(hints[field.name], special or {})
+        schema = _schema_of_type(hints[field.name], special or {})
         # No file can hold a value of such a type; and a "given" one, such as a client, comes from
         # the program and not from the settings.
         if schema is None or field.metadata.get("given"):
@@ -424,13 +526,18 @@ def schema_of_settings(target: Any, special: Mapping[Any, Any] | None = None) ->
 
 
 def summary_of(target: object) -> str:
-    """The first paragraph of what a class says of itself, in one line."""
+    """The first paragraph of a class's docstring in one line: its description for users.
+
+    Lists of implementations and schemas show it.
+    """
     text = inspect.getdoc(target) or ""
     return " ".join(text.partition("\n\n")[0].split())
 
 
-def _schema(hint: Any, special: Mapping[Any, Any]) -> dict[str, Any] | None:
-    """The JSON schema of a field's type, a new one each time; None of what no file can hold.
+def _schema_of_type(hint: Any, special: Mapping[Any, Any]) -> dict[str, Any] | None:
+    """The JSON schema of the type of a setting; None if no file can hold a value of the type.
+
+    It is a new object each time: the caller adds a description and a default.
 
     Args:
         hint: the type.
@@ -438,16 +545,16 @@ def _schema(hint: Any, special: Mapping[Any, Any]) -> dict[str, Any] | None:
     """
     if get_origin(hint) is Annotated and get_origin(get_args(hint)[0]) is collections.abc.Sequence:
         sequence, length = get_args(hint)[:2]
-        schema = _schema(sequence, special)
+        schema = _schema_of_type(sequence, special)
         return None if schema is None else {**schema, "minItems": length.min_length}
     if get_origin(hint) is collections.abc.Sequence:
-        items = _schema(get_args(hint)[0], special)
+        items = _schema_of_type(get_args(hint)[0], special)
         return None if items is None else {"type": "array", "items": items}
     if _is_record(hint):
         return schema_of_settings(hint, special)
     record_types = [member for member in get_args(hint) if _is_record(member)]
     if record_types:  # a record or None
-        return {"anyOf": [_schema(record_types[0], special), {"type": "null"}]}
+        return {"anyOf": [_schema_of_type(record_types[0], special), {"type": "null"}]}
     try:
         return msgspec.json.schema(hint, schema_hook=lambda kind: dict(special[kind]))
     except (TypeError, KeyError):
@@ -458,20 +565,31 @@ def _schema(hint: Any, special: Mapping[Any, Any]) -> dict[str, Any] | None:
 
 
 def beside(folder: Path, path: object) -> str:
-    """A path that a file in a folder names."""
+    """A path in a file of settings, taken as relative to the folder of that file.
+
+    So a file works from whatever folder a command runs in. ``~`` is the user's home.
+    """
     return str(folder / Path(str(path)).expanduser())
 
 
 def placed(settings: Mapping[str, Any], hints: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Settings as a file in a folder has them, with its paths beside it."""
-    return {key: _placed(value, hints.get(key), folder) for key, value in settings.items()}
+    """Settings of a file, with the paths among them relative to the folder of the file.
+
+    Args:
+        hints: the type of each setting; by it a path is known from any other text.
+    """
+    return {key: _placed_value(value, hints.get(key), folder) for key, value in settings.items()}
 
 
 _PATHS_OF_MODELS = ("api_key_file", "cache")
 
 
 def placed_model(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Settings of a language model as a file in a folder has them, with its paths beside it."""
+    """Settings of a language model in a file, with the paths among them relative to its folder.
+
+    They have no dataclass with types at this point: `_PATHS_OF_MODELS` lists which are paths, and
+    has to name every one.
+    """
     values = dict(settings)
     for key in _PATHS_OF_MODELS:
         if values.get(key, "") not in ("", "off"):  # a cache may be off
@@ -479,8 +597,14 @@ def placed_model(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     return values
 
 
-def _placed(value: Any, hint: Any, folder: Path) -> Any:
-    """A setting's value; beside the folder if it is a path."""
+def _placed_value(value: Any, hint: Any, folder: Path) -> Any:
+    """A setting's value; a path is taken as relative to the folder of the settings' file.
+
+    A model may be a path or a name elsewhere: it is a path if it exists beside the file.
+
+    Args:
+        hint: the type of the setting, by which a path is known from any other text.
+    """
     if not isinstance(value, str) or not value:
         return value
     type_parts = (hint, *get_args(hint))

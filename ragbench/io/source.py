@@ -13,6 +13,7 @@ from array import array
 from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from types import MappingProxyType, TracebackType
@@ -52,18 +53,24 @@ class Problems:
     def add(
         self, message: str, *, path: str = "", line: int | None = None, field: str | None = None
     ) -> None:
-        """Notes a problem given by its parts, which is how readers of files report one."""
+        """Notes a problem of a source by its parts, which is how readers of files report one.
+
+        Nothing is raised: the reader goes on, and a user sees all problems of a file at once.
+        """
         problem = Problem(message=message, path=path, line=line, field=field)
         self.note(problem)
 
     def note(self, *problems: Problem) -> None:
-        """Notes problems that exist already, such as those of a source read inside this one."""
+        """Notes problems that exist already, such as those of a source read inside this one.
+
+        Beyond `most` they are only counted: a million bad lines must not fill the memory.
+        """
         free_places = self.most - len(self.items)
         self.items += problems[:free_places]
         self.count += len(problems)
 
     def raise_if_any(self) -> None:
-        """Raises all problems at once, if there are any: the user mends them in one go.
+        """Raises all problems of a source at once, if there are any: the user mends them in one go.
 
         Raises:
             DataError: a problem was noted; a last line counts those that were not kept.
@@ -81,7 +88,7 @@ class Problems:
     ) -> None:
         """Notes the first problem of a kind; its message counts the further ones.
 
-        What is wrong with every record of a file is said once.
+        What is wrong with every record of a file is reported once, and not a million times.
 
         Args:
             kind: equal for problems of the same kind.
@@ -98,7 +105,10 @@ class Problems:
             self.items[position] = replace(self.items[position], message=message)
 
     def __iter__(self) -> Iterator[Problem]:
-        """The problems that are listed, in the order in which they were noted."""
+        """The problems of a source that are kept, in the order in which they were noted.
+
+        Beyond `most` they are only counted: `count` says how many there are.
+        """
         return iter(self.items)
 
 
@@ -149,7 +159,14 @@ class Source:
     def of(
         cls, source: str | Path, *, split: str | None = None, encoding: str | None = None
     ) -> Source:
-        """Takes ``-``, ``hf:owner/name[:split]``, an address (``s3://...``), or a path."""
+        """A source by the name that a user gave: standard input, a dataset, an address or a path.
+
+        These are written ``-``, ``hf:owner/name[:split]``, such as ``s3://...``, and all else.
+        Secrets in an address do not get into the name that problems show.
+
+        Raises:
+            ConfigError: there is no such encoding, or the name is no path.
+        """
         if encoding is not None:
             try:
                 bytes(4).decode(encoding)  # refuses what encodes bytes as bytes, such as base64
@@ -174,12 +191,15 @@ class Source:
 
     @property
     def is_folder(self) -> bool:
-        """Whether it is a folder on this machine; an address or a hub name is none."""
+        """Whether the source is a folder on this machine; an address or a hub name is none.
+
+        A folder has files to choose from, and no format of its own to recognise by its bytes.
+        """
         return self.path is not None and self.path.is_dir()
 
     @property
     def suffix(self) -> str:
-        """The suffix in lower case, that of compression left out; empty when there is none.
+        """The suffix of the source's file in lower case, without that of compression; else empty.
 
         By it a format is recognised before the content is looked at.
         """
@@ -195,7 +215,10 @@ class Source:
         return suffixes[-1] if suffixes else ""
 
     def run(self) -> Source | None:
-        """The run's folder, for one of its files: it knows more than they do."""
+        """The folder of a run as a source, if this source is one of the run's files; else None.
+
+        The folder knows more than a single file of it: the outcomes, their settings and identity.
+        """
         if self.path is None or self.path.name not in _RUN_FILES:
             return None
         # Other tools have files of these names, too.
@@ -206,7 +229,11 @@ class Source:
         return replace(self, name=str(folder), path=folder)
 
     def child(self, name: str) -> Source | None:
-        """A file of the folder, also when it is compressed; None where there is none."""
+        """A file of this folder as a source, also when it is compressed; None where there is none.
+
+        Args:
+            name: the file's name in the folder, without ``.gz``.
+        """
         if self.path is None:
             return None
         for candidate in (self.path / name, self.path / f"{name}.gz"):
@@ -218,7 +245,11 @@ class Source:
         return None
 
     def first_child(self, names: Iterable[str]) -> Source | None:
-        """The first of these files that the folder has; None where it has none of them."""
+        """The first of several usual files that this folder has; None where it has none of them.
+
+        Args:
+            names: names of files, the likelier one first.
+        """
         for name in names:
             file = self.child(name)
             if file is not None:
@@ -226,9 +257,9 @@ class Source:
         return None
 
     def chosen(self, parts: Sequence[str], *, noun: str = "split", usual: str = "test") -> str:
-        """Which part to read: the one asked for, the only one or the usual one.
+        """The part of a source to read, such as a split: the user's, the only one or the usual one.
 
-        What was chosen among several is noted.
+        A choice among several is noted, since the user may have meant another.
 
         Args:
             parts: the names of the parts that the source has.
@@ -253,7 +284,11 @@ class Source:
         return part
 
     def head(self, problems: Problems) -> bytes | None:
-        """The first bytes, decompressed, without consuming them; None when it cannot be read."""
+        """The first bytes of the source, decompressed, without consuming them; None if unreadable.
+
+        The format is recognised by them. Standard input cannot be read twice, so the open stream
+        stays for `opened`.
+        """
         with noting_read_errors(self.name, problems):
             if self._stream is None:
                 stream = self._open_raw()
@@ -269,7 +304,10 @@ class Source:
         return None
 
     def _open_raw(self) -> BinaryIO:
-        """The bytes as they are stored, with a buffer that can be looked into."""
+        """The source's bytes as they are stored, as a stream with `peek`.
+
+        The first bytes can be looked at without consuming them, by which compression is recognised.
+        """
         if self.hub is not None:
             raise IsADirectoryError(None, "it is a dataset on the hub, not a file")
         if self.address is not None:
@@ -280,9 +318,10 @@ class Source:
 
     @contextmanager
     def opened(self, problems: Problems) -> Generator[BinaryIO | None, None, None]:
-        """The decompressed bytes from the start; None, and a problem, when it cannot be opened.
+        """The source's decompressed bytes from the start, for the block of a ``with`` statement.
 
-        An error while reading inside the ``with`` block ends the block and becomes a problem.
+        None, and a problem, if it cannot be opened. An error while reading inside the block ends
+        the block and becomes a problem.
         """
         if self._stream is None and self.head(problems) is None:
             yield None
@@ -297,7 +336,7 @@ class Source:
             self.close()
 
     def close(self) -> None:
-        """Closes the stream, if one is open; the source can be opened again.
+        """Closes the source's stream, if one is open; the source can be opened again.
 
         Standard input, which has neither path nor address, stays open: it belongs to the process,
         and closing it would end it for whoever reads it next.
@@ -308,7 +347,10 @@ class Source:
 
 
 def _stdin() -> BinaryIO:
-    """Standard input as a stream with `peek`, by which its format is recognised unread."""
+    """Standard input as a stream with `peek`: its first bytes are looked at without being consumed.
+
+    By them the format is recognised, and they could not be read again.
+    """
     stream = sys.stdin.buffer
     if hasattr(stream, "peek"):
         return stream
@@ -325,13 +367,21 @@ class noting_read_errors:  # a context, named as those of contextlib are
     __slots__ = ("_line", "_name", "_problems")
 
     def __init__(self, name: str, problems: Problems, line: int | None = None) -> None:
-        """Takes the place that the problem names, and the list that it is added to."""
+        """Takes the place that a problem of reading names, and the list that it is added to.
+
+        Args:
+            name: the source, as its user called it.
+            line: the record that is read in the block, if it is one.
+        """
         self._name = name
         self._problems = problems
         self._line = line
 
     def __enter__(self) -> None:
-        """Begins the reading, with nothing to prepare."""
+        """Begins the reading of a source, for which nothing has to be prepared.
+
+        There is no value to bind: the block is only watched for errors.
+        """
 
     def __exit__(
         self,
@@ -339,7 +389,11 @@ class noting_read_errors:  # a context, named as those of contextlib are
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        """Notes an error of reading, and tells Python by True that it is dealt with."""
+        """Notes an error of reading as a problem; True makes Python drop the error.
+
+        The reading goes on with the next record or file. Interrupts, and ragbench's errors that are
+        written for the user already, pass; an `UnreadableError` is one of reading.
+        """
         if not isinstance(error, Exception):  # none, or an interrupt
             return False
         if is_in_words(error) and not isinstance(error, UnreadableError):
@@ -351,18 +405,22 @@ class noting_read_errors:  # a context, named as those of contextlib are
 def looking_at(name: str) -> Reading:
     """A context for a first look at a source, which recognises its form and its fields.
 
-    What goes wrong there is an error at once: without a form there are no records to go on with.
+    An error in it ends the reading at once: without a form there are no records to go on with.
     """
+    return Reading(partial(_unreadable_source, name))
 
-    def refusal(error: Exception) -> DataError:
-        """The error of the source as a whole."""
-        return DataError([Problem(message=reading_problem(error), path=name)])
 
-    return Reading(refusal)
+def _unreadable_source(name: str, error: Exception) -> DataError:
+    """The error of a source as a whole, of whatever was raised when it was looked at.
+
+    Args:
+        name: the source, as its user called it.
+    """
+    return DataError([Problem(message=reading_problem(error), path=name)])
 
 
 def reading_problem(error: Exception, *, after: int | None = None) -> str:
-    """Why a file cannot be read, as a problem says it.
+    """Why a file cannot be read, as the message of a problem: in plain words for a user.
 
     Args:
         after: the line of the last record that could be read, if there is one.
@@ -389,9 +447,13 @@ them, as of a table whose rows and columns are swapped, takes a minute."""
 
 
 def has_few_fields(count: int, path: str, line: int | None, problems: Problems) -> bool:
-    """Whether a record or a header has no more fields than allowed; else a problem says so.
+    """Whether a record or a header has no more fields than allowed; else a problem is noted.
 
-    Readers of every format ask this before the names of the fields are looked at.
+    Each name is compared with all that ragbench knows, so readers of every format check the count
+    first.
+
+    Args:
+        count: how many fields there are.
     """
     if count <= _MOST_FIELDS:
         return True
@@ -427,7 +489,12 @@ class RowReader(Protocol):
     formats.
     """
 
-    def __call__(self, source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]: ...
+    def __call__(self, source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
+        """Yields the rows of a source in this format; what cannot be read is noted in `problems`.
+
+        Args:
+            kind: whether rows are read as cases or as documents, where the format has both.
+        """
 
 
 # --- ids: made from content where a source has none, and unique within a source
@@ -438,9 +505,15 @@ _FIRST_SLOTS = 1 << 14
 
 
 def derived_id(prefix: str, text: str, *, digits: int = 10) -> str:
-    """An id that depends on the text alone, not on where it stands in a file.
+    """An id for a record without one, made from its text alone and not from its place in a file.
 
-    Differences of case, white space and Unicode form do not count.
+    So results of two runs are compared case by case, also when lines were moved or added.
+    Differences of case, white space and Unicode form do not count. Ids are in stored runs: a change
+    makes them others.
+
+    Args:
+        prefix: the kind of record, such as ``q`` for a query.
+        digits: hexadecimal digits of the id, an even number.
     """
     folded = unicodedata.normalize("NFKC", text).casefold()
     # A surrogate that text from other programs may hold must not stop the hash.
@@ -463,10 +536,13 @@ class IdRegister:
     _repeats: dict[str, int] = field(default_factory=dict[str, int])
 
     def add(self, identifier: str | int, line: int) -> int | None:
-        """Notes an id, or the hash of one; gives the line of the same one before, if there is one.
+        """Notes an id; returns the line of the earlier record with this id, None without one.
+
+        Ids have to be unique, and a file may have millions: only a hash of 60 bits is kept.
 
         Args:
-            line: where it stands, from 1.
+            identifier: the id, or the hash of one.
+            line: the line of its record, from 1.
         """
         hashed = hash(identifier) & _HASH_BITS
         if hashed == 0:  # which marks a free slot
@@ -486,9 +562,13 @@ class IdRegister:
         return None
 
     def add_derived(self, identifier: str, line: int) -> str:
-        """Notes a derived id under the first free one of ``id``, ``id-2``, ``id-3`` ...
+        """Notes an id made from a text, as the first free one of ``id``, ``id-2``, ``id-3`` ...
 
-        A text that comes again has the same derived id, and is a record of its own.
+        A text that comes again has the same derived id, and is a record of its own. The form of the
+        number is in stored runs: a change makes their ids others.
+
+        Returns:
+            The id that the record gets.
         """
         if self.add(identifier, line) is None:
             return identifier
@@ -499,7 +579,10 @@ class IdRegister:
         return f"{identifier}-{number}"
 
     def _grow(self) -> None:
-        """Moves all ids to arrays of twice the size: half empty, they are searched in few steps."""
+        """Moves all ids of the register to arrays of twice the size: searches are short again.
+
+        Sizes stay powers of two: a slot is found by masking a hash.
+        """
         slots = zip(self._hashes, self._lines, strict=True)
         size = 2 * len(self._hashes)
         self._hashes = array("Q", (0,)) * size

@@ -10,13 +10,14 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b, file_digest
 from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from ragbench.core.roles import FieldRole
 from ragbench.core.trace import Entry
@@ -63,6 +64,10 @@ from ragbench.io.source import STDIN, Problems, Row, Source, looking_at, noting_
 from ragbench.io.unread import document_notes, verdict_notes
 from ragbench.io.values import ValueProblem
 from ragbench.shell import shell_quoted
+
+if TYPE_CHECKING:
+    from ragbench.io.dumps.read import OpenDump
+    from ragbench.io.rankings import RankingFile, Topics
 
 Reader = Callable[..., Iterator[Row]]
 """Reads the rows of cases: it takes the source, and ``problems`` by name."""
@@ -165,10 +170,16 @@ def open_source(
 
 
 def _content_digest(paths: Iterable[str | Path | None], settings: str) -> str:
-    """Digests files, and folders with all files below them, and the settings of the reading.
+    """A digest of all files of a source, and of the settings by which they are read.
 
-    It is empty where something cannot be read, or where a link leads to another folder: what is
-    behind it would not be digested.
+    Where it is equal, a later run need not read them again. It is empty where something cannot be
+    read, or where a link leads to another folder: what is behind it would not be digested.
+
+    Args:
+        paths: files, and folders with all files below them.
+        settings: a text that is equal for the same reading.
+
+    The digest is kept in runs: with another one, runs on the same files read them once more.
     """
     digest = blake2b(settings.encode("utf-8", "backslashreplace"))
     try:
@@ -191,7 +202,13 @@ def _content_digest(paths: Iterable[str | Path | None], settings: str) -> str:
 
 
 def _stdin_as_file(stdin: Source, stack: ExitStack) -> Source:
-    """Copies standard input to a file, because a source is read more than once."""
+    """Standard input as a temporary file, because a source is read more than once.
+
+    The first reading recognises fields, and the later ones read all records.
+
+    Args:
+        stack: removes the file when it is closed.
+    """
     folder = Path(stack.enter_context(TemporaryDirectory(prefix="ragbench-stdin-")))
     problems = Problems()
     with noting_read_errors(stdin.name, problems), (folder / "stdin").open("wb") as file:
@@ -220,14 +237,19 @@ class _Opening:
     """The form by which a field was found to hold a store's response."""
 
     def open(self, form: str | None) -> EntrySource:
-        """The source, read in the first way that fits.
+        """The source as cases with recorded outcomes, read in the first way that fits its content.
 
-        A file that is recognised as nothing may still be a store's response. A run or a tool's
-        format is read by its own rules. Rows with fields are looked at for chunks that are under
-        an unknown name, and for a reranker's results; without either they are cases as they are.
+        The order of the attempts counts. A file that is recognised as nothing may still be a
+        store's response. A run or a tool's format is read by its own rules. Rows with fields are
+        looked at for chunks that are under an unknown name, and for a reranker's results; without
+        either they are cases as they are.
 
         Args:
             form: the name of a format or of a store's response, where the user says one.
+
+        Raises:
+            DataError: the source cannot be read, or holds no questions and is not joined with
+                cases.
         """
         format_name = form
         dump_form = None
@@ -237,31 +259,35 @@ class _Opening:
             dump_form = find_form(form, readers().targets())
         if format_name is None:
             problems = Problems()
-            format_name = self._detect(problems)
+            format_name = self._format_name(problems)
             if format_name is None or problems.count:
-                return self._dump(form, problems)
+                return self._open_as_dump(form, problems)
         if format_name in RANKED and not self.place.is_folder:
-            return self._run(format_name)
+            return self._open_as_ranking(format_name)
         if format_name in _FOR_JOINING and not self.is_join:
             message = _NO_QUESTIONS.format(name=self.place.name)
             raise DataError([Problem(message=message, path=self.place.name)])
 
-        reader = self._narrowed(self._reader_of(format_name))
+        reader = self._reader_of_wanted_rows(self._reader_of(format_name))
         if format_name not in CONTAINERS:
             # The format of a tool says itself what its fields are.
-            return self._of_rows(format_name, reader, self._sample(reader))
-        sample = self._sample(reader)
+            return self._open_as_rows(format_name, reader, self._first_rows(reader))
+        sample = self._first_rows(reader)
         if dump_form is None and self._has_reranked(sample):
             reader = partial(_reranked_rows, reader)
             self.response_form = _RERANKED
-            sample = self._sample(reader)
-        dump = self._as_dump(sample, form, dump_form)
+            sample = self._first_rows(reader)
+        dump = self._as_dump_or_chunks(sample, form, dump_form)
         if dump is not None:
             return dump
-        return self._of_rows(format_name, reader, sample)
+        return self._open_as_rows(format_name, reader, sample)
 
-    def _detect(self, problems: Problems) -> str | None:
-        """The name of the source's format; None where it is not recognised."""
+    def _format_name(self, problems: Problems) -> str | None:
+        """The name of the source's format; None where it is not recognised, which is noted.
+
+        BEIR's results look like any other JSON object: they are looked for only where the user
+        named a corpus, queries or judgements, or joins the source with cases.
+        """
         with closing(replace(self.place)) as place, noting_read_errors(place.name, problems):
             format_name = detect_format(place, "cases", problems)
             joins_ids = (self.corpus, self.queries, self.qrels) != (None, None, None)
@@ -275,7 +301,10 @@ class _Opening:
         return None
 
     def _reader_of(self, format_name: str) -> Reader:
-        """The reader of a format's rows, which can be called for each of several readings."""
+        """The reader of the rows of a format, which can be called for each of several readings.
+
+        Spans of a trace are collected on disk once for all readings, since that takes long.
+        """
         if format_name != "traces":
             return partial(reader_of(format_name), kind="cases")
         from ragbench.io.traces import TraceFile
@@ -285,17 +314,23 @@ class _Opening:
         self.stack.enter_context(closing(file.db))
         return file.rows
 
-    def _narrowed(self, reader: Reader) -> Reader:
-        """A reader of the rows that the user wants, with columns joined that the user named."""
+    def _reader_of_wanted_rows(self, reader: Reader) -> Reader:
+        """A reader of the rows that the user wants, with columns joined that the user named.
+
+        Columns are joined first: the choice of rows may go by the joined field.
+        """
         if self.overrides.columns:
             reader = partial(joined_rows, self.overrides, reader)
         if self.only is not None:
-            reader = partial(_only_rows, self.only, reader)
+            reader = partial(_rows_of_only, self.only, reader)
             self.place.notes[f"Only records {self.only.described} are taken"] = None
         return reader
 
-    def _sample(self, reader: Reader) -> list[Row]:
-        """Rows for a first look; what is wrong is reported when they are read in earnest."""
+    def _first_rows(self, reader: Reader) -> list[Row]:
+        """The source's first rows, by which its fields are recognised before it is read in earnest.
+
+        Problems are dropped here, since reading in earnest reports them.
+        """
         problems = Problems()
         rows: list[Row] = []
         with closing(replace(self.place)) as place, noting_read_errors(place.name, problems):
@@ -305,15 +340,21 @@ class _Opening:
         return rows
 
     def _bindings(self, row: Row) -> tuple[tuple[str, str], ...]:
-        """Field of a case and field of the row, for each that is recognised by its name."""
+        """The fields of a row that are recognised by name: field of a case and name in the row.
+
+        From these it is decided whether the row is a question, a chunk or a response.
+        """
         return self.names[tuple(row.values)].bindings
 
     # --- records with fields
 
     def _has_reranked(self, sample: Sequence[Row]) -> bool:
-        """Whether questions hold a reranker's results, and the documents that they are of.
+        """Whether questions hold a reranker's results, and the documents that these results are of.
 
         Read as fields, the documents would count in the order from before the reranking.
+
+        Args:
+            sample: the first rows of the source.
         """
         if "retrieved_contexts" in self.fields:
             return False
@@ -328,13 +369,18 @@ class _Opening:
                 return True  # reported with its line when the rows are read
         return False
 
-    def _as_dump(
+    def _as_dump_or_chunks(
         self, sample: Sequence[Row], form: str | None, dump_form: DumpForm | None
     ) -> EntrySource | None:
-        """The source as a dump, where its records are no questions with fields.
+        """The source as a retrieval log (dump), where its records are no questions with fields.
 
-        Where they are, and hold chunks under a name that is not recognised, the fields of these
-        chunks are added to `fields`, and the result is None.
+        Where they are questions, the result is None. If they hold chunks under a name that is not
+        recognised, the names of that field and of the query are added to `fields`.
+
+        Args:
+            sample: the first rows of the source.
+            form: the user's name of the form, passed on to the reader of logs.
+            dump_form: the form of a store's response, where the user named one.
         """
         guessed_from = sample[:_GUESSED_FROM]
         if dump_form is None and "retrieved_contexts" not in self.fields:
@@ -352,12 +398,12 @@ class _Opening:
             if not has_query and not self._is_table_of_answers(sample, bound):
                 # If it is no dump either, what it lacks as a dataset is reported when it is read.
                 with suppress(DataError, ConfigError):
-                    return self._dump(form, Problems())
+                    return self._open_as_dump(form, Problems())
             return None
 
         mapping = decoder.mapping
         if not mapping.chunks:  # each record is a response
-            return self._dump(form, Problems())
+            return self._open_as_dump(form, Problems())
         self.fields.setdefault("retrieved_contexts", mapping.chunks)
         self.response_form = mapping.format
         if mapping.query is not None and not has_query:
@@ -367,7 +413,14 @@ class _Opening:
         return None
 
     def _is_table_of_answers(self, sample: Sequence[Row], bound: set[str]) -> bool:
-        """Whether headers suggest a question with answers, which a dump's reader would drop."""
+        """Whether a table's headers suggest questions with answers: then it is no retrieval log.
+
+        A reader of logs would drop the answers: the user gets a proposal for the columns instead.
+
+        Args:
+            sample: the first rows of the source.
+            bound: the fields that are recognised already.
+        """
         if not sample or not sample[0].cells:
             return False
         proposal = propose([row.values for row in sample], list(sample[0].values), bound)
@@ -375,9 +428,14 @@ class _Opening:
         return "query" in proposal.fields and not fields.isdisjoint({"reference", "response"})
 
     def _may_hold_chunks(self, rows: Sequence[Row], bound: set[str], gold: set[str]) -> bool:
-        """Whether chunks may be in a field whose name is not recognised.
+        """Whether retrieved chunks may be in a field whose name is not recognised.
 
         Such a field is a list or an object that is no gold, or the score of a row that is a chunk.
+        It is a quick look before each field is tried in every form of every store.
+
+        Args:
+            bound: the fields of a case, or of what a system did, that are recognised.
+            gold: the names in the source that hold labels of a dataset.
         """
         if self.fields.get("retrieved_contexts") == "":
             return False  # the user says that no field has them
@@ -397,17 +455,26 @@ class _Opening:
     def _chunk_decoder(
         self, sample: Sequence[Row], bound: set[str], gold: set[str], form: DumpForm | None
     ) -> Decoder | None:
-        """How chunks are read that no recognised field holds; None where there are none for sure.
+        """The reader of retrieved chunks that no recognised field holds.
 
-        A dataset may bring passages of its own: only scores, or the form of a store's response,
-        say that they were retrieved.
+        None if there are none for sure.
+
+        A dataset may bring passages of its own: only scores, or the form of a store's response, say
+        that they were retrieved. Counting passages of a dataset as retrieved would make its scores
+        perfect.
+
+        Args:
+            sample: rows from which it is guessed.
+            bound: the fields of a case, or of what a system did, that are recognised.
+            gold: the names in the source that hold labels of a dataset.
+            form: the form of a store's response, where the user named one.
         """
         if form is not None:
             if not sample:
                 return None
-            return guess_mapping(sample, form=form, overrides=self._overrides())
+            return guess_mapping(sample, form=form, overrides=self._dump_overrides())
         try:
-            decoder = guess_mapping(sample, overrides=self._overrides())
+            decoder = guess_mapping(sample, overrides=self._dump_overrides())
         except DataError:
             return None
         mapping = decoder.mapping
@@ -424,19 +491,32 @@ class _Opening:
             # A row with an answer is a case, not a chunk.
             are_chunks = bound.isdisjoint({"reference", "answers", "response"})
         else:
-            are_chunks = _has_texts(decoder, sample)
+            are_chunks = _holds_any_text(decoder, sample)
         return decoder if are_chunks else None
 
-    def _overrides(self) -> dict[str, str]:
-        """The user's mapping in the words of a dump, which names the fields of a chunk shorter."""
+    def _dump_overrides(self) -> dict[str, str]:
+        """The user's mapping of fields in the words of a retrieval log, such as ``chunks``.
+
+        The options are one list for all sources, while the reader of logs has shorter names. Fields
+        that a log does not have are left out.
+        """
         overrides: dict[str, str] = {}
         for target, path in self.fields.items():
             if target in _DUMP and path:
                 overrides[_DUMP[target]] = path
         return overrides
 
-    def _of_rows(self, form: str, reader: Reader, sample: Sequence[Row]) -> EntrySource:
-        """The source, once a first look at some rows has found out how all of it is read."""
+    def _open_as_rows(self, form: str, reader: Reader, sample: Sequence[Row]) -> EntrySource:
+        """The source of cases whose rows are read by `reader`, after a first look at some rows.
+
+        The look finds out how all of it is read, and what a user has to know beforehand: which
+        field is what, what is not read, and what looks wrong.
+
+        Args:
+            form: the name of the form, as reports show it.
+            reader: reads the rows, from the start each time.
+            sample: the first rows.
+        """
         texts = None
         if self.corpus is not None:
             from ragbench.io.rankings import corpus_texts, holds_texts
@@ -481,30 +561,48 @@ class _Opening:
             path=self.place.name,
             form=form,
             mapping=bound,
-            roles=self._roles(form, bound, chunks),
+            roles=self._roles_of_fields(form, bound, chunks),
             unused=tuple(unused),
             # A folder without texts has the queries and judgements of a ranking.
             uses_corpus=chunks.looked_up or (form in RANKED and self.corpus is not None),
             notes=tuple(notes),
-            hints=tuple(self._hints(sample, list(unused), bound)),
+            hints=tuple(self._hints_on_unused(sample, list(unused), bound)),
         )
-
-        def read() -> Iterator[Entry]:
-            # How chunks are read stays; warnings are counted anew in each reading.
-            fresh_chunks = replace(chunks, warnings=Counter[str]())
-            fresh_decoder = decoder_of(problems=Problems(), chunks=fresh_chunks)
-            return fresh_decoder.records(replace(self.place), reader)
 
         return EntrySource(
             info=looked_at(info, entries, is_whole=len(sample) < LOOK),
-            read=read,
+            read=partial(self._entries_anew, reader, decoder_of, chunks),
             held=self.stack,
         )
 
-    def _hints(
+    def _entries_anew(
+        self, reader: Reader, decoder_of: Callable[..., EntryDecoder], chunks: Retrieved
+    ) -> Iterator[Entry]:
+        """The source's cases and recorded outcomes from its start, for one of several readings.
+
+        How chunks are read stays from the first look; warnings are counted anew, so that a second
+        reading does not double them.
+
+        Args:
+            reader: reads the rows of the source.
+            decoder_of: makes the decoder of rows, with ``problems`` and ``chunks`` by name.
+            chunks: how retrieved chunks are read.
+        """
+        fresh_chunks = replace(chunks, warnings=Counter[str]())
+        fresh_decoder = decoder_of(problems=Problems(), chunks=fresh_chunks)
+        return fresh_decoder.records(replace(self.place), reader)
+
+    def _hints_on_unused(
         self, sample: Sequence[Row], unused: Sequence[str], bound: Mapping[str, str]
     ) -> Iterator[str]:
-        """Yields what the unread fields may be, in a table by their headers, too.
+        """Yields what the unread fields of a source may be, for a user to name them with options.
+
+        A table gets a proposal by its headers; of other records verdicts of people are looked for.
+
+        Args:
+            sample: the first rows.
+            unused: the names in the source that mean nothing known.
+            bound: field of a case to its name in the source.
 
         Raises:
             DataError: no column has the question, and headers suggest what the columns are.
@@ -526,7 +624,9 @@ class _Opening:
             yield f"Columns that are not read may be:\n{lines}"
 
     def _refuse_lone_chunk_fields(self, entries: Sequence[Entry], bound: Mapping[str, str]) -> None:
-        """Refuses a mapping of a chunk's fields where no field holds chunks.
+        """Refuses a mapping of a chunk's fields (``chunk_id=...``) where no field holds chunks.
+
+        It would have no effect, and the user would not notice.
 
         Raises:
             ConfigError: the user named such a field.
@@ -543,13 +643,15 @@ class _Opening:
                 "names one of a chunk: add --field retrieved_contexts=NAME"
             )
 
-    def _roles(
+    def _roles_of_fields(
         self, form: str, mapping: Mapping[str, str], chunks: Retrieved
     ) -> tuple[FieldRole, ...]:
         """The role of each field that is read, with its reason: reports show what was measured.
 
         Args:
+            form: the form of the source.
             mapping: field of a case to field of the source.
+            chunks: how retrieved chunks are read, which may be by another form.
         """
         chunk_form = ""
         if chunks.decoder is not None:
@@ -568,9 +670,15 @@ class _Opening:
 
     # --- ids with scores
 
-    def _run(self, name: str) -> EntrySource:
-        """A TREC run, or BEIR results: ids, which may get their texts from a corpus."""
-        from ragbench.io.rankings import Topics, find_topics, look_at, read_ranking_rows
+    def _open_as_ranking(self, name: str) -> EntrySource:
+        """A TREC run, or BEIR results, as a source: ids, which may get their texts from a corpus.
+
+        Joined with cases it needs ids alone; else its queries and judgements are looked for.
+
+        Args:
+            name: the name of the format, ``"trec"`` or ``"beir"``.
+        """
+        from ragbench.io.rankings import Topics, find_topics, look_at
 
         ranking = look_at(self.place, name)
         topics = Topics()
@@ -584,17 +692,24 @@ class _Opening:
                 encoding=self.encoding,
             )
 
-        def reader(place: Source, *, problems: Problems) -> Iterator[Row]:
-            """Reads a case per query: `_of_rows` reads it like rows of any other form."""
-            rankings = ranking.read(place, problems)
-            yield from read_ranking_rows(rankings, place.name, topics, problems)
-
-        return self._of_rows(name, reader, self._sample(reader))
+        reader = partial(_ranking_rows, ranking, topics)
+        return self._open_as_rows(name, reader, self._first_rows(reader))
 
     # --- responses of stores
 
-    def _dump(self, form: str | None, problems: Problems) -> EntrySource:
-        """A dump whose records are no questions with fields: responses, rows, batches."""
+    def _open_as_dump(self, form: str | None, problems: Problems) -> EntrySource:
+        """A retrieval log as a source.
+
+        Its records are responses or rows, and no questions with fields.
+
+        Args:
+            form: the user's name of the form; recognised where it is None.
+            problems: of the attempt to recognise another format. They are raised in place of those
+                of the log, where the source is none: they say more.
+
+        Raises:
+            DataError: it is no retrieval log either.
+        """
         from ragbench.io.dumps.read import open_responses
 
         place = self.place
@@ -604,20 +719,10 @@ class _Opening:
             format=form,
             split=place.split,
             encoding=place.encoding,
-            overrides=self._overrides(),
+            overrides=self._dump_overrides(),
             queries=self.queries,
             only=self.only,
         )
-
-        def reader(place: Source, *, problems: Problems) -> Iterator[Row]:
-            """Reads a case per query, with the problems of the dump at the end."""
-            with open_dump() as dump:
-                has_ids = dump.mapping.id is not None
-                for number, retrieval in enumerate(dump, start=1):
-                    yield _dump_row(place.name, number, retrieval, has_ids=has_ids)
-                problems.note(*dump.problems)
-                # The dump counts all that is wrong, and lists the first of it.
-                problems.count += dump.malformed - len(dump.problems.items)
 
         try:
             self._refuse_fields_of_no_dump()
@@ -628,20 +733,23 @@ class _Opening:
             if problems.count:  # it was not recognised as anything, and that says more
                 raise DataError(problems.items) from None
             raise
-        sample = self._sample(reader)
+        reader = partial(_dump_rows, open_dump)
+        sample = self._first_rows(reader)
         # The rows are made here, with the fields of cases: the user's names are those of the dump.
-        opened = replace(self, fields={})._of_rows(mapping.format, reader, sample)
+        opened = replace(self, fields={})._open_as_rows(mapping.format, reader, sample)
         paths: dict[str, str] = {}
         for name in ("query", "query_id", "chunks", "id", "text", "score"):
             path = getattr(mapping, name)
             if path:
                 paths[name] = str(path)
-        roles = dump_roles(mapping, place.name, self._overrides())
+        roles = dump_roles(mapping, place.name, self._dump_overrides())
         opened.info = replace(opened.info, mapping=paths, roles=roles, notes=notes)
         return opened
 
     def _refuse_fields_of_no_dump(self) -> None:
-        """Refuses a mapping of fields that a retrieval log does not have.
+        """Refuses a mapping of fields that a retrieval log does not have, such as a reference.
+
+        It would have no effect, and the user would not notice.
 
         Raises:
             ConfigError: the user named such a field.
@@ -659,7 +767,10 @@ class _Opening:
 
 
 def _bound_fields(plans: FieldMap, rows: Sequence[Row]) -> set[str]:
-    """The fields of a case, and of what a system did, that some of the rows have."""
+    """The fields of a case, and of what a system did, that some of the rows have.
+
+    Whether any row has an answer decides how the other fields are understood.
+    """
     targets: set[str] = set()
     for row in rows:
         plan = plans[tuple(row.values)]
@@ -667,13 +778,63 @@ def _bound_fields(plans: FieldMap, rows: Sequence[Row]) -> set[str]:
     return targets
 
 
-def _only_rows(only: Only, reader: Reader, place: Source, *, problems: Problems) -> Iterator[Row]:
-    """The rows of a reader that the user wants: bound to both, it is a reader itself."""
+def _rows_of_only(
+    only: Only, reader: Reader, place: Source, *, problems: Problems
+) -> Iterator[Row]:
+    """The rows of a reader that the user wants: bound to the first two, it is a reader itself.
+
+    Args:
+        only: which records are wanted.
+        reader: reads all rows.
+        place: the source, as for any reader.
+    """
     return only.of(reader(place, problems=problems), problems, place.name)
 
 
+def _ranking_rows(
+    ranking: RankingFile, topics: Topics, place: Source, *, problems: Problems
+) -> Iterator[Row]:
+    """The rows of a ranking, a case per query; bound to the first two, a reader of rows.
+
+    So a TREC run or BEIR results are read like rows of any other form.
+
+    Args:
+        ranking: what a first look at the file showed.
+        topics: the queries and judgements that belong to it.
+    """
+    from ragbench.io.rankings import read_ranking_rows
+
+    rankings = ranking.read(place, problems)
+    yield from read_ranking_rows(rankings, place.name, topics, problems)
+
+
+def _dump_rows(
+    open_dump: Callable[[], AbstractContextManager[OpenDump]], place: Source, *, problems: Problems
+) -> Iterator[Row]:
+    """The rows of a retrieval log, a case per query; bound to the first, a reader of rows.
+
+    The log keeps its own problems, which are handed on when all queries are read.
+
+    Args:
+        open_dump: opens the log from its start, for each of several readings.
+        problems: takes them; beyond the most that are listed they are counted.
+    """
+    with open_dump() as dump:
+        has_ids = dump.mapping.id is not None
+        for number, retrieval in enumerate(dump, start=1):
+            yield _dump_row(place.name, number, retrieval, has_ids=has_ids)
+        problems.note(*dump.problems)
+        # The dump counts all that is wrong, and lists the first of it.
+        problems.count += dump.malformed - len(dump.problems.items)
+
+
 def _hit_bindings(mapping: DumpMapping, chunks: str) -> dict[str, str]:
-    """The fields of a chunk, with the path of each from the record on, as a report shows them."""
+    """The fields of a chunk with the path of each from the record on, as a report shows them.
+
+    Args:
+        mapping: how chunks are read.
+        chunks: the field of the record that holds the list of chunks.
+    """
     bindings: dict[str, str] = {}
     for target, name in HIT_FIELDS.items():
         path = getattr(mapping, name)
@@ -689,7 +850,11 @@ _RERANKED = "reranker"
 
 
 def _reranked_rows(reader: Reader, source: Source, *, problems: Problems) -> Iterator[Row]:
-    """Rows with what a reranker left of their documents as their contexts."""
+    """Rows with the chunks that a reranker left in place of the fields of its request.
+
+    Bound to a reader, it is a reader itself. A row without a reranker's results comes as it is, and
+    one whose results do not fit its documents is noted.
+    """
     form = find_form("cohere")
     for row in reader(source, problems=problems):
         try:
@@ -708,7 +873,12 @@ def _reranked_rows(reader: Reader, source: Source, *, problems: Problems) -> Ite
 
 
 def _refuse_ranking(row: Row, sources: Mapping[str, str]) -> None:
-    """Refuses recorded contexts beside a reranker's results that are not understood.
+    """Refuses recorded chunks beside a ranking of them that is not understood.
+
+    Either may be what generation got, and their order decides the scores: the user has to choose.
+
+    Args:
+        sources: field of a case to its name in the row.
 
     Raises:
         DataError: a row has both.
@@ -730,6 +900,8 @@ def _refuse_ranking(row: Row, sources: Mapping[str, str]) -> None:
 def _dump_row(path: str, number: int, dump: RetrievalDump, *, has_ids: bool) -> Row:
     """A query of a retrieval log as a row of a case, with its chunks as a recorded retrieval.
 
+    So logs go through the same checks as any dataset. Keys are fields of a case.
+
     Args:
         number: which query of the dump it is; a query of several rows has no line of its own.
         has_ids: whether the chunks' ids are the log's, or only places that ragbench numbered.
@@ -745,10 +917,14 @@ def _dump_row(path: str, number: int, dump: RetrievalDump, *, has_ids: bool) -> 
 
 
 def _says_retrieved(path: str, bound: set[str]) -> bool:
-    """Whether the name of a field says that a system retrieved what it holds.
+    """Whether the name of a field says that a system retrieved the chunks in it.
 
     A record with labels is a dataset's, which may bring documents of its own: there only a name
-    that no dataset uses for these will do.
+    that no dataset uses for these will do. ``fields.toml`` lists the names.
+
+    Args:
+        path: the field, or a path with dots into it; empty where the record is a response.
+        bound: the fields that are recognised in the record.
     """
     name = path.partition(".")[0]
     names = field_names("retrieval")
@@ -760,8 +936,14 @@ def _says_retrieved(path: str, bound: set[str]) -> bool:
     return not is_labelled or name not in names["of_datasets"]
 
 
-def _has_texts(decoder: Decoder, records: Sequence[Row]) -> bool:
-    """Whether what was taken for chunks holds any text: an empty list fits every form."""
+def _holds_any_text(decoder: Decoder, records: Sequence[Row]) -> bool:
+    """Whether some chunk of the rows has a text: an empty list of chunks fits every form.
+
+    Without a text the form would be a guess.
+
+    Args:
+        decoder: how the rows' chunks would be read.
+    """
     for record in records:
         with suppress(ValueProblem):
             for raw in decoder.raw(record):

@@ -92,9 +92,14 @@ class SpanForm(Record):
     """Where each part of a span may be, the more telling places first."""
 
     def first(self, name: str, record: Values) -> object:
-        """The first value that a record has for a part of a span, such as ``start``.
+        """The first value that a record of a span has for one of its parts, such as ``start``.
 
-        A tool moves a part from one version to the next, so that a form lists several places.
+        A tool moves a part from one version to the next, so that a form lists several places. None
+        where no place holds a value; an empty text is none.
+
+        Args:
+            name: a part with paths in ``span_forms.toml``.
+            record: the span, or its trace, as the tool wrote it.
         """
         for path, find in self.paths.get(name, ()):
             if find is None:
@@ -108,7 +113,7 @@ class SpanForm(Record):
 
 @cache
 def span_forms() -> Mapping[str, SpanForm]:
-    """All forms of spans, by name, from ``span_forms.toml``.
+    """All forms in which tools write spans of traces, by name, from ``span_forms.toml``.
 
     Each path becomes a function here, once: a file of traces has thousands of spans.
     """
@@ -133,9 +138,10 @@ _cached_getter = cache(getter)
 
 
 def _path_finder(path: str) -> Callable[[object], object] | None:
-    """The function for a path with dots, of which ``-1`` is a list's last; None for a plain key.
+    """The function that finds the value at a path in a record of a span; None for a plain key.
 
-    A plain key needs none: looking it up in the record is quicker than a call.
+    Dots lead into objects, and ``-1`` at the end is a list's last item. A plain key needs no
+    function: looking it up in the record is quicker than a call.
     """
     if "." not in path:
         return None
@@ -143,14 +149,21 @@ def _path_finder(path: str) -> Callable[[object], object] | None:
         return getter(path)
     find_list = getter(path.removesuffix(".-1"))
 
-    def find_last(record: object) -> object:
-        """The last item of the list at the path, such as the message that was just sent."""
-        items = find_list(record)
-        if not is_list(items) or not items:
-            return None
-        return items[-1]
+    return partial(_last_item, find_list)
 
-    return find_last
+
+def _last_item(find_list: Callable[[object], object], record: object) -> object:
+    """The last item of a list in a record; None where there is no such list, or an empty one.
+
+    Of the messages that went into a model, the last one is the question that was just sent.
+
+    Args:
+        find_list: finds the list in the record.
+    """
+    items = find_list(record)
+    if not is_list(items) or not items:
+        return None
+    return items[-1]
 
 
 span_words = partial(field_names, file="span_forms.toml")
@@ -159,7 +172,11 @@ span_words = partial(field_names, file="span_forms.toml")
 
 @cache
 def _known_attributes() -> Mapping[str, tuple[str, int]]:
-    """The part that each known attribute tells, and its rank: the lower one counts."""
+    """The part of a span that each known attribute holds, and the attribute's rank for it.
+
+    Of several attributes for a part, the one with the lowest rank counts: the order in
+    ``span_forms.toml``.
+    """
     ranks: dict[str, tuple[str, int]] = {}
     for part, paths in span_words("attributes").items():
         for rank, path in enumerate(paths):
@@ -168,7 +185,11 @@ def _known_attributes() -> Mapping[str, tuple[str, int]]:
 
 
 def parts_of_attributes(attributes: Values) -> dict[str, object]:
-    """The parts that attributes tell, such as ``input`` or ``session``, each with its value."""
+    """The parts of a span that its attributes hold, such as ``input`` or ``session``, with values.
+
+    Every convention names these attributes in its own way. Of several names for one part, the one
+    that ``span_forms.toml`` lists first counts, and empty values do not.
+    """
     known_attributes = _known_attributes()
     parts: dict[str, object] = {}
     best_ranks: dict[str, int] = {}
@@ -182,10 +203,11 @@ def parts_of_attributes(attributes: Values) -> dict[str, object]:
     return parts
 
 
-def _unnested(attributes: Values) -> Values:
-    """Attributes of which some are objects, with what these hold under its whole name.
+def _with_nested_attributes(attributes: Values) -> Values:
+    """A span's attributes, with those inside objects under their whole names, too.
 
     The conventions write ``session.id``; some exporters nest it as ``{"session": {"id": ...}}``.
+    Only known attributes are looked for, and a name that is there already keeps its value.
     """
     flat: dict[str, object] = {}
     for path in _known_attributes():
@@ -197,8 +219,11 @@ def _unnested(attributes: Values) -> Values:
 
 
 @cache
-def _kinds() -> Mapping[str, str]:
-    """What a span did, by each word for it: every tool names its retrievers and models itself."""
+def _kind_by_word() -> Mapping[str, str]:
+    """What a span did (retriever, reranker, model), by each word that a tool has for it.
+
+    Every tool names its kinds of spans itself; ``span_forms.toml`` lists the words.
+    """
     kinds: dict[str, str] = {}
     for kind, words in span_words("kinds").items():
         kinds.update(dict.fromkeys(words, kind))
@@ -209,7 +234,7 @@ def _kinds() -> Mapping[str, str]:
 
 
 def spans_of(form: SpanForm, record: Values, line: int | None) -> Iterator[Span]:
-    """The spans of a record, those that it holds within others too.
+    """The spans in a record of a trace file, with those that are inside other spans.
 
     Args:
         form: how the tool wrote the record: a span each, a trace of them, or spans within spans.
@@ -233,19 +258,22 @@ def spans_of(form: SpanForm, record: Values, line: int | None) -> Iterator[Span]
         children = value.get(form.inner) if form.inner else None
         if is_list(children) and depth < _DEEPEST_SPAN:
             waiting += [(child, value, depth + 1) for child in reversed(children)]
-        yield _span(form, value, outer, line)
+        yield _span_of_record(form, value, outer, line)
 
 
-def _span(form: SpanForm, record: Values, outer: Values, line: int | None) -> Span:
-    """A tool's record of a span as the one form that traces are made cases from.
+def _span_of_record(form: SpanForm, record: Values, outer: Values, line: int | None) -> Span:
+    """A tool's record of a span in the one form that cases are made from.
+
+    Later steps know no tool: whatever differs between tools is settled here, by `form`.
 
     Args:
-        outer: the record that it is in: of the span above, or of the trace.
+        outer: the record that it is in: of the span above, or of the trace; itself without one.
+        line: of the record in its file.
     """
-    attributes = _attributes(form, record)
+    attributes = _attributes_by_name(form, record)
     has_objects = any(type(value) is dict for value in attributes.values())
     if has_objects:
-        parts = parts_of_attributes(_unnested(attributes))
+        parts = parts_of_attributes(_with_nested_attributes(attributes))
     else:
         parts = parts_of_attributes(attributes)
     id = str(form.first("id", record) or "")
@@ -254,20 +282,10 @@ def _span(form: SpanForm, record: Values, outer: Values, line: int | None) -> Sp
     if parent is None and form.inner and outer is not record:
         parent = form.first("id", outer)
 
-    def find(name: str) -> Any:
-        """The value of a part, from wherever the tool may have put it; None without one."""
-        value = form.first(name, record)
-        if value is None and not parent and outer is not record:
-            value = form.first(name, outer)  # what the trace says, its first span says
-        # The form's own fields count more than attributes, which any instrumentation may add.
-        if value is None:
-            value = parts.get(name)
-        if form.is_json:
-            return opened_json(value, _JSON_BEGINS)
-        return value
-
+    trace_record = None if parent or outer is record else outer
+    find = partial(_part_of_span, form, record, trace_record, parts)
     word_for_kind = str(find("kind") or "").lower()
-    kind = _kinds().get(word_for_kind, "")
+    kind = _kind_by_word().get(word_for_kind, "")
     documents, before = _documents_of_span(kind, attributes, find)
     error = None
     status = str(form.first("status", record) or "").lower()
@@ -296,18 +314,46 @@ def _span(form: SpanForm, record: Values, outer: Values, line: int | None) -> Sp
         documents=documents,
         before=before,
         error=error,
-        about=_about(kind, find, is_root=not parent),
+        about=_facts_about_span(kind, find, is_root=not parent),
         line=line,
     )
+
+
+def _part_of_span(
+    form: SpanForm, record: Values, trace: Values | None, parts: Values, name: str
+) -> Any:
+    """The value of a part of a span, from wherever the tool may have put it; None without one.
+
+    The form's own fields count more than attributes, which any instrumentation may add.
+
+    Args:
+        record: the span as the tool wrote it.
+        trace: the record of the trace, if this is its first span, for which the trace's parts
+            count.
+        parts: the parts that the span's attributes hold.
+        name: the part, such as ``output``.
+    """
+    value = form.first(name, record)
+    if value is None and trace is not None:
+        value = form.first(name, trace)
+    if value is None:
+        value = parts.get(name)
+    if form.is_json:
+        return opened_json(value, _JSON_BEGINS)
+    return value
 
 
 def _documents_of_span(
     kind: str, attributes: Values, find: Find
 ) -> tuple[Documents | None, Documents | None]:
-    """The documents that a retriever found or a reranker left, and those a reranker was given.
+    """What a span retrieved or a reranker left, and the documents that a reranker got.
 
-    Attributes name documents by a convention, so they come before what the span put out, in which
-    documents have to be recognised.
+    Both are None for other kinds of spans. Attributes name documents by a convention, so they come
+    before what the span put out, in which documents have to be recognised.
+
+    Args:
+        kind: what the span did; empty for all else.
+        find: finds a part of the span, such as ``output``.
     """
     if kind == RETRIEVER:
         documents = _attribute_documents(attributes, "documents")
@@ -321,8 +367,17 @@ def _documents_of_span(
     return None, None
 
 
-def _about(kind: str, find: Find, *, is_root: bool) -> dict[str, Any]:
-    """What `Span.about` says of a span: only what its trace takes from a span of its kind."""
+def _facts_about_span(kind: str, find: Find, *, is_root: bool) -> dict[str, Any]:
+    """Session, user, tags, tokens and feedback of a span, as `Span.about` holds them.
+
+    Only what a trace takes from a span of its kind is kept: tokens from models, for instance, since
+    a span above them counts the same tokens again. Empty values are left out.
+
+    Args:
+        kind: what the span did.
+        find: finds a part of the span.
+        is_root: whether it is the first span of its trace.
+    """
     names: list[str] = []
     if kind == MODEL:
         names += _TOKENS
@@ -337,8 +392,11 @@ def _about(kind: str, find: Find, *, is_root: bool) -> dict[str, Any]:
     return about
 
 
-def _attributes(form: SpanForm, record: Values) -> Values:
-    """The attributes of a span by their names, however the form writes them."""
+def _attributes_by_name(form: SpanForm, record: Values) -> Values:
+    """The attributes of a span by their names, however the form writes them.
+
+    Tools have an object, a column for each attribute, or OTLP's list of keys and values.
+    """
     if form.attributes.endswith("*"):
         # A table has a column for each attribute, one with them all, or both.
         prefix = form.attributes.removesuffix("*")
@@ -355,9 +413,12 @@ def _attributes(form: SpanForm, record: Values) -> Values:
 
 
 def _otlp_value(value: object, depth: int = 0) -> object:
-    """The value that OTLP wraps in an object with its type as the key.
+    """The plain value that OTLP, OpenTelemetry's protocol, wraps in an object with its type.
 
     Exporters spell the types in camel case, as protobuf's JSON does, or with underscores.
+
+    Args:
+        depth: how many levels were opened so far; beyond `_DEEPEST` the value is None.
     """
     typed_value = as_object(value)
     if not typed_value or depth > _DEEPEST:
@@ -372,9 +433,12 @@ def _otlp_value(value: object, depth: int = 0) -> object:
 
 
 def _otlp_object(pairs: Sequence[object], depth: int = 0) -> Values:
-    """The object that OTLP writes as a list of keys and values.
+    """The object that OTLP, OpenTelemetry's protocol, writes as a list of keys and values.
 
-    OpenTelemetry's protocol names the type of each value: ``{"stringValue": "..."}``.
+    The protocol names the type of each value: ``{"key": ..., "value": {"stringValue": ...}}``.
+
+    Args:
+        depth: how many levels were opened so far.
     """
     fields: dict[str, object] = {}
     for pair in pairs:
@@ -390,10 +454,13 @@ _REPR = re.compile(r"<\w+\(.*\)>", re.DOTALL)
 
 
 def _attribute_documents(attributes: Values, name: str) -> Documents | None:
-    """Documents whose fields are attributes each: ``retrieval.documents.0.document.content``.
+    """A span's documents whose fields are attributes: ``retrieval.documents.0.document.content``.
 
     Attributes of OpenTelemetry hold no objects, so OpenInference numbers documents in their names.
     Exporters that can write objects put the list under the prefix itself.
+
+    Args:
+        name: which documents: ``documents``, or ``before`` and ``after`` a reranker.
     """
     for prefix in span_words("attributes")[name]:
         fields_by_number = numbered(attributes, prefix)
@@ -412,7 +479,11 @@ _OF_FRAMEWORKS = frozenset(
 
 
 def retrieved_in(value: object) -> Documents | None:
-    """The documents in what a search returned: a store's response, or any list of documents."""
+    """The documents in what a search returned: a store's response, or any list of documents.
+
+    None where there are none. A trace has them in the output of a retriever, as its framework wrote
+    it.
+    """
     value = opened_json(value)
     documents = documents_of(value)
     if is_list(value) and documents is not None:
@@ -425,7 +496,7 @@ def retrieved_in(value: object) -> Documents | None:
 
 
 def _documents_of_response(value: object) -> Documents | None:
-    """The hits of a store's response, read as a dump of such responses is; None if it is none.
+    """The hits of a store's response as documents; None if the value is no such response.
 
     A retriever may put out what its store answered as it came: each form of a store is tried.
     """
@@ -446,7 +517,9 @@ def _documents_of_response(value: object) -> Documents | None:
 
 
 def _documents_in_form(record: DumpRecord, form: DumpForm) -> Documents:
-    """The hits of a record whose field ``response`` holds a response of a form.
+    """The hits of a store's response as documents; the record has it under ``response``.
+
+    The form is tried: if it does not fit after all, the caller goes on with the next one.
 
     Raises:
         DataError: its hits have no text that is found.
@@ -467,7 +540,14 @@ _NO_ID = "#1"
 
 
 def _document_of_hit(decoder: Decoder, hit: object) -> dict[str, Any] | None:
-    """A hit as a document. Each is read alone, since ids may be shared: see `DistinctChunks`."""
+    """A hit of a store's response as a document; None if the form takes it for none.
+
+    Each hit is read alone, because ids may be shared: read together, hits with one id would become
+    one chunk (see `DistinctChunks`).
+
+    Args:
+        decoder: how hits of this form are read.
+    """
     chunks = from_form(decoder, [hit]).chunks
     if not chunks:
         return None
@@ -483,14 +563,15 @@ def _document_of_hit(decoder: Decoder, hit: object) -> dict[str, Any] | None:
 def _with_parts(*, id: object, text: object, score: object, metadata: object) -> dict[str, Any]:
     """A document as an object of the parts that are not None.
 
-    A part that is absent may be filled in by another mention of the same chunk; a None would stay.
+    Several spans mention the same chunk. A part that is absent may be filled in by another mention;
+    a None would stay.
     """
     parts = {"id": id, "text": text, "score": score, "metadata": metadata}
     return {name: part for name, part in parts.items() if part is not None}
 
 
 def documents_of(value: object, depth: int = 0) -> Documents | None:
-    """A list of documents, in whatever it is wrapped; None for anything that is no such list.
+    """The documents in a list, however it is wrapped; None for anything that is no such list.
 
     Each framework wraps what its retriever returns in objects, lists or JSON text of its own.
 
@@ -510,7 +591,7 @@ def documents_of(value: object, depth: int = 0) -> Documents | None:
         return None
     documents_in_list: Documents = []
     for item in value:
-        document = _document(item)
+        document = _document_of(item)
         if document is not None:
             documents_in_list.append(document)
     if documents_in_list or not value:
@@ -520,8 +601,11 @@ def documents_of(value: object, depth: int = 0) -> Documents | None:
     return None
 
 
-def _document(value: object) -> dict[str, Any] | None:
-    """A document as an object of id, text, score and metadata; None for what is no document."""
+def _document_of(value: object) -> dict[str, Any] | None:
+    """A document as an object of id, text, score and metadata; None for what is no document.
+
+    Frameworks write documents as texts, pairs with a score, or objects of several shapes.
+    """
     value = opened_json(value)
     if isinstance(value, str):
         # The printed form of a Python object is no text of a document.
@@ -530,7 +614,7 @@ def _document(value: object) -> dict[str, Any] | None:
         return {"text": value}
     if is_list(value) and len(value) == 2 and type(value[1]) in (int, float):
         # LangChain's pair of a document and its score.
-        document = _document(value[0])
+        document = _document_of(value[0])
         if document is None:
             return None
         return {**document, "score": value[1]}
@@ -551,9 +635,9 @@ def _document(value: object) -> dict[str, Any] | None:
 
 
 def _document_of_fields(fields: Values) -> dict[str, Any] | None:
-    """The document that an object's fields describe; None without a text and an id.
+    """The document that an object's fields describe; None without both text and id.
 
-    What the object itself lacks may stand in its metadata.
+    What the object itself lacks may be in its metadata, where frameworks keep ids of sources.
     """
     names = span_words("names")
     metadata: Values = {}
@@ -575,9 +659,12 @@ def _document_of_fields(fields: Values) -> dict[str, Any] | None:
 
 
 def _first_value(fields: Values, names: Sequence[str], plain: Callable[[Any], Any]) -> Any:
-    """The first of these fields that holds a value of use, as a plain one.
+    """The first value of use among several fields for a part of a document, as a plain one.
+
+    Frameworks have different names for the same part.
 
     Args:
+        names: the fields, the more telling ones first.
         plain: makes a plain value of a field's; None of one that is of no use.
     """
     for name in names:
@@ -590,14 +677,17 @@ def _first_value(fields: Values, names: Sequence[str], plain: Callable[[Any], An
 
 
 def _plain_text(value: object) -> str | None:
-    """The text that a field holds, in an object, in several parts or as it is; else None."""
+    """The text of a document in a field that holds an object, several parts or the text itself.
+
+    None where the field holds no text.
+    """
     if is_object(value):
         return value.get("text")  # type: ignore[return-value]
     return text_of(value)
 
 
 def _plain_id(value: object) -> str | None:
-    """The id that a field holds, as text; None for an empty one or what is no id.
+    """The id of a document in a field, as text; None for an empty one or what is no id.
 
     The type itself is compared: to Python a truth value is a whole number, too.
     """
@@ -617,22 +707,27 @@ _GENERATION_FIELDS = frozenset({"message", "generation_info", "finish_reason", "
 
 
 def question_in(value: object) -> str | None:
-    """The question in what went into a span, which becomes the case's; None if it has none."""
+    """The question in what went into a span, which becomes the case's; None if it has none.
+
+    It looks through messages, objects and JSON text, in which each framework wraps a text.
+    """
     return _speech_in(value, "question")
 
 
 def answer_in(value: object) -> str | None:
     """The answer in what came out of a span, which becomes the recorded one; None if it has none.
 
-    Both look through messages, objects and JSON text, in which each framework wraps what is said.
+    It looks through messages, objects and JSON text, in which each framework wraps a text.
     """
     return _speech_in(value, "answer")
 
 
 def _speech_in(value: object, part: str, depth: int = 0) -> str | None:
-    """The text of a part, ``"question"`` or ``"answer"``, in whatever messages wrap it.
+    """The text of the question or the answer of a span, in whatever messages wrap it; else None.
 
     Args:
+        value: what went into the span, or came out of it.
+        part: ``"question"`` or ``"answer"``.
         depth: how many lists and objects were opened so far.
     """
     if isinstance(value, str):
@@ -653,9 +748,13 @@ def _speech_in(value: object, part: str, depth: int = 0) -> str | None:
 
 
 def _speech_in_object(value: Values, part: str, depth: int) -> str | None:
-    """The text of a part under one of the names for it, or in the only field of an object.
+    """The text of a question or an answer in an object: under a name for it, or in its only field.
 
     Chains take and return objects whose keys their users choose, such as ``{"question": ...}``.
+
+    Args:
+        part: ``"question"`` or ``"answer"``.
+        depth: how many lists and objects were opened so far.
     """
     value = constructed(value)
     for name in span_words("names")[part]:
@@ -674,10 +773,18 @@ def _speech_in_object(value: Values, part: str, depth: int) -> str | None:
 
 
 def _speech_in_list(values: Sequence[object], part: str, depth: int) -> str | None:
-    """The text of the speaker's last message; of a text in several parts the whole."""
+    """The last message of the user (question) or the system (answer) in a list of messages.
+
+    Of a list of the parts of one text it is the whole. None where none is certain: a list of other
+    things may be documents.
+
+    Args:
+        part: ``"question"`` or ``"answer"``.
+        depth: how many lists and objects were opened so far.
+    """
     if not values:
         return None
-    roles = [_role(value) for value in values]
+    roles = [_role_in_message(value) for value in values]
     if all(roles):
         speaker_roles = _USER_ROLES if part == "question" else _SYSTEM_ROLES
         for message, role in zip(reversed(values), reversed(roles), strict=True):
@@ -702,8 +809,8 @@ def _speech_in_list(values: Sequence[object], part: str, depth: int) -> str | No
     return _speech_in(item, part, depth + 1)
 
 
-def _role(value: object) -> str:
-    """Who speaks in a message, in lower case; empty for what is no message.
+def _role_in_message(value: object) -> str:
+    """Who speaks in a message, such as ``user``, in lower case; empty for what is no message.
 
     A list is a conversation only where each of its items has a role.
     """

@@ -25,10 +25,10 @@ class TableHead(Record):
 
 
 def header_position(rows: Sequence[Sequence[str]]) -> int:
-    """Finds the header among the first rows of a table: the row below titles and notes.
+    """The position of the header among the first rows of a table: the row below titles and notes.
 
-    A title, or a name above a group of columns, fills at most half as many cells as the rows below
-    it do.
+    People put titles, dates and names above groups of columns. Such a row fills at most half as
+    many cells as the rows below it do.
 
     Example:
         >>> header_position([["Evaluation", "", ""], ["Frage", "Antwort", "OK?"], ["1", "2", "3"]])
@@ -45,7 +45,11 @@ def header_position(rows: Sequence[Sequence[str]]) -> int:
 
 
 def _is_header(row: Sequence[str], usual_width: int) -> bool:
-    """Whether a row with few cells is a header all the same."""
+    """Whether a row with too few cells for a header is one all the same, and no title.
+
+    Args:
+        usual_width: how many cells most rows below it fill.
+    """
     if all(map(is_known_field, row)):
         return True
     # pandas leaves the first cell empty, above its row numbers.
@@ -53,7 +57,7 @@ def _is_header(row: Sequence[str], usual_width: int) -> bool:
 
 
 def look_at_head(lines: Sequence[str], delimiter: str | None) -> TableHead:
-    """Finds delimiter and header from the first lines of a table.
+    """The separator of a table's cells, and the line of its header, from its first lines.
 
     Args:
         lines: the first lines of the file; the last one may be cut off.
@@ -78,9 +82,10 @@ def look_at_head(lines: Sequence[str], delimiter: str | None) -> TableHead:
 
 
 def _likely_delimiter(lines: Sequence[str]) -> str:
-    """The separator by which the largest share of the rows has equally many cells, at least two.
+    """The separator that cuts the largest share of a table's rows into equally many cells.
 
-    Commas and strokes in texts give rows of different lengths. Of equals, a comma is preferred.
+    Commas and strokes in texts give rows of different lengths, and a single cell does not count. Of
+    equals, the first of ``,;<TAB>|`` wins, most often the comma.
     """
     best_delimiter = ","
     best_share = 0.0

@@ -41,7 +41,14 @@ _SEPARATOR_LINE = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
 
 
 def _has_distinct_columns(header: list[str], path: str, line: int, problems: Problems) -> bool:
-    """Whether no column's name appears twice, and none is one too many; else problems say so."""
+    """Whether a table's header has no name twice, and not too many columns; else problems say so.
+
+    Of two columns with one name, one would silently replace the other.
+
+    Args:
+        path: the table, as problems name it.
+        line: the line of the header.
+    """
     if not has_few_fields(len(header), path, line, problems):
         return False
     counts = Counter(header)
@@ -65,7 +72,9 @@ _NUMBERED_COLUMN = re.compile(
 def _numbered_text_columns(header: tuple[str, ...]) -> list[str]:
     """The columns that hold a retrieved text each (``context_1``, ``context_2``), by number.
 
-    Beside a column with all of them, they are what they were.
+    A spreadsheet cannot hold a list, so people give each text a column. Empty beside a column with
+    all contexts: then the numbered ones are others. Cached, since it is called for each record with
+    the same header.
     """
     if not {"contexts", "retrievedcontexts"}.isdisjoint(map(squash, header)):
         return []
@@ -79,8 +88,15 @@ def _numbered_text_columns(header: tuple[str, ...]) -> list[str]:
     return [name for _, name in sorted(columns)]
 
 
-def _row(cells: list[str], header: list[str], path: str, line: int) -> Row:
-    """A record of a table: its cells by column, with texts in columns of their own as one list."""
+def _row_of_cells(cells: list[str], header: list[str], path: str, line: int) -> Row:
+    """A record of a table: its cells by column, with numbered columns of texts as one list.
+
+    The list is written as JSON, as any list in a cell of a table.
+
+    Args:
+        path: the table, as problems name it.
+        line: the line on which the record begins.
+    """
     values = dict(zip(header, cells, strict=False))
     values.pop("", None)  # pandas writes its row numbers under an empty name
     text_columns = _numbered_text_columns(tuple(header))
@@ -104,7 +120,11 @@ class _TextLines:
     """Bytes of the record so far; whoever reads it sets it back."""
 
     def __iter__(self) -> Iterator[str]:
-        """The lines, for the csv module, which asks for the next until a record is whole."""
+        """The lines of a table as text, for the csv module, which joins those of a quoted cell.
+
+        Ends where a record exceeds the limit: a quote that is never closed would take the whole
+        file into memory.
+        """
         limits = self.source.limits
         for line in read_lines(self.source, self.problems):
             self.size += len(line.raw)
@@ -125,7 +145,13 @@ class _TextLines:
 def read_csv(
     source: Source, *, kind: Kind, problems: Problems, delimiter: str | None = None
 ) -> Iterator[Row]:
-    """Yields one row a record, separated by what gives the first rows equally many cells.
+    """Yields one row per record of a table in text, such as CSV.
+
+    The format ``csv`` in ``formats.toml`` names this reader.
+
+    Spreadsheets of every country write commas, semicolons or tabs: the separator is the one by
+    which the first rows have equally many cells. A record that cannot be read is noted, and the
+    others follow.
 
     A line such as ``sep=;`` at the top names the separator. Titles above the header are skipped.
     """
@@ -149,7 +175,9 @@ def read_csv(
             cells = next(reader, None)
         except csv.Error as error:
             end = max(reader.line_num + skipped, begin)
-            problems.add(f"not valid CSV: {_csv_problem(error)}", path=source.name, line=begin)
+            problems.add(
+                f"not valid CSV: {_csv_problem_in_words(error)}", path=source.name, line=begin
+            )
             if header is None:
                 return
             continue
@@ -167,7 +195,7 @@ def read_csv(
             if not _has_distinct_columns(header, source.name, begin, problems):
                 return
         elif len(cells) == len(header):
-            yield _row(cells, header, source.name, begin)
+            yield _row_of_cells(cells, header, source.name, begin)
         else:
             message = f"expected {len(header)} cells as in the header, found {len(cells)}"
             problems.add(message, path=source.name, line=begin)
@@ -177,7 +205,13 @@ read_tsv = partial(read_csv, delimiter="\t")
 
 
 def _head_of_text(source: Source, delimiter: str | None) -> TableHead:
-    """Separator and header by the beginning of a file, which stays unread."""
+    """The separator and the line of the header of a text table, by its beginning.
+
+    The file stays unread: its rows are yielded from the start later.
+
+    Args:
+        delimiter: the separator, where the format says it.
+    """
     # What cannot be read is reported when the lines are read in earnest.
     beginning = source.head(Problems()) or b""
     encoding = "utf-16" if source.is_wide else "utf-8"
@@ -192,7 +226,10 @@ def _head_of_text(source: Source, delimiter: str | None) -> TableHead:
 
 
 def _header_cells(cells: Iterable[str]) -> list[str]:
-    """The names of columns without the line breaks by which people fit them into a cell."""
+    """The names of a table's columns, with runs of white space as one space.
+
+    People break lines in a header to fit it into its cell; names are recognised without that.
+    """
     names: list[str] = []
     for cell in cells:
         words = cell.split()
@@ -200,8 +237,11 @@ def _header_cells(cells: Iterable[str]) -> list[str]:
     return names
 
 
-def _csv_problem(error: csv.Error) -> str:
-    """What is wrong with a table, in words for its owner; the csv module's where we have none."""
+def _csv_problem_in_words(error: csv.Error) -> str:
+    """The csv module's error in words that the owner of a table understands.
+
+    Errors that are rare stay as the module has them.
+    """
     text = str(error)
     if "unexpected end of data" in text:
         return "a quoted cell begins in this record and never ends"
@@ -211,9 +251,13 @@ def _csv_problem(error: csv.Error) -> str:
 
 
 def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
-    """A case per row, as CSV (RFC 4180 with plain line feeds, UTF-8), below a header.
+    """Writes a case per row, as CSV (RFC 4180 with plain line feeds, UTF-8), below a header.
 
-    A text that a spreadsheet would run as a formula begins with an apostrophe.
+    A text that a spreadsheet would run as a formula begins with an apostrophe. A file is there only
+    when all of it is written.
+
+    Args:
+        scores: the scores of a run, which become columns.
     """
     tally = Exported(paths=(path,))
     with written_whole(path, make_folders=True, is_table=True) as file:
@@ -228,10 +272,13 @@ def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
 
 
 def _encoded_line(values: Iterable[object], place: str) -> bytes:
-    """A record as a line in UTF-8.
+    """A record of an exported table as a line of CSV in UTF-8.
 
     Args:
-        place: what an error calls it, such as ``the header``.
+        place: what an error calls the record, such as ``the header``.
+
+    Raises:
+        InputError: a text is no Unicode that can be stored, which the user may export as JSON.
     """
     try:
         return csv_line(values).encode()
@@ -250,7 +297,11 @@ _MAX_ROWS = 1 << 20
 
 
 def read_workbook(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row a record of a sheet: the one that ``--split`` names, else the first.
+    """Yields one row per record of a workbook's sheet.
+
+    The format in ``formats.toml`` names this reader.
+
+    The one that ``--split`` names, or the first.
 
     The first row with a value is the header. A formula counts by the value that Excel last computed
     and stored: none is computed here. The file is checked before the package opens it, since a
@@ -265,14 +316,21 @@ def read_workbook(source: Source, *, kind: Kind, problems: Problems) -> Iterator
 
 
 def _no_workbook(error: Exception) -> UnreadableError:
-    """The error of a file that is none, or damaged."""
+    """The error of a file that is no workbook of Excel, or a damaged one, from openpyxl's error.
+
+    openpyxl raises errors of any type, of the ZIP file or the XML inside.
+    """
     return UnreadableError(f"not a readable workbook: {words_of(error)}")
 
 
 def _checked_workbook(stream: BinaryIO, source: Source) -> BinaryIO:
-    """The file, once its directory says that it unpacks to no more than is allowed.
+    """The file of a workbook, once its directory says that it unpacks to no more than is allowed.
 
-    The directory of a ZIP file is at its end: what cannot be read from there is held whole.
+    A small file may unpack to more than the memory, and openpyxl does not check that. The directory
+    of a ZIP file is at its end: a stream without seeking is held whole.
+
+    Raises:
+        ValueError: it is of old Excel, or has a password.
     """
     file = stream
     if not stream.seekable():
@@ -287,7 +345,12 @@ def _checked_workbook(stream: BinaryIO, source: Source) -> BinaryIO:
 
 
 def _sheet_rows(openpyxl: Any, file: BinaryIO, source: Source, problems: Problems) -> Iterator[Row]:
-    """The records of the sheet that is read, below the first row with a value."""
+    """The records of the sheet of a workbook that is read, below its header.
+
+    Args:
+        openpyxl: the package, which is loaded only for workbooks.
+        file: the workbook, whose size is checked.
+    """
     book = openpyxl.load_workbook(file, read_only=True, data_only=True)
     try:
         names = [sheet.title for sheet in book.worksheets]
@@ -308,13 +371,19 @@ def _sheet_rows(openpyxl: Any, file: BinaryIO, source: Source, problems: Problem
             else:
                 # A sheet stores a row to its last value alone.
                 empty_cells = [""] * (len(header) - len(cells))
-                yield _row(cells + empty_cells, header, source.name, number)
+                yield _row_of_cells(cells + empty_cells, header, source.name, number)
     finally:
         book.close()
 
 
 def _first_table(book: Any) -> str:
-    """The first sheet with a table, else the first: a sheet of notes has one column alone."""
+    """The name of a workbook's first sheet with a table, else of the first: it is read by default.
+
+    A sheet of notes, which often comes first, has one column alone.
+
+    Args:
+        book: openpyxl's workbook.
+    """
     for sheet in book.worksheets:
         sheet.reset_dimensions()  # what the file says of its size need not be true
         for row in islice(sheet.iter_rows(values_only=True), HEAD_ROWS):
@@ -327,9 +396,15 @@ def _first_table(book: Any) -> str:
 
 
 def _filled_rows(sheet: Any, source: Source) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a sheet in which a cell shows something, with their numbers.
+    """The rows of a sheet in which a cell shows something, with their numbers from 1.
 
     Excel stores rows of empty cells wherever somebody once set a format.
+
+    Args:
+        sheet: openpyxl's sheet.
+
+    Raises:
+        ValueError: the sheet has rows behind the last one that Excel knows: it is damaged.
     """
     for number, sheet_cells in enumerate(sheet.iter_rows(), start=1):
         if number > _MAX_ROWS:
@@ -341,7 +416,13 @@ def _filled_rows(sheet: Any, source: Source) -> Iterator[tuple[int, list[str]]]:
 
 
 def _shown_text(cell: Any) -> str:
-    """What a cell shows; an empty one has no format."""
+    """The text that a cell of a sheet shows, such as ``50%`` for 0.5; empty for an empty cell.
+
+    People read and compare what they see. It runs for each cell, so the common types come first.
+
+    Args:
+        cell: openpyxl's cell.
+    """
     value = cell.value
     if value is None:
         return ""

@@ -42,14 +42,21 @@ class Tree:
     """The spans of a trace, and which of them is in which."""
 
     def __init__(self, spans: Sequence[Span]) -> None:
-        """Takes all spans of the trace, in the order in which they were written."""
+        """Takes all spans of the trace, in the order in which they were written.
+
+        They are sorted by their start: exporters write a span when it ends, the inner ones first.
+        """
         self.line = spans[0].line
         self.spans = sorted(spans, key=lambda span: seconds_of(span.start) or 0.0)
         """By when they began: exporters send them when they end, the inner ones first."""
         self._by_id = {span.id: span for span in self.spans}
 
     def above(self, span: Span) -> Iterator[Span]:
-        """The spans that a span is in, the nearest first: they say which step called it."""
+        """The spans that a span of the trace is in, the nearest first.
+
+        They say which step of the system called it. A span whose parent is missing in the trace
+        counts as being in none.
+        """
         seen = {span.id}
         parent = self._by_id.get(span.parent or "")
         while parent is not None and parent.id not in seen:  # broken spans may lead in a circle
@@ -57,12 +64,19 @@ class Tree:
             seen.add(parent.id)
             parent = self._by_id.get(parent.parent or "")
 
+    def depth_of(self, span: Span) -> int:
+        """How many spans of the trace a span is in, 0 for the root: outer spans say more."""
+        return len(list(self.above(span)))
+
     def is_in(self, span: Span, *kinds: str) -> bool:
-        """Whether a span is within a span of one of these kinds, at any depth."""
+        """Whether a span of the trace is within a span of one of these kinds, at any depth.
+
+        A model within a retriever, for instance, does not write the answer.
+        """
         return any(outer.kind in kinds for outer in self.above(span))
 
     def outermost(self, *kinds: str) -> list[Span]:
-        """The spans of the first kind that are in none of these kinds.
+        """The trace's spans of the first kind that are in no span of any of these kinds.
 
         They are the system's own steps: a retriever in a retriever only does the outer one's work.
         """
@@ -70,7 +84,7 @@ class Tree:
         return [span for span in own if not self.is_in(span, *kinds)]
 
     def innermost(self, kind: str) -> list[Span]:
-        """The spans of a kind that no other span of it is in.
+        """The trace's spans of a kind in which no other span of that kind is.
 
         Tokens are summed over these: an outer span repeats those of the calls within it.
         """
@@ -82,18 +96,17 @@ class Tree:
 
 
 def trace_row(path: str, tree: Tree, hops: Sequence[Span]) -> Row | None:
-    """What a trace asks, with what is recorded of it; None where it asks nothing.
+    """The row of the case that a trace is: its question, with what is recorded of it.
+
+    None where the trace has no question. What outer spans record counts before that of inner ones:
+    it is the system's own question and answer, not those of a step.
 
     Args:
+        path: the source, as problems and reports name it.
         hops: the searches in order: a retriever that only calls another is none of its own.
     """
-
-    def depth(span: Span) -> int:
-        """How many spans a span is in."""
-        return len(list(tree.above(span)))
-
     # What an outer span records is the system's own question and answer, not those of a step.
-    outer_first = sorted(tree.spans, key=depth)
+    outer_first = sorted(tree.spans, key=tree.depth_of)
     top, query = _find_question(outer_first, hops)
     if query is None:
         return None
@@ -126,15 +139,17 @@ def trace_row(path: str, tree: Tree, hops: Sequence[Span]) -> Row | None:
         "tags": tags,
         "metadata": metadata,
     }
-    recorded = _retrieval(tree, hops, values)
-    generation = _generation(tree, top)
+    recorded = _recorded_retrieval(tree, hops, values)
+    generation = _recorded_answer(tree, top)
     if generation is not None:
         recorded["generate"] = generation
     return Row(path, tree.line, values, recorded=recorded)
 
 
 def _hexadecimal(trace_id: str) -> str:
-    """An id of OpenTelemetry in the form by which trackers find it; any other id as it is.
+    """The id of a trace in the form by which trackers find it, hexadecimal; any other id as it is.
+
+    Scores are written back to the trace under this id.
 
     Such an id has 16 bytes. Records of protocol buffers, such as MLflow's, have them in Base64.
     """
@@ -148,9 +163,13 @@ def _hexadecimal(trace_id: str) -> str:
 
 
 def _find_question(outer_first: Sequence[Span], hops: Sequence[Span]) -> tuple[Span, str | None]:
-    """The topmost span that says what was asked, and the question.
+    """The topmost span that has the question of a trace, and the question; None for it without one.
 
-    A model is asked with all that it is given: a search comes first.
+    A model's input holds the whole prompt, so a search's query comes before it.
+
+    Args:
+        outer_first: the spans of the trace, those in fewer spans first.
+        hops: the searches of the trace.
     """
     models = [span for span in outer_first if span.kind == MODEL]
     others = [span for span in outer_first if span.kind not in (MODEL, RERANKER)]
@@ -163,7 +182,10 @@ def _find_question(outer_first: Sequence[Span], hops: Sequence[Span]) -> tuple[S
 
 @cache
 def _feedback_parts() -> Mapping[str, tuple[Callable[[object], object], ...]]:
-    """For each part of a score, such as its name, the functions that look where tools put it."""
+    """For each part of a score in a trace, such as its name, the functions that find it.
+
+    Trackers put scores of people and models in different places; ``span_forms.toml`` lists them.
+    """
     finders: dict[str, tuple[Callable[[object], object], ...]] = {}
     for part, paths in span_words("feedback").items():
         finders[part] = tuple(map(getter, paths))
@@ -171,10 +193,11 @@ def _feedback_parts() -> Mapping[str, tuple[Callable[[object], object], ...]]:
 
 
 def feedback_of(value: object) -> Iterator[dict[str, Any]]:
-    """Each score that was given, with its ``name`` and ``value``, and who gave it and why.
+    """Each score in the feedback on a span: its ``name`` and ``value``, who gave it and why.
 
     The case keeps them in its metadata, from where people's labels are read. A score that a model
-    gave is marked: no model may be calibrated against it.
+    gave is marked: no model may be calibrated against it. A score without a name or a value is left
+    out.
 
     Args:
         value: a list of scores, or an object with one or their mean for each name.
@@ -200,10 +223,18 @@ def feedback_of(value: object) -> Iterator[dict[str, Any]]:
             yield row
 
 
-def _retrieval(
+def _recorded_retrieval(
     tree: Tree, hops: Sequence[Span], values: dict[str, object]
 ) -> dict[str, Outcome[Any]]:
-    """What the searches found and what rerankers left of it; ids alone go into the values."""
+    """What the searches of a trace found and what rerankers left of it, as outcomes by stage.
+
+    Ids without texts go into `values` instead: a corpus can still give their texts. Without any
+    search traced, the documents that a reranker ranked are those that were found.
+
+    Args:
+        hops: the searches in order, down to those that searches call.
+        values: the row of the case, changed in place.
+    """
     searches = tree.outermost(RETRIEVER)
     rerankers = tree.outermost(RERANKER)
     lists: list[Documents] = []
@@ -213,7 +244,7 @@ def _retrieval(
     if not lists and not failed_searches:
         # No search is traced, but what a reranker was asked to rank is what was found.
         lists += [span.before for span in rerankers if span.before is not None]
-    seconds = _seconds(searches)
+    seconds = _seconds_of_spans(searches)
     if not lists:
         if not failed_searches:
             return {}
@@ -230,19 +261,28 @@ def _retrieval(
         return {}
     metadata: dict[str, Any] | None = None
     if len(hops) > 1:
-        metadata = {"hops": [_hop(span) for span in hops]}
-    recorded = {"retrieve": recorded_outcome(_result(documents, metadata), seconds=seconds)}
+        metadata = {"hops": [_hop_for_metadata(span) for span in hops]}
+    result = _retrieval_of_documents(documents, metadata)
+    recorded = {"retrieve": recorded_outcome(result, seconds=seconds)}
     reranked = [span.documents for span in rerankers if span.documents is not None]
     if reranked:
         # Under the names that the same chunks have in what was retrieved.
         remaining = chunks.add(chain.from_iterable(reranked))
-        outcome = recorded_outcome(_result(remaining, None), seconds=_seconds(rerankers))
-        recorded["post_retrieve"] = outcome
+        result = _retrieval_of_documents(remaining, None)
+        seconds = _seconds_of_spans(rerankers)
+        recorded["post_retrieve"] = recorded_outcome(result, seconds=seconds)
     return recorded
 
 
 def _lists_of_search(tree: Tree, search: Span, hops: Sequence[Span]) -> list[Documents]:
-    """The documents of a search: its own, or else those of the searches that it calls."""
+    """The documents that a search of a trace found, or else those of the searches that it calls.
+
+    A multi-query retriever, say, may record no documents of its own.
+
+    Args:
+        search: one of the system's own searches.
+        hops: all searches of the trace, the innermost ones.
+    """
     if search.documents is not None:
         return [search.documents]
     lists: list[Documents] = []
@@ -254,10 +294,10 @@ def _lists_of_search(tree: Tree, search: Span, hops: Sequence[Span]) -> list[Doc
     return lists
 
 
-def _hop(span: Span) -> dict[str, Any]:
-    """A search of several, as a retrieval's metadata holds it.
+def _hop_for_metadata(span: Span) -> dict[str, Any]:
+    """One search of several of a trace, as the metadata of the retrieval holds it.
 
-    The metrics of hops (`ragbench.metrics.hops`) read it there.
+    The metrics of hops (`ragbench.metrics.hops`) read these keys: change both together.
     """
     row: dict[str, Any] = {"query": question_in(span.input)}
     if span.documents is not None:
@@ -265,12 +305,12 @@ def _hop(span: Span) -> dict[str, Any]:
             row["context_ids"] = [document["id"] for document in span.documents]
         else:
             row["contexts"] = [document.get("text", "") for document in span.documents]
-    row["seconds"] = _seconds([span])
+    row["seconds"] = _seconds_of_spans([span])
     return row
 
 
-def _result(documents: Documents, metadata: Mapping[str, Any] | None) -> Any:
-    """Documents as a retrieval, read as ragbench's own chunks are.
+def _retrieval_of_documents(documents: Documents, metadata: Mapping[str, Any] | None) -> Any:
+    """The documents of a trace as a retrieval, read as ragbench's own chunks are.
 
     A document without a text keeps its place, with an empty one: the ranks of others would shift.
     """
@@ -279,28 +319,35 @@ def _result(documents: Documents, metadata: Mapping[str, Any] | None) -> Any:
     return replace(retrieved(dump, has_ids=has_ids), metadata=metadata)
 
 
-def _generation(tree: Tree, top: Span) -> Outcome[Any] | None:
-    """The answer, of the span that holds the question, or else of the last model.
+def _recorded_answer(tree: Tree, top: Span) -> Outcome[Any] | None:
+    """The outcome of a trace's answer: of the span with the question, or else of the last model.
 
-    None where no span has one: a trace may be of a search alone.
+    None where no span has an answer: a trace may be of a search alone.
+
+    Args:
+        top: the topmost span that has the question.
     """
     # A model that a retriever or a reranker calls does not write the answer.
     models = tree.outermost(MODEL, RETRIEVER, RERANKER)
-    seconds = _seconds(models)
+    seconds = _seconds_of_spans(models)
     # A search that failed is the retrieval's failure.
     if top.error is not None and top.kind not in (RETRIEVER, RERANKER):
         return failed_outcome("generate", top.error, seconds=seconds)
     for span in (top, *reversed(models)):
         answer = answer_in(span.output)
         if answer is not None:
-            usage = _usage(tree) or None
+            usage = _tokens_of_models(tree) or None
             result: GenerationResult[Any] = GenerationResult(answer, metadata=usage)
             return recorded_outcome(result, seconds=seconds)
     return None
 
 
-def _usage(tree: Tree) -> dict[str, int]:
-    """The tokens of all calls of models; an outer span repeats those of the calls in it."""
+def _tokens_of_models(tree: Tree) -> dict[str, int]:
+    """The tokens of all calls of models for an answer, summed by kind, such as ``total_tokens``.
+
+    Only the innermost spans of models count, since outer ones repeat the same tokens. Those within
+    a retriever wrote a search and not the answer.
+    """
     usage: Counter[str] = Counter()
     for span in tree.innermost(MODEL):
         if tree.is_in(span, RETRIEVER):
@@ -312,8 +359,11 @@ def _usage(tree: Tree) -> dict[str, int]:
     return dict(usage)
 
 
-def _seconds(spans: Sequence[Span]) -> float | None:
-    """How long some spans took, one after the other; None where one does not say it."""
+def _seconds_of_spans(spans: Sequence[Span]) -> float | None:
+    """How long some spans of a trace took together, one after the other.
+
+    None where a span lacks its start or its end: the time is then unmeasured, and not too short.
+    """
     if not spans:
         return None
     total = 0.0

@@ -50,7 +50,11 @@ _PICKLE_PROTOCOL = 5
 
 
 def read_traces(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields a row per trace; the reader of the format ``traces`` in ``formats.toml``."""
+    """Yields a row per trace of a source that is read once, such as a single file of cases.
+
+    It is the reader of the format ``traces`` in ``formats.toml``, which names it: both change
+    together.
+    """
     file = TraceFile()
     with closing(file.db):
         yield from file.rows(source, problems=problems)
@@ -78,9 +82,10 @@ class _Counts:
     """Texts of that length."""
 
     def add_text(self, text: object) -> None:
-        """Counts the length of a text; of any other value, nothing.
+        """Counts the length of a text of a span; of any other value, nothing.
 
-        Where many texts are equally long, and none is longer, they were cut.
+        Where many texts are equally long, and none is longer, OpenTelemetry cut them, which a note
+        says.
         """
         if not isinstance(text, str):
             return
@@ -106,25 +111,31 @@ class TraceFile:
     is_filled: bool = False
 
     def rows(self, source: Source, *, problems: Problems) -> Iterator[Row]:
-        """A row per trace that asks something, with what is recorded of it."""
+        """A row per trace of the source that has a question, with what is recorded of it.
+
+        A trace of a session comes with the turns before it as its history. The source is read into
+        the database at the first call alone.
+        """
         if not self.is_filled:
             self.is_filled = True
             self.db.executescript(self.sql["tables"])
             with noting_read_errors(source.name, self.problems):
-                self._fill(source)
+                self._read_into_database(source)
         for body, session, turn, first_place in self.db.execute(self.sql["in_order"]):
-            # `_fill` wrote it into a file that no one else can write: to unpickle it is safe.
+            # It is written below into a file that no one else can write: to unpickle it is safe.
             row = Row(*pickle.loads(body))
             if session is not None:
                 place = (first_place, first_place + turn - 1, _MOST_TURNS)
-                history = self._history(place)
+                history = self._history_before(place)
                 fields = in_turn(history, session, row.values["tags"], number=turn)
                 row = row._replace(values={**row.values, **fields})
             yield row
         problems.note(*self.problems)
 
-    def _history(self, place: tuple[int, int, int]) -> list[Turn]:
-        """What was said in a session before a trace.
+    def _history_before(self, place: tuple[int, int, int]) -> list[Turn]:
+        """The questions and answers of a session before one of its traces, the oldest first.
+
+        A question such as "And in May?" is understood only with these.
 
         Args:
             place: the session's first turn, the turn of the trace, and how many turns are read.
@@ -137,33 +148,40 @@ class TraceFile:
                     history.append(Turn(role=role, text=text))
         return history
 
-    def _fill(self, source: Source) -> None:
+    def _read_into_database(self, source: Source) -> None:
         """Reads the source into the database: its spans, then a case for each trace of them.
 
         Spans of a trace need not follow one another in a file, and a file may not fit in memory.
+        The tables and queries are those of ``scratch.toml``; the order counts, since cases are made
+        of spans.
         """
-        self.db.executemany("INSERT INTO spans VALUES (?, ?)", self._parts(source))
+        self.db.executemany("INSERT INTO spans VALUES (?, ?)", self._packed_spans(source))
         # After the spans: an index that grows with each of them takes far longer.
         self.db.execute("CREATE INDEX by_trace ON spans (trace)")
         self.db.executemany("INSERT INTO cases VALUES (?, ?, ?, ?, ?)", self._cases(source))
         self.db.executescript(self.sql["sessions"])
-        for note in self._notes():
+        for note in self._notes_on_traces():
             source.notes[note] = None
 
     def _cases(self, source: Source) -> Iterator[tuple[object, ...]]:
-        """A row of the table of cases for each trace that asks something."""
+        """A row of the database's table of cases for each trace that has a question.
+
+        It is the pickled row of the case, and its session, time, question and answer, by which
+        `rows` gives later traces of the session their history.
+        """
         for row in self._case_rows(source):
             # What is recorded may be a read-only view, which cannot be pickled.
             fields = (row.path, row.line, row.values, row.cells, dict(row.recorded))
             yield (pickle.dumps(fields, _PICKLE_PROTOCOL), *_session_columns(row))
 
-    def _parts(self, source: Source) -> Iterator[tuple[str, bytes]]:
-        """Rows of the table of spans: spans of a trace that follow one another, packed together.
+    def _packed_spans(self, source: Source) -> Iterator[tuple[str, bytes]]:
+        """Rows of the database's table of spans: spans of a trace that follow one another, packed.
 
-        A row has `_SPANS_PER_PART` at most: a whole trace might not fit in memory.
+        A row has `_SPANS_PER_PART` at most: a whole trace might not fit in memory. One row per span
+        would take far longer.
         """
         encode = msgspec.msgpack.Encoder().encode
-        for trace, spans in groupby(self._spans(source), key=lambda span: span.trace):
+        for trace, spans in groupby(self._spans_of_source(source), key=lambda span: span.trace):
             part: list[Span] = []
             for span in spans:
                 part.append(span)
@@ -173,10 +191,13 @@ class TraceFile:
             if part:
                 yield trace, encode(_without_unneeded_texts(part))
 
-    def _spans(self, source: Source) -> Iterator[Span]:
-        """The spans of the source, in its order; a record that is none is a problem."""
+    def _spans_of_source(self, source: Source) -> Iterator[Span]:
+        """The spans of the source, in its order; a record that is no span is a problem.
+
+        Counts what the notes on the source need, such as the longest text.
+        """
         counts = self.counts
-        for record in _records(source, self.problems):
+        for record in _records_of_files(source, self.problems):
             value = as_object(record.values)
             sign = sign_of(value)
             form = None if sign is None else span_forms().get(sign.spans)
@@ -196,7 +217,7 @@ class TraceFile:
                 yield span
 
     def _note_no_span(self, record: AnyRow, sign: Sign | None) -> None:
-        """Notes a record that is no span, once for all records of the same kind.
+        """Notes a record of the source that is no span, once for all records of the same kind.
 
         Args:
             sign: by which the record is known to be of another kind, if it is.
@@ -209,7 +230,11 @@ class TraceFile:
         self.problems.add_kind(kind, message, path=record.path, line=record.line)
 
     def _case_rows(self, source: Source) -> Iterator[Row]:
-        """Makes a row of each trace that asks something, and counts what stands in the file."""
+        """Makes a row of each trace with a question, and counts the traces for the source's notes.
+
+        A trace that cannot be read is noted, and the others are read. A file in which no trace has
+        a question is a problem: it gives no cases.
+        """
         counts = self.counts
         decode = msgspec.msgpack.Decoder(list[Span]).decode
         for (trace,) in self.db.execute(self.sql["all"]):
@@ -239,8 +264,11 @@ class TraceFile:
             message = f"no trace in it says what was asked: {spans_text} are read"
             self.problems.add(message, path=source.name)
 
-    def _notes(self) -> Iterator[str]:
-        """What a reader must know of the source: what is in it, what is not, what was cut."""
+    def _notes_on_traces(self) -> Iterator[str]:
+        """What a user must know of the source: what is in it, what is left out, what was cut.
+
+        Cut texts would be scored as if the system had answered so.
+        """
         counts = self.counts
         forms_text = ", ".join(counts.form_summaries)
         searches_text = counted(counts.searches, "search").replace("searchs", "searches")
@@ -269,10 +297,11 @@ class TraceFile:
 
 
 def _without_unneeded_texts(spans: list[Span]) -> list[Span]:
-    """The spans, without texts that nobody asks for where the root says it all: most of a file.
+    """The spans of a part of a trace, without texts of inner spans that no case needs.
 
-    A root with the question and the answer says it all; of the spans in it, only the query of a
-    search is still of use.
+    These are most of a file. Where the root has the question and the answer, of the other spans
+    only the query of a search is still of use. A root that is a model, a search or a reranker is a
+    step itself, so all texts stay.
     """
     roots = [span for span in spans if span.parent is None]
     if not roots or roots[0].kind in (MODEL, RETRIEVER, RERANKER):
@@ -293,7 +322,8 @@ def _without_unneeded_texts(spans: list[Span]) -> list[Span]:
 def _session_columns(row: Row) -> tuple[object, ...]:
     """Session, time, question and answer of a trace, for those that follow it in its session.
 
-    Without a session nothing follows it, and all are null.
+    They are the last columns of the table of cases in ``scratch.toml``. Without a session nothing
+    follows it, and all are null. Without a time a trace is the first of its session.
     """
     session = row.values["cluster"]
     if session is None:
@@ -310,8 +340,11 @@ def _session_columns(row: Row) -> tuple[object, ...]:
 # --- records of files
 
 
-def _records(source: Source, problems: Problems) -> Iterator[AnyRow]:
-    """The records of a source, of whatever container, not yet taken apart into spans."""
+def _records_of_files(source: Source, problems: Problems) -> Iterator[AnyRow]:
+    """The records of a source of traces, of whatever container, not yet taken apart into spans.
+
+    A source may be a folder of several files.
+    """
     for file in trace_files(source):
         # Of a copy: closing it leaves the source open for a second reading.
         with closing(replace(file)) as place, noting_read_errors(file.name, problems):
@@ -328,10 +361,10 @@ def _records(source: Source, problems: Problems) -> Iterator[AnyRow]:
 
 
 def _json_records(source: Source, text: str, problems: Problems) -> Iterator[DumpRecord]:
-    """The records of a JSON file, one in memory at a time where they stand in an array.
+    """The records of a JSON file of traces, one in memory at a time if they are in an array.
 
     Args:
-        text: how the file begins.
+        text: how the file begins; by it a list of records is told from a single record.
     """
     outer = as_object(shown_value(text))
     keys = [name for name in OUTER if is_list(outer.get(name))]

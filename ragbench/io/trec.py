@@ -38,8 +38,11 @@ _RUN_COLUMNS = 6
 _UNSAFE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ufeff]|%(?=[0-9A-Fa-f]{2})")
 
 
-def _text_lines(source: Source, problems: Problems) -> Iterator[tuple[int, str]]:
-    """The lines that hold something, each with its number; one that is no text is a problem."""
+def _numbered_lines(source: Source, problems: Problems) -> Iterator[tuple[int, str]]:
+    """The lines of a TREC file that are not blank, each with its number; bad ones are problems.
+
+    A line that is no text in the file's encoding is noted and left out.
+    """
     for line in read_lines(source, problems):
         text = decode_line(line, source.name, problems)
         if text is not None and text.strip():
@@ -47,13 +50,19 @@ def _text_lines(source: Source, problems: Problems) -> Iterator[tuple[int, str]]
 
 
 def _tab_columns(text: str) -> list[str]:
-    """The columns between single tabs; an empty one shows, so that none moves to the left."""
+    """The columns of a line of a TREC file between single tabs.
+
+    An empty column stays: if it were dropped, the columns behind it would move to the left.
+    """
     columns = text.strip("\r\n").split("\t")
     return [column.strip() for column in columns]
 
 
 def _run_columns_of(text: str) -> list[str]:
-    """Columns between runs of blanks and tabs; between tabs where ids hold blanks."""
+    """The columns of a line of a TREC run: between blanks and tabs, or tabs alone.
+
+    Ids may hold blanks. Only if the line has not six columns otherwise, tabs alone separate.
+    """
     columns = text.split()
     if len(columns) == _RUN_COLUMNS:
         return columns
@@ -64,7 +73,7 @@ def _run_columns_of(text: str) -> list[str]:
 
 
 def _judgement_columns(text: str, *, is_table: bool) -> list[str]:
-    """The three or four columns of a judgement.
+    """The three or four columns of a line of judgements (qrels).
 
     Args:
         is_table: whether the file is BEIR's table with tabs, in which ids may hold blanks. In
@@ -86,10 +95,14 @@ class RelevanceGrade(NamedTuple):
 
 
 def read_grades(source: Source, problems: Problems) -> dict[str, dict[str, RelevanceGrade]]:
-    """Judgements: TREC's four columns, or BEIR's three with or without a header."""
+    """Reads judgements (qrels): query to document to grade with its line.
+
+    Takes TREC's four columns, and BEIR's three with or without a header. Bad lines, and two
+    different grades of one document, are noted.
+    """
     grades_by_query: dict[str, dict[str, RelevanceGrade]] = {}
     is_table = source.suffix == ".tsv"
-    for number, text in _text_lines(source, problems):
+    for number, text in _numbered_lines(source, problems):
         columns = _judgement_columns(text, is_table=is_table)
         if len(columns) not in (3, 4):
             expected = "expected 'query 0 document grade' or 'query document grade'"
@@ -126,11 +139,12 @@ class Ranking(Record):
     scores: dict[str, float] = field(default_factory=dict[str, float])
 
     def ordered(self) -> list[str]:
-        """Documents, best first, as trec_eval orders them.
+        """The documents of the ranking, best first, as trec_eval orders them.
 
         Scores fall; of equal ones the document with the greater id comes first, by the bytes of
         ids, which is also the order of their code points. trec_eval keeps scores in single
-        precision: two that are equal there are equal.
+        precision: two that are equal there are equal. Any other order would give other figures than
+        trec_eval.
         """
         documents = list(self.scores)
         single = array("f", self.scores.values())
@@ -149,16 +163,16 @@ class RunQueries(NamedTuple):
 
 
 def run_queries(source: Source) -> RunQueries:
-    """Reads a run for its queries alone.
+    """The queries that a TREC run ranks, from a first reading of it.
 
-    They are matched with a dataset's, and tell whether the run can be read a query at a time.
+    They say which judgements have to be there, and whether the run can be read one query at a time.
     """
     ids: dict[str, None] = {}
     is_grouped = True
     is_own = False
     previous: str | None = None
     # A copy, and problems of its own: the reading in earnest begins anew, and reports each once.
-    for _, columns in _run_columns(replace(source), Problems()):
+    for _, columns in _sound_run_lines(replace(source), Problems()):
         query = columns[0]
         if previous is None:
             is_own = columns[5] == _TAG
@@ -173,18 +187,18 @@ def run_queries(source: Source) -> RunQueries:
 def read_run(
     source: Source, problems: Problems, *, is_grouped: bool | None = None
 ) -> Iterator[Ranking]:
-    """Yields a ranking per query of a run, in the order in which queries begin.
+    """Yields a ranking per query of a TREC run, in the order in which queries begin.
 
     Rank and order of lines say nothing, as in trec_eval. Memory holds one query, or the whole run
     where the lines of a query are not together.
 
     Args:
-        is_grouped: whether they are, where that is known.
+        is_grouped: whether the lines of each query are together, where that is known.
     """
     if is_grouped is None:
         is_grouped = run_queries(source).is_grouped
     rankings: dict[str, Ranking] = {}
-    for number, columns in _run_columns(source, problems):
+    for number, columns in _sound_run_lines(source, problems):
         plain = unescape_id if columns[5] == _TAG else str
         query = plain(columns[0])
         document = plain(columns[2])
@@ -202,9 +216,12 @@ def read_run(
     yield from rankings.values()
 
 
-def _run_columns(source: Source, problems: Problems) -> Iterator[tuple[int, list[str]]]:
-    """Line number and the six columns of each line; the score is a finite number."""
-    for number, text in _text_lines(source, problems):
+def _sound_run_lines(source: Source, problems: Problems) -> Iterator[tuple[int, list[str]]]:
+    """Line number and columns of each line of a run with six columns and a finite score.
+
+    Other lines are noted as problems.
+    """
+    for number, text in _numbered_lines(source, problems):
         columns = _run_columns_of(text)
         if len(columns) == _RUN_COLUMNS and as_score(columns[4]) is not None:
             yield number, columns
@@ -217,7 +234,11 @@ def _run_columns(source: Source, problems: Problems) -> Iterator[tuple[int, list
 
 
 def looks_like_a_run(text: str) -> bool:
-    """Whether a file's first line has a run's six columns: a second ``Q0``, or rank and score."""
+    """Whether the first line of a file is that of a TREC run, by which the format is recognised.
+
+    It has six columns, of which the second is ``Q0`` or the fourth and fifth are numbers, rank and
+    score.
+    """
     first_line = text.lstrip().partition("\n")[0]
     columns = _run_columns_of(first_line)
     if len(columns) != _RUN_COLUMNS:
@@ -232,8 +253,12 @@ def looks_like_a_run(text: str) -> bool:
 def escape_id(id_: str) -> str:
     """An id as one TREC column: white space and control characters as ``%XX`` of their UTF-8.
 
-    A per cent sign becomes ``%25`` only where two hexadecimal digits follow it. Ids without any
-    of these stay as they are; `unescape_id` gives back every id.
+    A per cent sign becomes ``%25`` only where two hexadecimal digits follow it. Ids without any of
+    these stay as they are. `unescape_id` has to give back every id: runs that were written before
+    are read by it.
+
+    Raises:
+        ValueError: the id is empty, or no Unicode that can be stored.
     """
     if not id_:
         raise ValueError("is empty")
@@ -249,9 +274,9 @@ unescape_id = unquote
 
 
 def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
-    """A TREC run file with its qrels, for trec_eval, ir_measures, ranx and their like.
+    """Writes a TREC run file with its qrels, for trec_eval, ir_measures, ranx and their like.
 
-    Writes the run to ``path`` and the qrels next to it, as the same name with ``.qrels``.
+    The run goes to ``path`` and the qrels next to it, under the same name with ``.qrels``.
 
     The order is the RAG's, rank 1 first. Tools sort by score and break ties by id, so the RAG's
     scores are written only where they fall strictly, in single precision, in which trec_eval
@@ -285,16 +310,22 @@ def write(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exported:
 
 
 def _qrels_lines(case: Case) -> list[bytes]:
-    """The lines of a case in the qrels; the second column, the iteration, is 0 by convention."""
+    """The lines of a case's judgements in a qrels file that is exported beside a run.
+
+    The second column, the iteration, is 0 by convention.
+    """
     lines: list[bytes] = []
     for document, grade in (case.judgements or {}).items():
-        line = f"{_column(case.id, case.id)} 0 {_column(document, case.id)} {grade}\n"
+        line = f"{_id_column(case.id, case.id)} 0 {_id_column(document, case.id)} {grade}\n"
         lines.append(line.encode())
     return lines
 
 
 def _run_lines(trace: Trace) -> list[bytes]:
-    """The lines of a case in the run, best first; `write` says which scores they have.
+    """The lines of a case in an exported TREC run, best first.
+
+    The RAG's scores are written only if they fall strictly; else they count down to 1, so that
+    tools that sort by score keep the RAG's order.
 
     Raises:
         InputError: the contexts have no ids, or one that no column can hold.
@@ -321,16 +352,16 @@ def _run_lines(trace: Trace) -> list[bytes]:
         scores_of_places = [float(rag_scores[place]) for place in places]
         if _are_falling(scores_of_places):
             scores = [repr(score) for score in scores_of_places]
-    query = _column(case, case)
+    query = _id_column(case, case)
     lines: list[bytes] = []
     for rank, (place, score) in enumerate(zip(places, scores, strict=True), 1):
-        line = f"{query} Q0 {_column(ids[place], case)} {rank} {score} {_TAG}\n"
+        line = f"{query} Q0 {_id_column(ids[place], case)} {rank} {score} {_TAG}\n"
         lines.append(line.encode())
     return lines
 
 
 def _are_falling(scores: Sequence[float]) -> bool:
-    """Whether each score is finite and below the one before, also in single precision.
+    """Whether each score of a ranking is finite and below the one before, in single precision.
 
     Tools sort a run by its scores, and trec_eval reads them so: equal ones would lose the order.
     """
@@ -340,8 +371,12 @@ def _are_falling(scores: Sequence[float]) -> bool:
     return all(high > low for high, low in pairwise(single))
 
 
-def _column(id_: str, case: str) -> str:
-    """An id as a column; the error for one that cannot be written names the case to look at."""
+def _id_column(id_: str, case: str) -> str:
+    """An id as a column of an exported TREC file; an error names the case to look at.
+
+    Raises:
+        InputError: TREC has no such id: it is empty, or no Unicode that can be stored.
+    """
     try:
         return escape_id(id_)
     except ValueError as error:
@@ -355,7 +390,13 @@ _QRELS_FILES = ("qrels.txt", "qrels.tsv", "qrels")
 
 
 def read_own(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields the rows of ragbench's own folder: of the file that holds what is asked for."""
+    """Yields the rows of a folder in ragbench's own layout: its cases, or its documents.
+
+    The folder is what ``ragbench`` writes a dataset to. ``formats.toml`` names this reader.
+
+    Args:
+        kind: which of the two files is read.
+    """
     name = CORPUS_FILE if kind == "documents" else CASES_FILE
     file = source.child(name)
     if file is None:
@@ -364,7 +405,9 @@ def read_own(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]
 
 
 def read_beir(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields the documents, or the queries that the split judges, in the order of their file.
+    """Yields the documents of a BEIR folder, or the queries that the split judges, in file order.
+
+    ``formats.toml`` names this reader.
 
     Memory holds the judgements of the split; queries and documents are streamed.
     """
@@ -379,7 +422,9 @@ def read_beir(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row
 
 
 def read_trec(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields ``queries.tsv`` joined with ``qrels.txt``, or the texts of ``collection.tsv``.
+    """Yields the judged queries of a TREC folder with their judgements, or its documents.
+
+    ``formats.toml`` names this reader.
 
     Without topics the queries are those of the judgements, known by their ids.
     """
@@ -403,12 +448,18 @@ NO_TOPICS = "no topics: a query is known by its id, which is shown in the place 
 
 
 def trec_qrels(folder: Source) -> Source | None:
-    """The file of judgements in a TREC folder; None where it has none by one of the usual names."""
+    """The file of judgements in a TREC folder; None where it has none by one of the usual names.
+
+    Tools name this file differently; `_QRELS_FILES` lists the names, the likelier ones first.
+    """
     return folder.first_child(_QRELS_FILES)
 
 
 def queries_by_id(qrels: Source, problems: Problems) -> Iterator[Row]:
-    """A row for each query that is judged; its id stands for its text, which is in no file."""
+    """A row for each query that is judged, with its id as its text, which is in no file.
+
+    Ranks can be scored without the texts of queries.
+    """
     for query, judgements in read_grades(qrels, problems).items():
         fields = judged_fields(_plain_grades(judgements))
         values = {"id": query, "query": query, **fields}
@@ -416,17 +467,23 @@ def queries_by_id(qrels: Source, problems: Problems) -> Iterator[Row]:
 
 
 def _first_line(judgements: Mapping[str, RelevanceGrade]) -> int:
-    """The line on which the judgements of a query begin, as the place of a problem with it."""
+    """The line on which the judgements of a query begin: a problem with the query names it."""
     return next(iter(judgements.values())).line
 
 
 def _plain_grades(judgements: Mapping[str, RelevanceGrade]) -> dict[str, int]:
-    """The grades of a query by document, without the lines, which only messages need."""
+    """The grades of a query by document, as a case has them.
+
+    The lines of the qrels file, which only messages need, are left out.
+    """
     return {document: judgement.grade for document, judgement in judgements.items()}
 
 
 def _lines_with_ids(file: Source, target: str, problems: Problems) -> Iterator[Row]:
     """Rows of lines that are an id, a tab and a text, as TREC's queries and collections are.
+
+    A quotation mark is a part of the text: these files have no quoting, so the csv module does not
+    fit.
 
     Args:
         target: the field that the text is of, ``query`` or ``text``.
@@ -445,7 +502,13 @@ def _lines_with_ids(file: Source, target: str, problems: Problems) -> Iterator[R
 
 
 def pick_qrels(source: Source) -> Source:
-    """The judgements of the wanted split: the one asked for, the only one, or ``test``."""
+    """The file of judgements of one split of a dataset: the user's, the only one, or ``test``.
+
+    BEIR keeps one file of judgements per split in a folder.
+
+    Raises:
+        UnreadableError: there is no such folder or split.
+    """
     if source.path is None or not (source.path / QRELS_FOLDER).is_dir():
         raise UnreadableError(f"no folder '{QRELS_FOLDER}' with the judgements")
     folder = source.path / QRELS_FOLDER
@@ -461,8 +524,8 @@ def pick_qrels(source: Source) -> Source:
 def judged_fields(grades: Mapping[str, int]) -> dict[str, object]:
     """The fields of a case that judgements give: its grades, and the ids of what is relevant.
 
-    The best grade is first; equal grades keep the order of the file. A grade of 0 or less says
-    that a document was judged and is not relevant.
+    The best grade is first; equal grades keep the order of the file. A grade of 0 or less says that
+    a document was judged and is not relevant. Keys are fields of a case.
     """
     best_first = sorted(grades, key=lambda document: -grades[document])
     relevant = [document for document in best_first if grades[document] > 0]
@@ -474,10 +537,14 @@ _ID_NAMES = ("_id", "id", "qid", "query_id")
 
 
 def judged_queries(queries: Iterator[Row], qrels: Source, problems: Problems) -> Iterator[Row]:
-    """The queries that are judged, with their judgements.
+    """The queries of a split that are judged, with their judgements.
 
     A query without a judgement belongs to another split and is left out. A judgement of a query
     that does not exist is a problem.
+
+    Args:
+        queries: rows of all queries, of any split.
+        qrels: the file of the split's judgements.
     """
     judgements_by_query = read_grades(qrels, problems)
     unseen = set(judgements_by_query)
@@ -501,7 +568,8 @@ def judged_queries(queries: Iterator[Row], qrels: Source, problems: Problems) ->
 def _query_id(row: Row) -> str | None:
     """The id by which judgements name a query, before the row's fields are understood.
 
-    It is needed here, to join them. None if there is none, or what has the name can be no id.
+    Queries and judgements are joined by it. None if there is none, or what has the name can be no
+    id.
     """
     for name in _ID_NAMES:
         value = row.values.get(name)
@@ -513,7 +581,10 @@ def _query_id(row: Row) -> str | None:
 
 
 def _with_query(row: Row) -> Row:
-    """A row of BEIR's queries, which call a query's text what documents call theirs."""
+    """A row of BEIR's queries with the query's text under ``query``, where BEIR has ``text``.
+
+    Under ``text`` it would be read as the text of a document.
+    """
     if "text" not in row.values or "query" in row.values:
         return row
     values: dict[str, object] = {}

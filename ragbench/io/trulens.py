@@ -33,7 +33,12 @@ _NO_CONTEXTS_NOTE = (
 
 
 def read_records(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row per record. Of several apps, `source.split` names one."""
+    """Yields one row per record of TruLens; of several apps, `source.split` names one.
+
+    ``formats.toml`` names this reader.
+
+    Two apps' answers to the same question are not one system's.
+    """
     rows = list(container_rows(source, problems, field_names("array")["cases"]))
     app_names = [_app_name(row.values) for row in rows]
     if rows:
@@ -45,7 +50,10 @@ def read_records(source: Source, *, kind: Kind, problems: Problems) -> Iterator[
 
 
 def _app_name(values: Mapping[str, object]) -> str:
-    """The app as its user names it, with its version; else its id."""
+    """The app of a TruLens record as its user names it, with its version; else its id.
+
+    A user picks one of several apps by this name (``--split``).
+    """
     words: list[str] = []
     for column in ("app_name", "app_version"):
         word = values.get(column)
@@ -55,7 +63,11 @@ def _app_name(values: Mapping[str, object]) -> str:
 
 
 def _record_case(row: Row, source: Source, problems: Problems) -> dict[str, object] | None:
-    """The fields of a record; None, and a problem, where it does not say what was asked."""
+    """The fields of a case from a TruLens record; None, and a problem, without a question.
+
+    TruLens' own scores and all else become metadata. The tool's names are noted as roles, which
+    reports show.
+    """
     query = question_in(row.values.get("input"))
     if query is None:
         message = "expected the question of a record, as text or in an object"

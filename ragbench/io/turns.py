@@ -55,7 +55,10 @@ _SAID_BY = (
 
 
 def turn_object(turn: Turn) -> dict[str, Any]:
-    """A turn as an object of JSON; without contexts where none are recorded."""
+    """A turn of a conversation as a JSON object; without contexts where none are recorded.
+
+    The history of a case is exported so, and `as_turns` reads it back: the keys are a stored form.
+    """
     values: dict[str, Any] = {"role": turn.role, "text": turn.text}
     if turn.contexts is not None:
         values["contexts"] = list(turn.contexts)
@@ -66,6 +69,8 @@ def in_turn(
     history: Sequence[Turn], cluster: str, tags: object = (), *, number: object = None
 ) -> dict[str, object]:
     """The fields that place a case in its conversation: ``history``, ``cluster`` and ``tags``.
+
+    The tag ``turn-NUMBER`` splits a report's scores by turn.
 
     Args:
         history: what was said before the question.
@@ -87,10 +92,11 @@ def in_turn(
 
 
 def exchanges(turns: Sequence[Turn]) -> Iterator[tuple[int, int | None]]:
-    """Yields the position of each question that has an answer, and the position of that answer.
+    """Yields the positions of each question of a conversation and of its answer.
 
-    The answer is the last text of the assistant before the next question: earlier ones are remarks
-    on the way to it. The last question comes also without an answer, as None.
+    A case is made of each such pair. The answer is the last text of the assistant before the next
+    question: earlier ones are remarks on the way to it. A question without an answer is left out,
+    but the last one comes with None.
     """
     questions = [position for position, turn in enumerate(turns) if turn.role == USER]
     # Each question's turns go on to the next question, those of the last one to the end.
@@ -105,15 +111,21 @@ def exchanges(turns: Sequence[Turn]) -> Iterator[tuple[int, int | None]]:
 
 
 def before(turns: Sequence[Turn], question: int) -> list[Turn]:
-    """The history of the question at a position: all texts before it, but orders to the system.
+    """The history of a question: all texts of the conversation before it, but system messages.
 
-    Orders are no part of what the user and the assistant said to each other.
+    Orders to the system are no part of what the user and the assistant said to each other.
+
+    Args:
+        question: the position of the question among the turns.
     """
     return [turn for turn in turns[:question] if turn.role != SYSTEM and turn.text]
 
 
 def conversation_of(value: object) -> bool:
-    """Whether a value is a conversation: a list of objects that all say who speaks."""
+    """Whether a value is a conversation: a list of objects that all name who speaks.
+
+    By this a field with messages is recognised, from which cases are made.
+    """
     messages = as_list(value)
     if not messages:
         return False
@@ -128,10 +140,13 @@ def conversation_of(value: object) -> bool:
 
 
 def conversation_rows(row: Row, field: str, problems: Problems) -> Iterator[Row]:
-    """Yields a row per answer of the conversation in a field, with what was said before it.
+    """Yields a row per answer of the conversation in a field, with the turns before it.
 
     A record that ends with a question, and says what its answer should be or was, is one case: its
-    last question.
+    last question. Fields of the record that are not of the whole conversation go to the last case.
+
+    Args:
+        field: the field of the row that holds the conversation.
     """
     record = dict(row.values)
     del record[field]  # the others speak of the conversation
@@ -189,7 +204,7 @@ def _fields_of_all_questions(
     they would make right answers wrong.
 
     Args:
-        target_of_name: what the names of the record's fields mean, as far as that is known.
+        target_of_name: the field of a case that each name of the record means, if it is known.
     """
     fields: dict[str, object] = {}
     for name, value in record.items():
@@ -212,7 +227,9 @@ def _conversation_id(record: Mapping[str, object], line: object) -> str:
 
 
 def read_conversations(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields a row per answer of each record's ``messages``, ``turns`` or ``conversation``.
+    """Yields a row per answer of each record's conversation, such as OpenAI's ``messages``.
+
+    ``formats.toml`` names this reader.
 
     A record without a conversation is a row as it is.
     """
@@ -254,7 +271,9 @@ _SPEAKER = re.compile(r"^\|(\w+)\|: ?", re.MULTILINE)
 
 
 def read_mtrag(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row a question, with what was said before it.
+    """Yields one row per question of a file of MTRAG, with the turns before it.
+
+    ``formats.toml`` names this reader.
 
     Retrieval tasks and tasks have a line each; analytics and conversations are one JSON value.
     """
@@ -272,7 +291,7 @@ def read_mtrag(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Ro
     # Conversations are a list, analytics an object: of the two loops one has nothing to do.
     for number, conversation in enumerate(as_list(content), start=1):
         if is_object(conversation):
-            yield from _conversation(Row(source.name, number, conversation), problems)
+            yield from _rows_of_mtrag_conversation(Row(source.name, number, conversation), problems)
     analytics = as_object(content)
     texts: dict[str, object] = {}
     for document in as_list(analytics.get("documents")):
@@ -286,9 +305,10 @@ def read_mtrag(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Ro
 
 
 def _answers_of_model(analytics: Values, source: Source) -> dict[object, object]:
-    """The answers of the model that ``--split`` names, by the id of their task.
+    """The answers of the model that ``--split`` names in MTRAG's analytics, by task id.
 
-    Without a name there are none, and a note lists the models.
+    Without a name there are none, and a note lists the models: several models' answers to a
+    question are not one system's.
     """
     evaluations = [item for item in as_list(analytics.get("evaluations")) if is_object(item)]
     models_of_evaluations = [str(evaluation.get("model_id")) for evaluation in evaluations]
@@ -307,7 +327,7 @@ def _answers_of_model(analytics: Values, source: Source) -> dict[object, object]
 
 
 def _retrieval_task_rows(rows: Iterator[Row], source: Source, problems: Problems) -> Iterator[Row]:
-    """Yields a row per retrieval task, with the judgements that lie beside the file, if any."""
+    """Yields a row per retrieval task of MTRAG, with judgements from the file beside it, if any."""
     queries = map(_retrieval_task_row, rows)
     if source.path is not None:
         # So MTRAG's repository lays out its files.
@@ -319,7 +339,10 @@ def _retrieval_task_rows(rows: Iterator[Row], source: Source, problems: Problems
 
 
 def _retrieval_task_row(row: Row) -> Row:
-    """The question of a retrieval task, whose text holds it and the questions before it."""
+    """A retrieval task of MTRAG as a row: the last question, with those before it as its history.
+
+    The task's text holds all of them, each behind a mark such as ``|user|: ``.
+    """
     task_id = str(row.values.get("_id"))
     # The split gives what stands before the first speaker, then speakers and texts in turn.
     texts = _SPEAKER.split(str(row.values.get("text")))[2::2]
@@ -332,7 +355,7 @@ def _retrieval_task_row(row: Row) -> Row:
 
 
 def _task_rows(rows: Iterator[Row], problems: Problems) -> Iterator[Row]:
-    """Yields a row per task, with the first prediction that is recorded as its answer.
+    """Yields a row per task of MTRAG, with the first recorded prediction as its answer.
 
     The contexts of a task have their texts beside their ids, unlike those of analytics.
     """
@@ -345,7 +368,9 @@ def _task_rows(rows: Iterator[Row], problems: Problems) -> Iterator[Row]:
 
 
 def _task_row(row: Row, texts: Values, answer: object, problems: Problems) -> Iterator[Row]:
-    """Yields the row of a task; none where its turns are wrong, which is added to the problems.
+    """Yields the row of a task of MTRAG; none where its turns are wrong, which is a problem.
+
+    All of MTRAG's forms come down to this one.
 
     Args:
         texts: of documents by their ids, for contexts that have an id alone.
@@ -378,8 +403,8 @@ def _task_row(row: Row, texts: Values, answer: object, problems: Problems) -> It
 
     values: dict[str, object] = {"id": task.get("task_id"), "query": turns[-1].text}
     values.update(in_turn(history, str(cluster), tags))
-    values["reference"] = [_text_of(target) for target in as_list(task.get("targets"))]
-    values.update(_gold(task.get("contexts"), texts))
+    values["reference"] = [_text_of_target(target) for target in as_list(task.get("targets"))]
+    values.update(_gold_of_contexts(task.get("contexts"), texts))
     values["answerable"] = answerable
     if answer is not None:
         values["response"] = answer
@@ -387,18 +412,24 @@ def _task_row(row: Row, texts: Values, answer: object, problems: Problems) -> It
     yield row._replace(values=values)
 
 
-def _text_of(target: object) -> object:
-    """The text of a right answer: an object, a pair of speaker and text, or the text alone."""
+def _text_of_target(target: object) -> object:
+    """The text of a right answer of MTRAG, whose files write it in three ways.
+
+    It is an object with the text, a pair of speaker and text, or the text itself.
+    """
     if is_object(target):
         return target.get("text")
     pair = as_list(target)
     return pair[-1] if pair else target
 
 
-def _gold(contexts: object, texts: Values) -> dict[str, object]:
-    """The ids and the texts of the contexts that are relevant; None for either where it has none.
+def _gold_of_contexts(contexts: object, texts: Values) -> dict[str, object]:
+    """The gold of a task of MTRAG: ids and texts of its relevant contexts; None where it has none.
 
     A context without a text of its own has that of the document with its id.
+
+    Args:
+        texts: of documents by their ids.
     """
     gold_ids: list[object] = []
     gold_texts: list[object] = []
@@ -417,7 +448,7 @@ def _gold(contexts: object, texts: Values) -> dict[str, object]:
 
 
 def _is_relevant(context: Values) -> bool:
-    """Whether one of the people who voted found a context relevant, or nobody voted.
+    """Whether a context of MTRAG is gold: one person who voted found it relevant, or none voted.
 
     The contexts of a task are without votes: people marked each of them as relevant.
     """
@@ -430,8 +461,11 @@ def _is_relevant(context: Values) -> bool:
     return not votes or "yes" in votes
 
 
-def _conversation(row: Row, problems: Problems) -> Iterator[Row]:
-    """Yields a row per question of a conversation; the agent's answer is the right one."""
+def _rows_of_mtrag_conversation(row: Row, problems: Problems) -> Iterator[Row]:
+    """Yields a row per question of a conversation of MTRAG; the agent's answer is the right one.
+
+    Annotators of MTRAG mended these answers: they are references, and no system's.
+    """
     messages = [message for message in as_list(row.values.get("messages")) if is_object(message)]
     try:
         turns = as_turns(messages)

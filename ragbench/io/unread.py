@@ -32,9 +32,13 @@ _ID_PATHS = ("node.id_", "id_", "document.id", "metadata.id", "metadata.source",
 
 
 def gold_of_objects(target: str, value: object) -> object:
-    """The texts or the ids of objects that a dataset calls relevant, as the field wants them.
+    """The texts, or the ids, of objects that a dataset calls relevant, for a field of a case.
 
-    Anything but a list of objects that all have one stays as it is: its own error says what it is.
+    Datasets keep frameworks' document objects as gold. Anything but a list of objects that all have
+    one stays as it is: the field's own error then says what is wrong.
+
+    Args:
+        target: the field of the case; other fields than those for gold keep their value.
     """
     if target not in ("reference_contexts", "reference_context_ids") or not is_list(value):
         return value
@@ -59,7 +63,9 @@ def gold_of_objects(target: str, value: object) -> object:
 def document_notes(
     rows: Sequence[Mapping[str, object]], unused: Collection[str], used_fields: Collection[str]
 ) -> Iterator[str]:
-    """Says how unused fields could be read that hold documents.
+    """Notes on unread fields that hold documents, each with the ``--field`` option to read it.
+
+    Only the user knows whether they were retrieved or are what is relevant.
 
     Args:
         rows: records of the source.
@@ -88,11 +94,15 @@ def verdict_notes(
     used_fields: Mapping[str, str],
     path: str,
 ) -> Iterator[str]:
-    """Says how verdicts on answers are used that a file has in a field of its own, such as ``OK?``.
+    """A note on an unread field with people's verdicts on answers, and the options that read it.
 
-    Name and values decide together: each value is yes or no, or a rating, or is missing.
+    Verdicts correct a judge's score, and lie unused in many a file, under a name such as ``OK?``.
+    Name and values decide together: each value is yes or no, or a rating, or is missing. Only the
+    first such field is noted.
 
     Args:
+        rows: records of the source.
+        unused: their fields without a role.
         used_fields: the fields of a case, or of what a system did, with the field that holds each.
         path: the file, as its user wrote it.
     """
@@ -122,7 +132,16 @@ def verdict_notes(
 def _options_for_labels(
     used_fields: Mapping[str, str], path: str, scale: RatingScale | None
 ) -> str:
-    """The options that read verdicts as labels; empty if the file has no answers to judge."""
+    """The options by which people's verdicts on answers are read as labels, for a note to show.
+
+    Empty if the file has no answers that the verdicts could be on. Where ``answer`` was taken for
+    the reference, the options first make it the system's answer.
+
+    Args:
+        used_fields: the fields of a case, or of what a system did, with the field that holds each.
+        path: the file, as its user wrote it.
+        scale: the scale of ratings; None for verdicts of yes and no.
+    """
     if "response" in used_fields:
         metric = "answer_correct" if "reference" in used_fields else "METRIC"
         return f"--labels {labels_value(metric, path, scale)}"
@@ -138,7 +157,10 @@ _NAMES_OF_ANSWERS = ("answer", "answers", "output")
 
 
 def _are_documents(value: object) -> bool:
-    """Whether a value is a list of objects that all have a text."""
+    """Whether a value of an unread field is a list of objects that all have a text.
+
+    Such a field may hold retrieved chunks or gold, so a note asks which.
+    """
     if not is_list(value) or not all(map(is_object, value)):
         return False
     return gold_of_objects("reference_contexts", value) is not value

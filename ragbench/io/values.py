@@ -42,13 +42,22 @@ class ValueProblem(ValueInWordsError):
     """A value that its field cannot hold; the message says what was expected."""
 
 
-def _expected(what: str, value: object) -> ValueProblem:
-    """The problem of a value that is of the wrong kind, worded alike for all fields."""
+def _wrong_kind(what: str, value: object) -> ValueProblem:
+    """The problem of a value that is of the wrong kind, worded alike for all fields.
+
+    The caller raises it, and the reader of the row adds the place.
+
+    Args:
+        what: the end of "expected ...", such as ``a number``.
+    """
     return ValueProblem(f"expected {what}, found {describe(value)}")
 
 
 def describe(value: object) -> str:
-    """A value as the end of a sentence that begins with "expected text, found"."""
+    """A value as the end of a sentence that begins with "expected text, found".
+
+    It is short, since messages are lines in a list of many.
+    """
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -67,9 +76,9 @@ def describe(value: object) -> str:
 
 
 def is_missing(value: object) -> bool:
-    """Whether a value says that nothing is known: null, NaN, or text without a visible character.
+    """Whether a value of a row says that nothing is known: null, NaN, or a blank text.
 
-    NaN is how pandas writes an empty cell.
+    NaN is how pandas writes an empty cell. Such a value must not become an empty answer.
     """
     if type(value) is str:
         return not value or value.isspace()
@@ -79,18 +88,24 @@ def is_missing(value: object) -> bool:
 
 
 def is_object(value: object) -> TypeGuard[Mapping[str, object]]:
-    """Whether a value is a JSON object: any mapping is, since a RAG may return others than dict."""
+    """Whether a value is a JSON object: any mapping is, since a RAG may return others than dict.
+
+    It runs for every value of large files, so the commonest type is asked for first.
+    """
     # The plain type first: an abstract check takes ten times as long.
     return type(value) is dict or isinstance(value, Mapping)
 
 
 def is_list(value: object) -> TypeGuard[Sequence[object]]:
-    """Whether a value is a JSON list: text is none, though Python calls it a sequence, too."""
+    """Whether a value is a JSON list: text is none, though Python calls it a sequence, too.
+
+    A tuple is one, since records hold their lists as tuples.
+    """
     return isinstance(value, (list, tuple))
 
 
 def as_list(value: object) -> list[object]:
-    """The list that a value is; an empty one for anything else, so that a loop has nothing to do.
+    """The list that a value of a file is; an empty one for anything else, which a loop passes over.
 
     For files of other tools, of which a part that is missing or wrong is passed over.
     """
@@ -98,7 +113,7 @@ def as_list(value: object) -> list[object]:
 
 
 def as_object(value: object) -> Mapping[str, object]:
-    """The object that a value is; an empty one for anything else, in which no name is found.
+    """The object that a value of a file is; an empty one for anything else, without any name.
 
     For files of other tools, of which a part that is missing or wrong is passed over.
     """
@@ -109,15 +124,18 @@ def as_object(value: object) -> Mapping[str, object]:
 
 
 def line_feeds(text: str) -> str:
-    """A text whose lines end in a line feed: a checkout on Windows is the same text."""
+    """A text whose lines end in a line feed, so that a checkout on Windows is the same text.
+
+    Ids and digests are made of texts, and would differ with the line ends.
+    """
     # The pair first: its carriage return alone would become a line of its own.
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def has_carriage_return(value: object) -> bool:
-    """Whether a text, or any text in lists and objects, has one.
+    """Whether a text, or any text in lists and objects, has a carriage return.
 
-    Few have: the look saves building the same value again for each record.
+    Few have one: the look saves building the same value again for each record.
     """
     waiting = [value]
     while waiting:
@@ -133,7 +151,7 @@ def has_carriage_return(value: object) -> bool:
 
 
 def with_line_feeds(value: object, depth: int = 0) -> object:
-    """A value as it came, with `line_feeds` in each of its texts.
+    """A value as it came, with line feeds for all line ends in each of its texts.
 
     Args:
         depth: how many lists and objects the value is in.
@@ -158,18 +176,30 @@ HOLDS_NUL = "the text holds a NUL character"
 
 
 def as_text(value: object) -> str:
-    """A text as it came; a number is none, and a NUL character is refused."""
+    """A text as it came; a number is no text, and a NUL character is refused.
+
+    Databases and other programs end a text at a NUL. A field's value is checked here before any
+    other code sees it.
+
+    Raises:
+        ValueProblem: it is no text, or holds a NUL character.
+    """
     if type(value) is not str:
-        raise _expected("text", value)
+        raise _wrong_kind("text", value)
     if "\x00" in value:
         raise ValueProblem(HOLDS_NUL)
     return value
 
 
 def as_id(value: object) -> str:
-    """An id: text as it came; 1 and 1.0 both become ``"1"``.
+    """The id of a record or a document as text; 1 and 1.0 both become ``"1"``.
 
-    pandas makes floats of whole numbers as soon as one cell of their column is empty.
+    pandas makes floats of whole numbers as soon as one cell of their column is empty: without this,
+    the same id would not match itself. A float too large to be exact is refused, since two ids may
+    be one.
+
+    Raises:
+        ValueProblem: it is neither text nor an exact number.
     """
     if type(value) is str:
         return as_text(value)
@@ -181,13 +211,19 @@ def as_id(value: object) -> str:
         if value.is_integer():
             return str(int(value))
         return repr(value)
-    raise _expected("an id (text or a number)", value)
+    raise _wrong_kind("an id (text or a number)", value)
 
 
 def as_texts(value: object, convert: Callable[[object], str] | None = None) -> tuple[str, ...]:
-    """A list of texts; one text is a list of one. Numbers become text, nulls are left out."""
+    """The texts of a field that takes several: a list, or one text as a list of one.
+
+    Numbers become text, nulls are left out. It runs for each row of large files.
+
+    Args:
+        convert: makes text of what is no sound text; by default numbers become text.
+    """
     if convert is None:
-        convert = _written
+        convert = _text_or_number
     if not isinstance(value, (list, tuple)):
         return (convert(value),)
     texts: list[str] = []
@@ -205,7 +241,10 @@ as_ids = partial(as_texts, convert=as_id)
 
 
 def as_ranked_ids(value: object) -> tuple[str, ...]:
-    """Ids by rank. One that is null is empty: without it the others would move up."""
+    """The ids of retrieved chunks by rank; a missing one is empty.
+
+    If it were left out, the ids behind it would move up a rank.
+    """
     items = value if is_list(value) else [value]
     ids: list[str] = []
     for item in items:
@@ -216,8 +255,11 @@ def as_ranked_ids(value: object) -> tuple[str, ...]:
     return tuple(ids)
 
 
-def _is_plain(value: object) -> TypeGuard[list[str]]:
-    """Whether a value is a list of sound texts: nearly all contexts are, and need no conversion."""
+def _is_list_of_sound_texts(value: object) -> TypeGuard[list[str]]:
+    """Whether a value is a list of texts without NUL: nearly all contexts are.
+
+    Such a list needs no conversion, which saves time for each row.
+    """
     if type(value) is not list:
         return False
     for item in cast("list[object]", value):
@@ -226,15 +268,22 @@ def _is_plain(value: object) -> TypeGuard[list[str]]:
     return True
 
 
-def _written(value: object) -> str:
-    """A text as it came, a number as JSON writes it."""
+def _text_or_number(value: object) -> str:
+    """A text as it came, or a number as JSON writes it; anything else is refused.
+
+    JSON files have numbers for answers such as ``42``, which are compared as text.
+    """
     if type(value) is int or (type(value) is float and math.isfinite(value)):
         return json.dumps(value)
     return as_text(value)
 
 
 def as_answers(value: object) -> tuple[str, ...]:
-    """Right answers, each once: one text or number, a list of them, or SQuAD's answer objects."""
+    """The right answers in a field, each once: a text or number, a list, or SQuAD's objects.
+
+    Answers of several parts, each with its wordings, as RGB has them, become one text for each
+    combination, at most `_MOST_WORDINGS`.
+    """
     if type(value) is str:
         return (as_text(value),)
     if is_object(value):
@@ -243,7 +292,7 @@ def as_answers(value: object) -> tuple[str, ...]:
             raise ValueProblem("expected a list of answers, or an object with them under 'text'")
         value = value["text"]
     items = as_list(value)
-    if items and all(_is_plain(item) and item for item in items):
+    if items and all(_is_list_of_sound_texts(item) and item for item in items):
         # Answers of several parts, each with its wordings, as in RGB: an answer has all parts.
         combinations = islice(product(*map(as_texts, items)), _MOST_WORDINGS)
         answers = [", ".join(wordings) for wordings in combinations]
@@ -261,30 +310,33 @@ def as_answers(value: object) -> tuple[str, ...]:
 
 
 def as_response(value: object) -> str:
-    """What a system answered, as it came, also when it is empty; a number as it is written."""
+    """The text that a system answered, as it came, also when it is empty; a number as text.
+
+    An empty answer counts as an answer, and is scored.
+    """
     if type(value) in (str, int, float):
-        return _written(value)
-    raise _expected("the response as text", value)
+        return _text_or_number(value)
+    raise _wrong_kind("the response as text", value)
 
 
 def as_contexts(value: object) -> object:
-    """What was retrieved: texts as a tuple; anything with objects in it as it came.
+    """The retrieved chunks in a field: texts as a tuple; anything with objects in it as it came.
 
-    What objects of chunks mean is found out later, over many records: see `ragbench.io.dumps`.
-    No element may be null: the places of ids and scores would shift.
+    What objects of chunks mean is found out later, over many records: see `ragbench.io.dumps`. No
+    element may be null: the places of ids and scores would shift.
     """
-    if _is_plain(value):
+    if _is_list_of_sound_texts(value):
         return tuple(value)
     if type(value) is str:
         return _keyed_chunks(value) or (as_text(value),)
     if is_object(value):
         return value
     if not is_list(value):
-        raise _expected("a list of texts or objects", value)
+        raise _wrong_kind("a list of texts or objects", value)
     items = as_list(value)
     if any(is_object(item) or is_list(item) for item in items):
         return items
-    return tuple([_written(item) for item in items])
+    return tuple([_text_or_number(item) for item in items])
 
 
 def _keyed_chunks(text: str) -> list[object] | None:
@@ -310,7 +362,7 @@ def _keyed_chunks(text: str) -> list[object] | None:
 
 
 def as_error(value: object) -> str:
-    """What went wrong, as text; empty where the value says that nothing did.
+    """The message of a field for errors, as text; empty where the value says that there was none.
 
     A case with an error counts as failed, so an empty column of errors must not become one.
     """
@@ -330,10 +382,11 @@ def as_error(value: object) -> str:
 # --- numbers and flags
 
 
-def _number(value: object) -> float | None:
-    """A value as a float, NaN and the infinities too; None for true and false, which Python counts.
+def _float_of(value: object) -> float | None:
+    """A value as a float, NaN and the infinities too; None for what is no number.
 
-    A whole number beyond the range of floats is none.
+    True and false are none, although Python counts with them, and neither is a whole number beyond
+    the range of floats.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
@@ -344,36 +397,50 @@ def _number(value: object) -> float | None:
 
 
 def as_score(value: object) -> float | None:
-    """A score as a finite number, also when it is written as text; None when it is none."""
-    number = _number(value)
+    """A score as a finite number, also when it is written as text; None when it is none.
+
+    The caller decides whether a missing score is an error.
+    """
+    number = _float_of(value)
     if number is None or not math.isfinite(number):
         return None
     return number
 
 
 def as_number(value: object) -> float:
-    """A finite number, also when it is written as text."""
+    """A finite number of a field for numbers, also when it is written as text.
+
+    Raises:
+        ValueProblem: it is none: NaN would make every mean NaN.
+    """
     number = as_score(value)
     if number is None:
-        raise _expected("a number", value)
+        raise _wrong_kind("a number", value)
     return number
 
 
 def as_share(value: object) -> float:
-    """A number from 0 to 1: the calibration compares a confidence with a share of right answers."""
+    """A number from 0 to 1, such as a confidence: calibration compares it with a share of answers.
+
+    Raises:
+        ValueProblem: it is no number, or a percentage from 0 to 100.
+    """
     number = as_number(value)
     if not 0 <= number <= 1:
-        raise _expected("a number from 0 to 1", value)
+        raise _wrong_kind("a number from 0 to 1", value)
     return number
 
 
 def as_numbers(value: object) -> tuple[float, ...]:
-    """A list of numbers; ``"NaN"`` and the infinities, which JSON lacks, are spelled out."""
+    """A list of numbers; ``"NaN"`` and the infinities, which JSON lacks, are spelled out.
+
+    Scores of stores may be any of these, and go back into exports as they came.
+    """
     if not is_list(value):
-        raise _expected("a list of numbers", value)
+        raise _wrong_kind("a list of numbers", value)
     numbers: list[float] = []
     for item in value:
-        number = _number(item)
+        number = _float_of(item)
         if number is None:
             raise ValueProblem(f"expected a list of numbers, found {describe(item)} in it")
         numbers.append(number)
@@ -381,7 +448,11 @@ def as_numbers(value: object) -> tuple[float, ...]:
 
 
 def as_flag(value: object) -> bool:
-    """True or false, also as 1 and 0 or as a word."""
+    """True or false of a field, also written as 1 and 0 or as a word such as ``yes``.
+
+    Raises:
+        ValueProblem: it is none of these; ``fields.toml`` lists the words.
+    """
     if type(value) is bool:
         return value
     if type(value) in (int, float) and value in (0, 1):
@@ -391,13 +462,13 @@ def as_flag(value: object) -> bool:
     for meaning, words in field_names("flag").items():
         if word in words:
             return meaning == "true"
-    raise _expected("true or false", value)
+    raise _wrong_kind("true or false", value)
 
 
 def as_label(value: object) -> bool | None:
-    """What a person says of a chunk or a query: yes and no, or a grade from 0 to 4.
+    """A person's judgement of a chunk or a query: yes and no, or a grade from 0 to 4.
 
-    None for what is no label, such as a score.
+    None for what is no label, such as a score; grades above 0 are yes.
     """
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         is_grade = value in range(_HIGHEST_GRADE + 1)
@@ -408,11 +479,11 @@ def as_label(value: object) -> bool | None:
         return None
 
 
-def _whole(value: object, what: str) -> int:
-    """A whole number; 2.0 and "2" are: a column with gaps holds floats, a cell of a table text.
+def _whole_number(value: object, what: str) -> int:
+    """A whole number, also as 2.0 or "2": a column with gaps holds floats, a cell of a table text.
 
     Args:
-        what: what the number is, for the message.
+        what: what the number is, such as ``grade``, for the message.
     """
     if type(value) is int:
         return value
@@ -420,32 +491,38 @@ def _whole(value: object, what: str) -> int:
         return int(value)
     if type(value) is str and _WHOLE_NUMBER.fullmatch(value):
         return int(value)
-    raise _expected(f"a whole number as {what}", value)
+    raise _wrong_kind(f"a whole number as {what}", value)
 
 
 # --- objects
 
 
 def as_grades(value: object) -> dict[str, int]:
-    """Relevance by id: whole numbers, 0 for judged and not relevant."""
+    """Relevance of documents by their ids: whole numbers, 0 for judged and not relevant.
+
+    Nulls are left out: Arrow gives every row the keys of all rows.
+    """
     if not is_object(value):
-        raise _expected("an object of id and grade", value)
+        raise _wrong_kind("an object of id and grade", value)
     grades: dict[str, int] = {}
     for id, grade in value.items():
         # Arrow gives every row the keys of all rows, null where a row has none.
         if grade is not None:
-            grades[as_id(id)] = _whole(grade, "grade")
+            grades[as_id(id)] = _whole_number(grade, "grade")
     return grades
 
 
 def as_evidence(value: object) -> tuple[Evidence, ...]:
-    """Passages that support the answer: texts, or objects of text, document_id, start and end."""
+    """The passages that support an answer: texts, or objects of text, document_id, start and end.
+
+    A chunk that holds such a passage counts as relevant.
+    """
     items = value if is_list(value) else [value]
     return tuple(map(_as_span, items))
 
 
 def _as_span(item: object) -> Evidence:
-    """A passage that supports the answer: a text, or an object that also says where it is.
+    """A passage that supports an answer: a text, or an object with its place in a document.
 
     Keys that are not known are refused: a misspelled ``start`` would be lost in silence.
     """
@@ -460,9 +537,9 @@ def _as_span(item: object) -> Evidence:
         raise ValueProblem("expected text, document_id, start and end, found no text")
     start = end = document_id = None
     if item.get("start") is not None:
-        start = _whole(item["start"], "start")
+        start = _whole_number(item["start"], "start")
     if item.get("end") is not None:
-        end = _whole(item["end"], "end")
+        end = _whole_number(item["end"], "end")
     begins_before_text = start is not None and start < 0
     ends_before_start = end is not None and end < (start or 0)
     if begins_before_text or ends_before_start:
@@ -474,7 +551,11 @@ def _as_span(item: object) -> Evidence:
 
 
 def as_expected_texts(value: object) -> tuple[str, ...]:
-    """Texts that an answer has to contain, or must not: one or a list; a blank one is refused."""
+    """Texts that an answer has to contain, or must not: one or a list.
+
+    Raises:
+        ValueProblem: one is blank: every answer would contain it.
+    """
     texts = as_texts(value)
     if any(is_missing(text) for text in texts):
         raise ValueProblem("an expected text is blank: every answer would contain it")
@@ -482,7 +563,10 @@ def as_expected_texts(value: object) -> tuple[str, ...]:
 
 
 def as_expected_ids(value: object) -> tuple[str, ...]:
-    """Names of documents: one or a list, of texts, numbers, or objects with a name."""
+    """Names of documents that an answer must cite, or must not: one or a list.
+
+    Each is a text, a number, or an object with a name under one of `_SOURCE_NAMES`.
+    """
     items = value if is_list(value) else [value]
     names: list[object] = []
     for item in items:
@@ -501,7 +585,10 @@ _SOURCE_NAMES = ("source", "document_id", "doc_id", "id", "file", "filename", "f
 
 
 def as_patterns(value: object) -> tuple[str, ...]:
-    """Regular expressions, each compiled once: a wrong one is a problem of its record."""
+    """Regular expressions that an answer has to match; a wrong one is a problem of its record.
+
+    Each is compiled once here, so that none fails while answers are scored.
+    """
     patterns = as_expected_texts(value)
     for pattern in patterns:
         try:
@@ -517,7 +604,10 @@ _WITHOUT_TEXTS = (ExpectationKind.JSON, ExpectationKind.HOLDS_JSON)
 
 
 def as_expectations(value: object) -> tuple[Expectation, ...]:
-    """Expectations as ragbench writes them: objects of kind, texts and negated."""
+    """What is expected of an answer, as ragbench writes it: objects of kind, texts and negated.
+
+    So exported cases are read back with what their answers have to contain.
+    """
     items = value if is_list(value) else [value]
     return tuple(map(_as_expectation, items))
 
@@ -553,9 +643,10 @@ def _as_expectation(item: object) -> Expectation:
 
 
 def as_behavior(value: object) -> tuple[object, bool | None]:
-    """The value as it came, and whether it says that the system answers; None for other words.
+    """The value of `expected_behavior` as it came, and whether it says that the system answers.
 
-    The value comes along, since the record's metadata keeps it: it may hold more than that.
+    The second is None for words that say neither. The value comes along, since the record's
+    metadata keeps it: it may hold more than that. ``fields.toml`` lists the words.
     """
     word = squash(value).replace("'", "") if isinstance(value, str) else ""
     for meaning, words in field_names("behavior").items():
@@ -565,16 +656,20 @@ def as_behavior(value: object) -> tuple[object, bool | None]:
 
 
 def as_metadata(value: object) -> dict[str, Any]:
-    """An object that may be nested ``MAX_DEPTH`` deep: deeper ones could not be written again."""
+    """An object of metadata, which may be nested `MAX_DEPTH` deep.
+
+    Raises:
+        ValueProblem: it is no object, or deeper: it could not be written again.
+    """
     if not is_object(value):
-        raise _expected("an object", value)
+        raise _wrong_kind("an object", value)
     metadata = dict(value)
     check_depth(metadata)
     return metadata
 
 
 def check_depth(value: object) -> None:
-    """Refuses what is nested too deep to be written again.
+    """Refuses a value that is nested too deep to be written again.
 
     It goes down level by level, without recursion, which such a value would exhaust.
     """
@@ -602,16 +697,24 @@ _EXPECTED_TURNS = (
 
 
 def as_turns(value: object) -> tuple[Turn, ...]:
-    """What was said, the oldest first: the history of a question."""
+    """The turns of a conversation, the oldest first: the history of a question.
+
+    Raises:
+        ValueProblem: it is no list of turns, each with a role and a text.
+    """
     if not is_list(value):
         raise ValueProblem(
             f"{_EXPECTED_TURNS}; found {describe(value)}. --field history= keeps it as metadata"
         )
-    return tuple(map(_turn, value))
+    return tuple(map(_turn_of, value))
 
 
-def _turn(value: object) -> Turn:
-    """A turn: an object of role and content, or a pair of them."""
+def _turn_of(value: object) -> Turn:
+    """A turn of a conversation: an object of role and content, or a pair of them.
+
+    Frameworks name role, text and contexts differently; ``fields.toml`` lists the names, and the
+    words for the three roles.
+    """
     contexts: object = None
     role: object = None
     content: object = None
@@ -640,7 +743,10 @@ def _turn(value: object) -> Turn:
 
 
 def _content_text(content: object) -> str:
-    """A content as text: of a list of parts those that are text, not images or calls of tools."""
+    """The text of a message's content, which may be a list of parts.
+
+    Parts that are no text, such as images or calls of tools, are left out.
+    """
     if content is None:
         return ""
     if not is_list(content):
@@ -654,9 +760,9 @@ def _content_text(content: object) -> str:
 
 
 def _context_texts(contexts: object) -> tuple[str, ...]:
-    """The texts that a turn was given to answer from; what has no text is left out.
+    """The texts of the contexts that an assistant's turn was given to answer from.
 
-    They only accompany the turn, so nothing is refused here.
+    A context without a text is left out: these only accompany the turn, so nothing is refused.
     """
     names = field_names("turn")["context_text"]
     texts: list[str] = []
@@ -672,10 +778,11 @@ def _context_texts(contexts: object) -> tuple[str, ...]:
 
 @cache
 def converters() -> Mapping[str, Callable[[object], Any]]:
-    """The function that makes each field's value: ``as_KIND`` of this module.
+    """The function that checks and converts the value of each field of a case or a document.
 
-    The table ``values`` of ``fields.toml`` says of which kind a field is: a new kind needs a
-    function of that name here.
+    It is the function ``as_KIND`` of this module. The table ``values`` of ``fields.toml`` names the
+    kind of a field: a new kind needs a function of that name here, and a renamed one would not be
+    found.
     """
     functions: dict[str, Callable[[object], Any]] = {}
     for kind, fields in field_names("values").items():
@@ -697,7 +804,7 @@ class NumberText(str):
 
     @classmethod
     def of(cls, text: str, number: str) -> NumberText:
-        """A cell with the text that a person sees there, and the number behind it.
+        """A cell with the text that a person sees in it, and the number behind that text.
 
         ``str`` takes no second argument, so the number is set here.
         """
@@ -731,10 +838,13 @@ _PRINTED_ITEM = re.compile(
 
 
 def parse_cell(target: str, cell: str) -> object:
-    """The JSON value that a cell spells for a field, which is then read like one of a JSON file.
+    """The JSON value that a cell of a table spells for a field, read on as one of a JSON file.
 
     A list is written as a JSON list, as Python prints one (pandas does), or as NumPy prints one.
     Ids and tags may also be separated by ``;`` or ``|``.
+
+    Args:
+        target: the field of a case or a document.
     """
     convert = converters()[target]
     if isinstance(cell, NumberText):
@@ -766,9 +876,13 @@ def parse_cell(target: str, cell: str) -> object:
 
 
 def spelled_list(target: str, text: str) -> object:
-    """A list that a text spells where a list is meant, as pandas reads it from CSV; else the text.
+    """The list that a text of a field for lists spells, as pandas prints one; else the text.
 
-    An answer in brackets stays a text: "[citation needed]" is what somebody wrote.
+    JSON made from a table with pandas has lists as text. An answer in brackets stays a text:
+    "[citation needed]" is what somebody wrote.
+
+    Args:
+        target: the field of a case or a document.
     """
     if converters()[target] in _SPELLED_LISTS and text.endswith("]"):
         with suppress(ValueProblem):
@@ -777,7 +891,11 @@ def spelled_list(target: str, text: str) -> object:
 
 
 def _parse_list(text: str) -> object:
-    """The list that a text in brackets spells: as JSON, or else as Python or NumPy prints it."""
+    """The list that a text in brackets spells: as JSON, or else as Python or NumPy prints it.
+
+    Raises:
+        ValueProblem: it is none of these.
+    """
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -785,10 +903,13 @@ def _parse_list(text: str) -> object:
 
 
 def _parse_printed(text: str) -> list[object]:
-    """The values of a list as Python or NumPy prints it.
+    """The values of a list in a cell, as Python or NumPy prints it.
 
     NumPy prints ``['a' 'b']`` without commas, which Python itself would read as the one text
     ``'ab'``: so each value is matched on its own.
+
+    Raises:
+        ValueProblem: the text is no such list.
     """
     items: list[object] = []
     position = 1  # behind the bracket
@@ -810,24 +931,34 @@ def _parse_printed(text: str) -> list[object]:
 
 
 def _split_expected(text: str) -> list[str]:
-    """Texts of a cell, separated by ``;`` or ``|``: a comma may be a part of a number."""
-    return _parts(text, "[;|]")
+    """The expected texts of a cell, separated by ``;`` or ``|``: a number may have a comma.
+
+    A cell cannot hold a list. A text with one of these signs is written as a JSON list.
+    """
+    return _parts_between(text, "[;|]")
 
 
 def _split_ids(target: str, text: str) -> list[str]:
     """The ids, or tags, of a cell without brackets.
 
     A comma may separate two ids or be part of one, so it is refused; only in tags it separates.
+
+    Args:
+        target: the field, of which ``tags`` alone allows a comma.
     """
     if target != "tags" and "," in text:
         raise ValueProblem(
             "holds a comma: separate several ids by ';', or write a JSON list such as "
             '["a", "b"] (also for one id with a comma in it)'
         )
-    return _parts(text, "[;|,]" if target == "tags" else "[;|]")
+    return _parts_between(text, "[;|,]" if target == "tags" else "[;|]")
 
 
-def _parts(text: str, separators: str) -> list[str]:
-    """The parts of a cell between separators; blank ones are left out: one may end the cell."""
+def _parts_between(text: str, separators: str) -> list[str]:
+    """The parts of a cell between separators; blank ones are left out: one may end the cell.
+
+    Args:
+        separators: a regular expression for one character.
+    """
     parts = [part.strip() for part in re.split(separators, text)]
     return [part for part in parts if part]

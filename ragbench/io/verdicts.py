@@ -12,7 +12,10 @@ from ragbench.io.values import ValueProblem, as_number
 
 @cache
 def verdict_words() -> Mapping[str, float | None]:
-    """What words say; None: the person passed it over."""
+    """The number that each word of a verdict on an answer means: right 1, partly 0.5, wrong 0.
+
+    None for words by which a person passed the answer over. ``fields.toml`` lists the words.
+    """
     values = {"right": 1.0, "partly": 0.5, "wrong": 0.0, "skipped": None}
     value_of_word: dict[str, float | None] = {}
     for meaning, words in field_names("label_words").items():
@@ -21,7 +24,10 @@ def verdict_words() -> Mapping[str, float | None]:
 
 
 def squashed_word(text: str) -> str:
-    """A name or a word without case, and with underscores between its parts."""
+    """The name of a field, or the word of a verdict, without case and with underscores inside.
+
+    People write "Partly correct" in many ways; the tables of words have one form.
+    """
     return re.sub("[ -]", "_", text.strip().casefold())
 
 
@@ -38,7 +44,11 @@ def is_verdict(value: object) -> bool:
 
 
 def label_value(value: object) -> float | None:
-    """A label as a number on the metric's scale; None where the person passed it over."""
+    """A person's label of an answer as a number on the metric's scale; None if it was passed over.
+
+    Raises:
+        ValueProblem: it is neither a number nor a word of a verdict.
+    """
     if value is None:
         return None
     word = squashed_word(value) if isinstance(value, str) else ""

@@ -46,7 +46,15 @@ _FAILURE = re.compile(
 
 
 def read_run(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields a row per case of a run's folder, with every outcome that it has."""
+    """Yields a row per case of the folder of an earlier run, with every outcome in its journal.
+
+    ``formats.toml`` names this reader.
+
+    So a run is a source like any other: it can be scored again without asking the RAG.
+
+    Raises:
+        UnreadableError: the run cannot be read.
+    """
     # The journal is not this package's: it is reached by its name, as a plugin is.
     read = load_attribute("ragbench.stages.stored:entries")
     try:
@@ -60,9 +68,10 @@ def read_run(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]
 
 
 def _export_row(values: Values, is_text: bool) -> Understood:
-    """A record of an export: a line of JSON, or a row of a table if it has a table's columns.
+    """The case and the outcomes in a record of an export: a line of JSON, or a row of a table.
 
-    In a line the case's own fields are at the top, beside an outcome per stage and the scores.
+    In a line the case's own fields are at the top, beside an outcome per stage and the scores,
+    which are dropped: they are computed anew. A table has other columns; see `_table_row`.
 
     Args:
         is_text: whether the values are cells of CSV, in which lists are JSON text.
@@ -73,12 +82,16 @@ def _export_row(values: Values, is_text: bool) -> Understood:
     case.pop("scores", None)
     recorded: Recorded = {}
     for stage, name in _STAGES.items():
-        recorded[stage] = _outcome(case.pop(name, None), stage)
+        recorded[stage] = _outcome_of_object(case.pop(name, None), stage)
     return case, recorded
 
 
-def _outcome(written: Any, stage: str) -> Outcome[Any] | None:
-    """An outcome from its JSON object, whose value is of the stage's type; None of null."""
+def _outcome_of_object(written: Any, stage: str) -> Outcome[Any] | None:
+    """The outcome of a stage from its JSON object in an export; None of null.
+
+    Args:
+        stage: by which the type of the value is known.
+    """
     if written is None:
         return None
     value_types: dict[str, Any] = {"validate": Verdict, "generate": GenerationResult[Any]}
@@ -112,15 +125,18 @@ _CASE_COLUMNS = (
 
 
 def _table_row(values: Values, is_text: bool) -> Understood:
-    """A row of a table that ragbench exported: its flat columns become outcomes again.
+    """The case and the outcomes in a row of a table that ragbench exported.
 
     So an export can be evaluated anew, by other metrics, without asking the RAG.
+
+    Args:
+        is_text: whether the values are cells of CSV, in which lists are JSON text.
     """
     cells: dict[str, Any] = {}
     for name, kind in table_columns().items():
         # A file of Hugging Face or Parquet has its JSON in columns that are named after it.
         value = values.get(name, values.get(f"{name}_json"))
-        cells[name] = _cell(kind, value, is_text)
+        cells[name] = _value_of_cell(kind, value, is_text)
 
     # The table has what generation was given, not what came before post-retrieval.
     last = "retrieve" if cells["post_retrieval_status"] is None else "post_retrieve"
@@ -132,9 +148,12 @@ def _table_row(values: Values, is_text: bool) -> Understood:
 
 
 def _case_of_cells(cells: Values) -> Values:
-    """The fields of a case, without what the table only repeats for tools that read RAGAS' columns.
+    """The fields of a case in an exported table, without repetitions that the export added.
 
-    It would come back as a label that the dataset did not have.
+    The columns are those that `ragbench.io.export` writes.
+
+    The table repeats some labels for tools that read RAGAS' columns. They would come back as labels
+    that the dataset did not have.
     """
     case = {name: cells[name] for name in _CASE_COLUMNS}
     case["query"] = case.pop("user_input")
@@ -150,7 +169,10 @@ def _case_of_cells(cells: Values) -> Values:
 
 
 def _retrieval_of_cells(cells: Values) -> RetrievalResult[Any] | None:
-    """What generation was given; None where the table has neither its texts nor its ids."""
+    """The retrieval in a row of an exported table, which is what generation was given.
+
+    None where the row has neither its texts nor its ids. Of ids alone the texts are empty.
+    """
     contexts = cells["retrieved_contexts"]
     ids = cells["retrieved_context_ids"]
     if contexts is None and ids:
@@ -164,7 +186,12 @@ def _retrieval_of_cells(cells: Values) -> RetrievalResult[Any] | None:
 
 
 def _generation_of_cells(cells: Values) -> GenerationResult[Any] | None:
-    """The answer of a case that has one by its status: an empty cell is then an empty answer."""
+    """The answer in a row of an exported table; None unless its status says that there was one.
+
+    The columns are those that `ragbench.io.export` writes.
+
+    By the status an empty cell is known to be an empty answer.
+    """
     if cells["generation_status"] not in (Status.MEASURED, Status.ABSTAINED):
         return None
     return GenerationResult(
@@ -177,10 +204,14 @@ def _generation_of_cells(cells: Values) -> GenerationResult[Any] | None:
 
 
 def _table_outcome(name: str, cells: Values, value: Any) -> Outcome[Any] | None:
-    """How a stage ended by its three columns; None where they say nothing of it.
+    """The outcome of a stage by its three columns of an exported table; None where they are empty.
 
     A retrieval before post-retrieval has its status in the table and not its chunks: it is not
     recorded, since a measured outcome comes with its value.
+
+    Args:
+        name: what the columns' names begin with, such as ``retrieval``.
+        value: the value of the outcome, which other columns hold.
     """
     if cells[f"{name}_status"] is None:
         return None
@@ -197,15 +228,27 @@ def _table_outcome(name: str, cells: Values, value: Any) -> Outcome[Any] | None:
 
 
 def _failure_of(text: str) -> Failure:
-    """A failure from the text that a table has of it; of any other text, one with it as message."""
+    """The failure of a stage from the text that a table has of it, as `Failure` writes it.
+
+    `_FAILURE` has to fit that text: old tables are read by it.
+
+    Any other text becomes the message of a failure of an unknown type.
+    """
     match = _FAILURE.fullmatch(text)
     if match is None:
         return Failure(type=ERROR, message=text, stage="generate")
     return Failure(**match.groupdict())
 
 
-def _cell(kind: ColumnKind, value: object, is_text: bool) -> Any:
-    """A cell's value: JSON is text in every format, lists are in CSV alone."""
+def _value_of_cell(kind: ColumnKind, value: object, is_text: bool) -> Any:
+    """The value of a cell of an exported table; None of an empty cell.
+
+    JSON is text in every format, while lists are text in CSV alone.
+
+    Args:
+        kind: what the column holds.
+        is_text: whether the table is CSV.
+    """
     if is_missing(value):
         return None
     is_list_as_text = is_text and kind in (ColumnKind.TEXTS, ColumnKind.NUMBERS)
@@ -226,7 +269,13 @@ def _cell(kind: ColumnKind, value: object, is_text: bool) -> Any:
 
 
 def _report_cells(values: Values, _: bool) -> Understood:
-    """A row of a report's cases.csv; a cell that is empty is not known."""
+    """The case and the outcomes in a row of a report's cases.csv; an empty cell is not known.
+
+    The columns are those of `ragbench.views.write`: a column that is renamed there has to be here,
+    too.
+
+    The file has ids of retrieved chunks without texts, which a corpus may give.
+    """
     case: dict[str, Any] = {}
     for name in ("id", "query", "language", "cluster", "reference"):
         case[name] = _plain_cell(values, name)
@@ -252,7 +301,10 @@ def _report_cells(values: Values, _: bool) -> Understood:
 
 
 def _plain_cell(values: Values, name: str) -> str | None:
-    """A text as it was before a table was written of it; None of an empty cell."""
+    """The text of a cell as it was before it was written to a table; None of an empty cell.
+
+    A text that a spreadsheet would run as a formula was written with an apostrophe before it.
+    """
     cell = values.get(name)
     if not cell:
         return None
@@ -260,9 +312,9 @@ def _plain_cell(values: Values, name: str) -> str | None:
 
 
 def _reported_failure(values: Values, stage: str) -> Failure:
-    """Why a stage failed: its own failure, or that of an earlier stage that it passes on.
+    """Why a stage failed, by a report's column of failures: its own or an earlier stage's failure.
 
-    The first of the column counts. That of a metric is none of these.
+    The first of the column counts. If it is a metric's, the stage's is not recorded.
     """
     failures = _plain_cell(values, "failures") or ""
     first_failure, _, _ = failures.partition(" | ")
@@ -273,9 +325,12 @@ def _reported_failure(values: Values, stage: str) -> Failure:
 
 
 def _verdict_row(values: Values, is_text: bool) -> Understood:
-    """A line of verdicts: one without a grade of its retrieval is that of a validator that failed.
+    """The id of a query and the outcome of its validation, in a line of exported verdicts.
 
-    Its message then has the type and the text of the exception.
+    The keys, and "Failed: " at the beginning of the message, are those of `ragbench.ledger.codec`.
+
+    A line without a grade is that of a validator that failed: its message then has the type and the
+    text of the exception.
     """
     outcome: Outcome[Any]
     if values["retrieval_quality"] is not None:
@@ -288,12 +343,15 @@ def _verdict_row(values: Values, is_text: bool) -> Understood:
     return {"id": values["query_id"]}, {"validate": outcome}
 
 
-def _read(
+def _rows_understood(
     understand: Callable[..., Understood], source: Source, *, kind: Kind, problems: Problems
 ) -> Iterator[Row]:
-    """Yields the rows of a file that `understand` makes sense of, with what they record.
+    """Yields the rows of a file that ragbench wrote, with the outcomes that they record.
 
-    A row that it does not is reported, and the others are read.
+    A row that cannot be understood is a problem, and the others are read.
+
+    Args:
+        understand: makes the fields of a case and its outcomes of a row's values.
     """
     for row in container_rows(source, problems):
         understood: Understood | None = None
@@ -311,19 +369,26 @@ def _read(
 
 
 def _not_ours(error: Exception) -> UnreadableError:
-    """The error of a row of another version, or of another program under the same field names."""
+    """The error of a row of another version, or of another program with the same field names.
+
+    Reading such a row can raise anything: it becomes a problem of the row.
+    """
     return UnreadableError(f"not what this ragbench writes: {words_of(error)}")
 
 
 def _was_never_asked(outcome: Outcome[Any]) -> bool:
-    """Whether a skip says how far the run went, and nothing of the system, which can be asked."""
+    """Whether a recorded skip only says that a stage was not recorded, or not reached by the run.
+
+    It says nothing of the system, which can still be asked: such an outcome is not taken over.
+    `_UNKNOWN` has the texts by which runs say so.
+    """
     is_skipped = outcome.status is Status.SKIPPED
     return is_skipped and (outcome.reason or "").startswith(_UNKNOWN)
 
 
-read_export = partial(_read, _export_row)
+read_export = partial(_rows_understood, _export_row)
 """Yields a row per case of an export: all of the case, and every stage's outcome."""
-read_report = partial(_read, _report_cells)
+read_report = partial(_rows_understood, _report_cells)
 """Yields a row per case of cases.csv, which holds ids of what was retrieved, and no texts."""
-read_verdicts = partial(_read, _verdict_row)
+read_verdicts = partial(_rows_understood, _verdict_row)
 """Yields a row per verdict: an id and the verdict, without a query."""

@@ -12,7 +12,10 @@ from ragbench.io.yaml_file import YamlFile, parse_yaml_data
 
 
 def load_yaml(source: Source, problems: Problems) -> YamlFile | None:
-    """The file's value and lines; None, and a problem, when it is not YAML."""
+    """The value of a YAML file of cases, with the line of each part for later problems.
+
+    None, and a problem, if the file cannot be read or is no YAML.
+    """
     raw = read_bytes(source, problems)
     if raw is None:
         return None
@@ -24,7 +27,12 @@ def load_yaml(source: Source, problems: Problems) -> YamlFile | None:
 
 
 def read_yaml_records(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
-    """Yields one row per record, with the line at which it begins."""
+    """Yields one row per record of a YAML file, with the line at which the record begins.
+
+    ``formats.toml`` names this reader.
+
+    The file is a list of records, a mapping with such a list, or a list per field.
+    """
     file = load_yaml(source, problems)
     if file is None:
         return

@@ -34,7 +34,13 @@ class YamlFile(Record):
     """The line, from 1, at which each value's key or list item stands."""
 
     def problem(self, place: Place, message: str) -> Problem:
-        """A problem at a place: at its line, or that of the nearest thing around it."""
+        """A problem at a place of the file: at its line, or that of the nearest value around it.
+
+        A key that is missing has no line; the mapping that lacks it has.
+
+        Args:
+            place: keys and positions from the top of the file.
+        """
         nearest: Place = ()
         for part in place:
             # What stands nowhere, such as a key that is missing, is passed over.
@@ -46,37 +52,52 @@ class YamlFile(Record):
 
 
 def read_yaml(path: Path) -> YamlFile:
-    """A file of settings, as YAML 1.1 reads it."""
+    """A file of settings with the line of each value, as YAML 1.1 reads it.
+
+    Credentials among the settings are declared to be secrets, so that messages mask them.
+
+    Raises:
+        DataError: it cannot be read, or is no YAML.
+    """
     import yaml
 
     try:
         raw = ReadLimits().read_settings(path)
     except OSError as error:
         raise _refusal(path, f"cannot be read: {error.strerror or error}") from error
-    file = _parsed(path, raw, yaml.SafeLoader, most=_MOST_NODES)
+    file = _parsed_yaml(path, raw, yaml.SafeLoader, most=_MOST_NODES)
     hide_arguments(file.value)
     return file
 
 
 def parse_yaml_data(name: str, raw: bytes) -> YamlFile:
-    """A file of data: texts stay as they were written.
+    """A YAML file of data with the line of each value; texts stay as they were written.
 
     Only ``true`` and ``false`` are truth values, as in YAML 1.2: an answer may be "yes". A date, a
     time such as ``9:30`` and a number that a number would write otherwise (``007``, ``1.10``) are
     texts. The keys of mappings are texts.
+
+    Args:
+        name: the file, as problems name it.
+
+    Raises:
+        DataError: it is no YAML.
     """
     # Without aliases a text has no more nodes than characters.
     most = max(_MOST_NODES, len(raw))
-    file = _parsed(Path(name), raw, _data_loader(), most=most)
-    return replace(file, path=name, value=_plain(file.value))
+    file = _parsed_yaml(Path(name), raw, _data_loader(), most=most)
+    return replace(file, path=name, value=_as_json_value(file.value))
 
 
-def _plain(value: object) -> object:
-    """A value with texts as keys, and as everything that JSON lacks."""
+def _as_json_value(value: object) -> object:
+    """A value of a YAML file in the types of JSON, with texts as keys.
+
+    Readers of cases know these types alone. A date, for instance, becomes its text.
+    """
     if is_object(value):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _as_json_value(item) for key, item in value.items()}
     if is_list(value):
-        return [_plain(item) for item in value]
+        return [_as_json_value(item) for item in value]
     if value is None or isinstance(value, (str, int, float)):
         return value
     return str(value)
@@ -94,7 +115,10 @@ _AS_WRITTEN = {
 
 @cache
 def _data_loader() -> Any:
-    """The class of PyYAML's loader that takes texts as `parse_yaml_data` says."""
+    """The class of PyYAML's loader that takes unquoted texts as `parse_yaml_data` says.
+
+    PyYAML's own loaders make a truth value of "yes", and a date of 2024-01-01.
+    """
     import yaml
 
     loader: Any = type("DataLoader", (yaml.SafeLoader,), {"yaml_implicit_resolvers": {}})
@@ -104,11 +128,12 @@ def _data_loader() -> Any:
     return loader
 
 
-def _parsed(path: Path, raw: bytes, loader_class: Any, *, most: int) -> YamlFile:
-    """What the bytes of a file hold.
+def _parsed_yaml(path: Path, raw: bytes, loader_class: Any, *, most: int) -> YamlFile:
+    """The value of a YAML file, with the line of each part of it.
 
     Args:
-        most: values that it may hold.
+        loader_class: PyYAML's, which decides what an unquoted text means.
+        most: values that the file may hold.
 
     Raises:
         DataError: it is no YAML, or holds more.
@@ -120,7 +145,7 @@ def _parsed(path: Path, raw: bytes, loader_class: Any, *, most: int) -> YamlFile
             if node is None:
                 raise _refusal(path, "is empty")
             # First, as this refuses what would grow without end when it is constructed.
-            lines = dict(_lines(path, node, most))
+            lines = dict(_lines_of_places(path, node, most))
             value = loader.construct_document(node)
         finally:
             loader.dispose()
@@ -128,7 +153,7 @@ def _parsed(path: Path, raw: bytes, loader_class: Any, *, most: int) -> YamlFile
 
 
 def _no_yaml(path: Path, error: Exception) -> DataError:
-    """The error of a file that is not YAML: what is wrong, and in which line where that is known.
+    """The error of a file that is not YAML: what is wrong, and in which line if that is known.
 
     PyYAML also raises what Python does, such as a ValueError for a date like 2024-13-01.
     """
@@ -145,12 +170,18 @@ def _no_yaml(path: Path, error: Exception) -> DataError:
     return _refusal(path, f"is not YAML: {words_of(error)}")
 
 
-def _lines(path: Path, root: Any, most: int) -> Iterator[tuple[Place, int]]:
-    """The line of each place, in depth; anchors are followed wherever they are used.
+def _lines_of_places(path: Path, root: Any, most: int) -> Iterator[tuple[Place, int]]:
+    """The line of each value of a YAML file, by its place (keys and positions from the top).
+
+    Messages about settings and records name these lines. Anchors are followed wherever they are
+    used.
 
     Args:
         root: the node of PyYAML that is the whole file.
         most: nodes that are followed, so that aliases to aliases end.
+
+    Raises:
+        DataError: a key is there twice, or aliases lead into themselves or to too much.
     """
     import yaml
 
@@ -179,7 +210,10 @@ def _lines(path: Path, root: Any, most: int) -> Iterator[tuple[Place, int]]:
 
 
 def _refusal(path: Path, message: str, line: int | None = None) -> DataError:
-    """The error of a file that is not readable YAML: it ends the reading, others are collected."""
+    """The error of a file that is not readable YAML, with its line where that is known.
+
+    It ends the reading at once. Mistakes in readable settings are collected instead.
+    """
     return DataError([Problem(path=str(path), line=line, message=message)])
 
 
@@ -196,18 +230,29 @@ class SettingsFile:
     problems: list[Problem] = field(default_factory=list[Problem])
 
     def wrong(self, place: Place, message: str) -> None:
-        """Notes a problem, or one for each line of a message."""
+        """Notes a problem of the file at a place, or one for each line of a message.
+
+        Nothing is raised before `finish`, so that a user sees all mistakes of a file at once.
+        """
         self.problems.extend(self.file.problem(place, line) for line in message.splitlines())
 
     def finish(self) -> None:
-        """Refuses the file when anything was wrong."""
+        """Refuses the file if anything was wrong in it, with all problems by line.
+
+        Raises:
+            DataError: a problem was noted.
+        """
         if self.problems:
             # What two stages name, such as a wrong model, is reported once.
             distinct = dict.fromkeys(self.problems)
             raise DataError(sorted(distinct, key=lambda problem: problem.line or 0))
 
     def at(self, place: Place) -> Any:
-        """The value at a place; None when there is nothing."""
+        """The value at a place of the file; None when there is nothing.
+
+        Args:
+            place: keys and positions from the top of the file.
+        """
         value = self.file.value
         for part in place:
             if is_object(value):
@@ -221,7 +266,13 @@ class SettingsFile:
         return value
 
     def mapping(self, place: Place, known: Sequence[str] | None = None) -> dict[str, Any]:
-        """The mapping at a place, without keys that are not known; empty when there is none."""
+        """The mapping at a place of the file, without unknown keys; empty when there is none.
+
+        Anything else than a mapping, and each unknown key, is noted as a problem.
+
+        Args:
+            known: the keys that are allowed; None allows any.
+        """
         value = self.at(place)
         if not is_object(value):
             if value is not None:
@@ -237,7 +288,10 @@ class SettingsFile:
         return mapping
 
     def items(self, place: Place) -> list[Any]:
-        """The list at a place; empty, and a problem, when there is none."""
+        """The list at a place of the file; empty, and a problem, when there is none.
+
+        The caller goes on with the empty list, so that later mistakes are found, too.
+        """
         value = self.at(place)
         if is_list(value):
             return [*value]
@@ -248,17 +302,25 @@ class SettingsFile:
         return []
 
     def section(self, place: Place, kind: type[ValueT]) -> ValueT | None:
-        """The mapping at a place as a dataclass; None, and its problems, where it is wrong."""
+        """The dataclass that the mapping at a place of the file describes.
+
+        None, and a problem for each wrong setting, if it cannot be built.
+
+        Args:
+            kind: the dataclass, whose fields are the keys of the mapping.
+        """
         settings = self.mapping(place)
         path = ".".join(map(str, place))
         return self.built(place, settings, lambda: from_settings(kind, settings, where=path))
 
     def built(self, place: Place, settings: object, make: Callable[[], ValueT]) -> ValueT | None:
-        """What can be made of the settings at a place; None, and problems, where that fails.
+        """The object that `make` builds of the settings at a place of the file; None if it fails.
+
+        Its error becomes a problem at the line of the setting that it is about.
 
         Args:
             settings: the value at the place, by whose keys an error is brought to its line.
-            make: makes it.
+            make: builds the object.
         """
         try:
             return make()
@@ -275,7 +337,10 @@ class SettingsFile:
 
 
 def _key_in_message(keys: Sequence[str], message: str) -> str | None:
-    """The first of these keys that a message names where messages name their subject."""
+    """The first of some settings' keys that an error's message is about; None if none is.
+
+    Such an error has no place; by the key it gets the line of its setting.
+    """
     for key in keys:
         if re.search(f"(^|: |unknown |'){re.escape(key)}[ ']", message):
             return key
@@ -283,7 +348,10 @@ def _key_in_message(keys: Sequence[str], message: str) -> str | None:
 
 
 def shown(value: object) -> str:
-    """A value as a message names it, not too long."""
+    """A value of a settings file as a message shows it, cut to a length that fits in a line.
+
+    Lists and mappings are named by their kind alone.
+    """
     if isinstance(value, Mapping):
         return "a mapping"
     if isinstance(value, list):
@@ -293,5 +361,8 @@ def shown(value: object) -> str:
 
 
 def is_own(name: object) -> bool:
-    """Whether a name is that of a user's class: ``package.module:Class`` or ``file.py:Class``."""
+    """Whether a name in a settings file is that of a user's class, and not of one of ragbench's.
+
+    It is ``package.module:Class`` or ``file.py:Class``, which the colon shows.
+    """
     return isinstance(name, str) and ":" in name

@@ -64,7 +64,9 @@ def agreement(
     resamples: int = 2_000,
     seed: int = 0,
 ) -> Agreement:
-    """How far two raters agree, with intervals.
+    """How far two raters, such as a judge and a person, agree beyond chance, with intervals.
+
+    Agreement alone misleads: raters who nearly always give the same level agree often by chance.
 
     Source: Cohen 1960, "A Coefficient of Agreement for Nominal Scales"; with weights, Cohen 1968,
     "Weighted Kappa".
@@ -93,14 +95,7 @@ def agreement(
         blocks = resample_counts(seed, resamples, len(tables))
         resampled = np.concatenate([counts @ tables for counts in blocks])
 
-    def estimate(figure: Callable[[Floats], Floats]) -> Estimated:
-        """A figure of all items, with its interval from the resamples."""
-        value = float(figure(whole)[0])
-        samples = None
-        if resampled is not None:
-            samples = figure(resampled)
-        return _with_interval(value, samples, confidence)
-
+    estimate = partial(_estimate, whole=whole, resampled=resampled, confidence=confidence)
     table = whole[0].reshape(levels, levels)
     counts_of_levels = table.astype(int).tolist()
     most_frequent = float(table.sum(axis=1).max())
@@ -114,10 +109,33 @@ def agreement(
     )
 
 
-def cohen_kappa(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """Cohen's kappa of what two raters said of each item; None where it is not defined.
+def _estimate(
+    figure: Callable[[Floats], Floats],
+    *,
+    whole: Floats,
+    resampled: Floats | None,
+    confidence: float,
+) -> Estimated:
+    """A figure of how far raters agree, with its interval from resamples of clusters.
 
-    Values of any scale, of which only whether two are the same counts.
+    Args:
+        figure: computes it from flat tables of counts of pairs of levels, a row each.
+        whole: the one table of all items.
+        resampled: a table for each resample; None where there are too few clusters.
+        confidence: share of repetitions whose interval shall hold the true figure.
+    """
+    value = float(figure(whole)[0])
+    samples = None
+    if resampled is not None:
+        samples = figure(resampled)
+    return _with_interval(value, samples, confidence)
+
+
+def cohen_kappa(pairs: Sequence[tuple[float, float]]) -> float | None:
+    """Cohen's kappa of two raters' values for each item; None where it is not defined.
+
+    It is their agreement beyond chance. Values of any scale, of which only whether two are the same
+    counts.
     """
     if not pairs:
         return None
@@ -136,7 +154,10 @@ def cohen_kappa(pairs: Sequence[tuple[float, float]]) -> float | None:
 
 
 def krippendorff_alpha(ratings: Sequence[Sequence[float]]) -> float | None:
-    """How far any number of raters agree, beyond chance; larger distances count as their squares.
+    """Krippendorff's alpha, up to 1: how far any number of raters agree beyond chance.
+
+    Ratings are numbers on a scale: larger distances count as their squares. People who label share
+    some items, and alpha says whether they mean the same.
 
     None where all ratings are the same, or no item has two.
 
@@ -151,17 +172,17 @@ def krippendorff_alpha(ratings: Sequence[Sequence[float]]) -> float | None:
     all_values: list[float] = []
     for values in items:
         all_values += values
-    expected = _disagreement(all_values)
+    expected = _squared_distances(all_values)
     if not expected:
         return None
-    observed = math.fsum(map(_disagreement, items))
+    observed = math.fsum(map(_squared_distances, items))
     return 1.0 - observed / expected
 
 
-def _disagreement(values: Sequence[float]) -> float:
-    """The squared distances of all ordered pairs of values; of each value, those on average.
+def _squared_distances(values: Sequence[float]) -> float:
+    """The squared distances of all ordered pairs of ratings, divided by the number of others.
 
-    So an item weighs by the number of its ratings.
+    So an item weighs by the number of its ratings in Krippendorff's alpha.
     """
     total = math.fsum(values)
     squares = math.fsum(value**2 for value in values)
@@ -177,7 +198,9 @@ def rank_correlation(
     resamples: int = 1_000,
     seed: int = 0,
 ) -> Estimated:
-    """Spearman's rank correlation of two raters' grades; equal grades share their mean rank.
+    """Spearman's rank correlation of two raters' grades, -1 to 1; equal grades share their rank.
+
+    It says whether a judge orders answers as people do, whatever scale either of them uses.
 
     Source: Spearman 1904, "The Proof and Measurement of Association between Two Things"; with ties,
     the product-moment correlation of mid-ranks (Kendall & Gibbons 1990, section 3.8). The interval
@@ -204,7 +227,13 @@ def rank_correlation(
 
 
 def _spearman(grades: Floats) -> float:
-    """The rank correlation of two columns; NaN where one of them does not vary."""
+    """Spearman's rank correlation of two columns of grades; NaN where one of them does not vary.
+
+    Equal grades share their mean rank.
+
+    Args:
+        grades: a row for each item, a column for each rater.
+    """
     # Late, since SciPy takes long to import.
     stats: Any = import_module("scipy.stats")
     ranks: Floats = stats.rankdata(grades, axis=0)
@@ -218,7 +247,11 @@ def _spearman(grades: Floats) -> float:
 
 
 def _share_equal(tables: Floats) -> Floats:
-    """The share of items with the same level from both raters, of each flat table of counts."""
+    """The share of items that two raters gave the same level, one for each table of counts.
+
+    Args:
+        tables: a row for each table of counts of pairs of levels, flat.
+    """
     levels = math.isqrt(tables.shape[1])
     squares = tables.reshape(-1, levels, levels)
     # Where both gave the same level, on the diagonal.
@@ -228,10 +261,12 @@ def _share_equal(tables: Floats) -> Floats:
 
 
 def _kappa(tables: Floats, power: int) -> Floats:
-    """1 - observed disagreement / disagreement by chance; NaN where chance gives none.
+    """Cohen's kappa of two raters: 1 - observed disagreement / disagreement by chance.
+
+    NaN where chance gives no disagreement: both raters know one level only.
 
     Args:
-        tables: a row for each table of counts, flat.
+        tables: a row for each table of counts of pairs of levels, flat.
         power: of the distance between two levels, by which a disagreement is weighted; 0: all
             disagreements weigh the same.
     """
@@ -257,7 +292,10 @@ def _kappa(tables: Floats, power: int) -> Floats:
 
 
 def _with_interval(value: float, samples: Floats | None, confidence: float = 0.95) -> Estimated:
-    """A figure with the percentiles of its resamples; without them where too few are defined.
+    """A figure of agreement with the percentiles of its resamples as its interval.
+
+    There is no interval where too few resamples have a value (`_SHARE_DEFINED`): the others would
+    be too alike.
 
     Args:
         value: NaN where it is not defined.
@@ -280,7 +318,9 @@ _BLOCK = 65_536
 
 
 def resample_counts(seed: int, resamples: int, clusters: int) -> Iterator[Floats]:
-    """How often each cluster is drawn, in as many draws with replacement as there are clusters.
+    """Draws clusters with replacement: how often each is drawn, a row for each resample.
+
+    There are as many draws in a resample as there are clusters.
 
     This is a bootstrap: what is computed from each row of counts shows how far chance moves it.
 
@@ -292,6 +332,9 @@ def resample_counts(seed: int, resamples: int, clusters: int) -> Iterator[Floats
 
     Yields:
         Blocks of shape (rows, clusters); each row sums to ``clusters``.
+
+    Another use of the stream would change every stored interval: the order and number of the draws
+    stay.
     """
     source = np.random.PCG64(seed)
     # A draw takes half of a 64-bit word. Every resample starts with a fresh word, so that its draws
@@ -330,7 +373,11 @@ class Scored(Record, eq=False):
 
     @classmethod
     def of(cls, table: Sequence[Sequence[float]], clusters: Sequence[Label]) -> Scored:
-        """Of a table with a row for each question and a column for each system."""
+        """Sums up a table of scores, with a row for each question and a column for each system.
+
+        Args:
+            clusters: what each question shares with others; None makes it a cluster of its own.
+        """
         codes = np.array(cluster_codes(clusters))
         sums = np.zeros((int(codes.max()) + 1, len(table[0])))
         np.add.at(sums, codes, np.array(table))
@@ -338,12 +385,15 @@ class Scored(Record, eq=False):
 
     @property
     def means(self) -> Floats:
-        """The mean score of each system over all questions."""
+        """The mean score of each system over all questions: by these the systems are ranked."""
         means: Floats = self.sums.sum(axis=0) / self.sizes.sum()
         return means
 
     def resampled(self, seed: int, resamples: int) -> Floats:
-        """The means of the systems over clusters drawn with replacement; a row for each draw."""
+        """The systems' mean scores over clusters of questions drawn with replacement, a row a draw.
+
+        They show how far chance moves the order of the systems. The same seed gives the same draws.
+        """
         means: list[Floats] = []
         for counts in resample_counts(seed, resamples, len(self.sizes)):
             sums = counts @ self.sums
@@ -352,7 +402,7 @@ class Scored(Record, eq=False):
         return np.concatenate(means)
 
     def parts(self, count: int, draws: int, seed: int) -> Iterator[tuple[Floats, Floats]]:
-        """Means of about so many questions, drawn by cluster, and those of all the others.
+        """Mean scores over about ``count`` questions, drawn by cluster, and over all the others.
 
         They show how well so few real questions rank the systems as all the others do, beside
         which the synthetic ones are measured.
@@ -368,13 +418,19 @@ class Scored(Record, eq=False):
             yield self._means_of(order[:end]), self._means_of(order[end:])
 
     def _means_of(self, clusters: Integers) -> Floats:
-        """The mean score of each system over the questions of these clusters."""
+        """The mean score of each system over the questions of some clusters.
+
+        Args:
+            clusters: their rows in `sums`.
+        """
         means: Floats = self.sums[clusters].sum(axis=0) / self.sizes[clusters].sum()
         return means
 
 
 def best_of(means: Floats) -> Floats:
-    """The share of each system in being the best: 1, or less where several are equally good.
+    """The share of each system in being the best of a draw: 1, or less where several are equal.
+
+    Summed over draws it says how surely a system is the best one.
 
     Args:
         means: a row for each draw of questions, a column for each system.
@@ -386,13 +442,18 @@ def best_of(means: Floats) -> Floats:
 
 
 def kendall_tau(first: Floats, second: Floats) -> Floats:
-    """Kendall's tau-b of two orders of the same systems; rows of several at once.
+    """Kendall's tau-b, -1 to 1: how far two sets of questions rank the same systems alike.
 
-    Source: Kendall 1945, "The Treatment of Ties in Ranking Problems". NaN where one side does not
-    tell any two systems apart.
+    NaN where one side does not tell any two systems apart.
+
+    Source: Kendall 1945, "The Treatment of Ties in Ranking Problems".
+
+    Args:
+        first: the systems' means over one set; several draws as rows.
+        second: their means over the other set.
     """
-    first_signs = _signs(np.atleast_2d(first))
-    second_signs = _signs(np.atleast_2d(second))
+    first_signs = _signs_of_pairs(np.atleast_2d(first))
+    second_signs = _signs_of_pairs(np.atleast_2d(second))
     # How many pairs each side tells apart.
     first_pairs = (first_signs**2).sum(axis=1)
     second_pairs = (second_signs**2).sum(axis=1)
@@ -402,12 +463,14 @@ def kendall_tau(first: Floats, second: Floats) -> Floats:
     return taus
 
 
-def _signs(means: Floats) -> Floats:
-    """Of each pair of systems, which one is higher: 1 the left, -1 the right, 0 neither.
+def _signs_of_pairs(means: Floats) -> Floats:
+    """For each pair of systems, which one scores higher: 1 the left, -1 the right, 0 neither.
+
+    Kendall's tau counts these pairs.
 
     Args:
-        means: a row for each draw of questions, a column for each system. What differs in their
-            last digits alone is rounding, and counts as equal.
+        means: a row for each draw of questions, a column for each system. If two differ in their
+            last digits alone, that is rounding, and they count as equal.
     """
     left_systems, right_systems = np.triu_indices(means.shape[1], 1)
     differences = means[:, left_systems] - means[:, right_systems]
@@ -416,7 +479,7 @@ def _signs(means: Floats) -> Floats:
 
 
 def tau_interval(value: float, samples: Floats) -> Estimated:
-    """A 95% interval of tau, from resampled questions.
+    """A 95% interval of Kendall's tau of two orders of systems, from resampled questions.
 
     Resampling blurs orders once more, and so moves tau: the percentile interval of 95% holds the
     tau of all questions in 84% of draws. Joined with its mirror image around the value, at 99%, it

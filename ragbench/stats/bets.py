@@ -42,11 +42,24 @@ class CaseSums(Record, kw_only=False):
 
     @classmethod
     def of(cls, run: int, score: float) -> CaseSums:
-        """Of a case that this run is the first to ask."""
+        """The sums of a case that this run is the first to ask.
+
+        Args:
+            run: the number of the run.
+        """
         return cls(run, score, 0.0, score)
 
     def then(self, run: int, score: float | None) -> CaseSums:
-        """With one more score; a case that was not measured has what it had on average."""
+        """The case's sums with the score of one more run.
+
+        The sums are kept with the history of main, so no old score is read again.
+
+        A case that was not measured gets its average, so that it neither rises nor falls.
+
+        Args:
+            run: the number of the run, one more than that of the run before.
+            score: None where the case was not measured.
+        """
         age = run - self.first
         if score is None:
             value = self.total / age
@@ -57,7 +70,14 @@ class CaseSums(Record, kw_only=False):
         return CaseSums(self.first, self.total + value, self.weighted + age * value, last)
 
     def slope(self, run: int) -> tuple[float, float]:
-        """Numerator and denominator of the slope of a line through the scores, by least squares."""
+        """Numerator and denominator of the slope of a line through the case's scores.
+
+        The line is that of least squares, over the numbers of the runs. Cases are added up by these
+        two parts, so they are returned apart.
+
+        Args:
+            run: the number of the latest run.
+        """
         count = run - self.first + 1
         middle = (count - 1) / 2.0
         rise = self.weighted - middle * self.total
@@ -67,7 +87,14 @@ class CaseSums(Record, kw_only=False):
 
 
 def fall(cases: Sequence[CaseSums], run: int) -> float:
-    """By how much the line through all scores has fallen since the oldest case came in."""
+    """By how much the line through the scores of all cases fell since the oldest case came in.
+
+    It is in units of the metric, negative where the line rose: the drift of main that many small
+    drops add up to.
+
+    Args:
+        run: the number of the latest run.
+    """
     slopes = [case.slope(run) for case in cases]
     width = math.fsum(width for _, width in slopes)
     if not width:
@@ -85,7 +112,10 @@ def bet_on_fall(
     tolerance: float,
     steps: Sequence[float],
 ) -> float:
-    """What one unit staked on "the line fell by more than tolerated" has become.
+    """The value of one unit that was bet on "the line of main fell by more than tolerated".
+
+    It is evidence that may be looked at after every merge: main falls a little with each, which no
+    single comparison shows.
 
     With T_c the numerator of the slope over the cases of cluster c, less what is tolerated, S their
     sum and V the sum of their squares: ``exp(a z - a^2 / 2)`` with ``z = -S / sqrt(V)`` and a = 4.
@@ -136,11 +166,12 @@ def bet_on_fall(
 
 
 def stake(look: int) -> float:
-    """The share of the stakes that belongs to a look, from 1; all of them add up to 1.
+    """The share of the whole stake that belongs to a look at the history, from 1.
 
-    Each bet has an expectation of at most 1, however it hangs together with the others; so has the
-    sum of bets weighed by these. It never falls, so the chance that it ever reaches 1 / alpha is at
-    most alpha (Markov's inequality).
+    All shares add up to 1. Each bet has an expectation of at most 1, however it hangs together with
+    the others; so has the sum of bets weighed by these. It never falls, so the chance that it ever
+    reaches 1 / alpha is at most alpha (Markov's inequality). The evidence of past looks is stored
+    with these shares: others would not add up to 1 with them.
     """
     return 1.0 / (look * (look + 1.0))
 
@@ -186,11 +217,16 @@ class MeanBet:
     """Of the distances between each value and the cautious mean when it came."""
 
     def see(self, value: float, *, lowest: float, highest: float) -> None:
-        """Bets on the next value, and looks at it.
+        """Bets on the next value, then takes it into the stakes and the mean.
+
+        The order counts: a bet may rest on past values alone, or the p-values are not valid.
 
         Args:
             lowest: the smallest that this value could be.
             highest: the largest that it could be.
+
+        Raises:
+            InputError: the value is not between them.
         """
         slack = 1e-9 * self.scale
         if not lowest - slack <= value <= highest + slack:
@@ -217,23 +253,32 @@ class MeanBet:
 
     @property
     def p_below(self) -> float:
-        """p-value of "the mean is not below the limit", valid whenever one stops."""
+        """p-value of "the mean is not below the limit", valid whenever one stops.
+
+        Small values say that the mean lies below. Evidence that was there once stays.
+        """
         return math.exp(-max(0.0, self.best_below))
 
     @property
     def p_above(self) -> float:
-        """p-value of "the mean is not above the limit", valid whenever one stops."""
+        """p-value of "the mean is not above the limit", valid whenever one stops.
+
+        Small values say that the mean lies above. Evidence that was there once stays.
+        """
         return math.exp(-max(0.0, self.best_above))
 
     @property
     def mean(self) -> float | None:
-        """Of the values so far; None without any."""
+        """The mean of the values that were bet on so far; None without any.
+
+        A report shows it beside the p-values of the two sides.
+        """
         if not self.count:
             return None
         return self._sum / self.count
 
     def _cautious_mean(self) -> float:
-        """The mean so far with one more value at the limit, the mean that is bet against.
+        """The mean of the values so far with one more value at the limit that is bet against.
 
         So the first bets, which know little, stay small. Any such weight is valid, as long as it
         rests on past values alone.

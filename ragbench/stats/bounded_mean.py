@@ -33,6 +33,9 @@ _FEW_UPWARD = 0.1
 def bounded_mean_p_value(totals: ClusterTotals, null_mean: float, *, lowest: float) -> float:
     """One-sided p-value of "the true mean is null_mean or less" for values of at least lowest.
 
+    The gate shows "not worse" by it, whatever the distribution: a sample in which no case broke
+    does not prove that none can.
+
     With z_c the total of ``value - null_mean`` in cluster c, z_0 = ``lowest - null_mean`` times
     the largest cluster size (one more cluster, in which every case fell to the bound), and E
     independent standard exponential weights: ``p = P(sum(E_c * z_c) + E_0 * z_0 <= 0)``. It is the
@@ -79,16 +82,19 @@ def bounded_mean_p_value(totals: ClusterTotals, null_mean: float, *, lowest: flo
 
 
 def _share_below_zero(totals: Floats, times: Floats) -> float:
-    """P(sum of exponential weights * totals <= 0): the integral of `bounded_mean_p_value`.
+    """The p-value of the test for bounded values: P(sum of exponential weights * totals <= 0).
+
+    It is the integral that `bounded_mean_p_value` names, along a vertical line in the complex
+    plane.
 
     Args:
-        totals: z, each different one once, from -1 up to something positive.
+        totals: z of the formula, each different one once, from -1 up to something positive.
         times: how many clusters have it.
     """
     # Along the line centre + i t, in both directions alike: half of it is summed up.
     centre = _saddle_point(totals, times)
     factors = 1.0 - centre * totals
-    curvature = _sum(times * (totals / factors) ** 2) + 1.0 / centre**2
+    curvature = _sum_in_order(times * (totals / factors) ** 2) + 1.0 / centre**2
     width = 1.0 / math.sqrt(curvature)
     # t = width * sinh(x) turns the slow decay of few clusters into an exponential one, and x takes
     # equal steps (the trapezoidal rule, so the first term counts half).
@@ -98,29 +104,37 @@ def _share_below_zero(totals: Floats, times: Floats) -> float:
         t = width * math.sinh(x)
         # The log of (1 - (c + it) z) / (1 - c z), summed over the clusters: decay + i angle.
         tilt = t * totals / factors
-        decay = 0.5 * _sum(times * np.log1p(tilt * tilt))
-        angle = -_sum(times * np.arctan(tilt))
+        decay = 0.5 * _sum_in_order(times * np.log1p(tilt * tilt))
+        angle = -_sum_in_order(times * np.arctan(tilt))
         value = complex(math.cos(angle), -math.sin(angle)) / -complex(centre, t)
         size = math.exp(-decay)
         speed = width * math.cosh(x)  # dt / dx
         integral += size * value.real * speed
         if size * speed * abs(value) < _NEGLIGIBLE * abs(integral):
             break
-    log_at_centre = -_sum(times * np.log(factors))
+    log_at_centre = -_sum_in_order(times * np.log(factors))
     probability = integral * _STEP / math.pi * math.exp(log_at_centre)
     # Rounding may take it out of 0 to 1.
     return min(1.0, max(0.0, probability))
 
 
 def _saddle_point(totals: Floats, times: Floats) -> float:
-    """Where the integrand is smallest on the real axis between the poles at -1 and 0."""
+    """The place on the real axis between -1 and 0 where the integrand of the p-value is smallest.
+
+    The integral along the line through it converges fastest. It is the same along every line
+    between the poles, so a rough place is enough.
+
+    Args:
+        totals: z of the formula, each different one once.
+        times: how many clusters have it.
+    """
     low = -1.0
     middle = -0.5
     high = 0.0
     # Close is enough: the integral is the same along every line between the poles.
     while high - low > 1e-3 * min(-middle, 1.0 + middle):
         middle = (low + high) / 2.0
-        slope = _sum(times * totals / (1.0 - middle * totals)) - 1.0 / middle
+        slope = _sum_in_order(times * totals / (1.0 - middle * totals)) - 1.0 / middle
         if slope < 0.0:
             low = middle
         else:
@@ -128,19 +142,28 @@ def _saddle_point(totals: Floats, times: Floats) -> float:
     return middle
 
 
-def _sum(terms: Floats) -> float:
-    """A sum in one order everywhere: that of a dot product depends on the machine's library."""
+def _sum_in_order(terms: Floats) -> float:
+    """The sum of some terms in one order on every machine.
+
+    That of a dot product depends on the machine's library, and p-values would differ in last
+    digits.
+    """
     return float(terms.sum())
 
 
 def rare_gains_p_value(
     totals: ClusterTotals, tolerance: float, *, scale: float | None
 ) -> float | None:
-    """p-value of "the loss is not larger than tolerated", one more cluster gaining all of it.
+    """p-value of "the loss is not larger than tolerated" if one more cluster had gained everything.
 
-    None where gains so rare that none was seen cannot make up for the loss that was: where the
-    scale has no end, where one cluster in twenty, gaining all of it, would not make up for it, and
-    where gains were seen, more than a tenth of what moved.
+    A small sample can miss rare large gains that make up for a small loss in most cases; a loss is
+    called worse only if it outweighs these, too. None where rare gains cannot make up for the loss:
+    where the scale has no end, where one cluster in twenty, gaining all of it, would not make up
+    for it, and where gains were seen, more than a tenth of the moves.
+
+    Args:
+        tolerance: the drop of the mean that is accepted.
+        scale: the largest change of a case; None for a metric without bounds.
     """
     if scale is None:
         return None

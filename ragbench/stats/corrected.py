@@ -61,14 +61,18 @@ class Corrected(Record):
 
     @property
     def has_enough_labels(self) -> bool:
-        """Whether an interval is given: its labels are of at least `FEWEST_LABELS` clusters."""
+        """Whether the labels are of at least `FEWEST_LABELS` clusters.
+
+        With fewer there is no interval.
+        """
         # Slope and level were fitted to the labels: each took one degree of freedom.
         return self.degrees + 2 >= FEWEST_LABELS
 
     def p_above(self, value: float) -> float:
         """One-sided p-value of "the true figure is this value or less".
 
-        Without an interval, or without any spread, nothing is known of either side: 0.5.
+        The gate asks by it whether a corrected metric fell. Without an interval, or without any
+        spread, nothing is known of either side: 0.5.
         """
         from scipy.special import stdtr
 
@@ -85,7 +89,10 @@ def corrected_mean(
     *,
     bounds: tuple[float, float] | None = (0.0, 1.0),
 ) -> Corrected | None:
-    """The mean that people would have given; None without a label.
+    """The mean that people would have given instead of the judge; None without a label.
+
+    A judge errs in one direction, and labels of some cases show how far: the estimate of this
+    module removes that bias.
 
     Args:
         judged: a score per case.
@@ -94,18 +101,18 @@ def corrected_mean(
         clusters: what a case shares with others: its cluster counts as one observation.
         bounds: ends of the scale; None gives Student's interval instead of Wilson's.
     """
-    estimate = _two_phase(judged, labels, clusters)
+    estimate = _two_phase_estimate(judged, labels, clusters)
     if estimate is None:
         return None
     if bounds is None:
-        return _student(estimate, estimate.standard_error)
+        return _with_student_interval(estimate, estimate.standard_error)
     # The correction may carry the mean beyond the ends of the scale.
     low, high = bounds
     mean_on_scale = min(max(estimate.mean, low), high)
     estimate = replace(estimate, mean=mean_on_scale)
     if not estimate.has_enough_labels:
         return estimate
-    return _wilson(estimate, bounds)
+    return _with_wilson_interval(estimate, bounds)
 
 
 def corrected_difference(
@@ -118,6 +125,8 @@ def corrected_difference(
 ) -> Corrected | None:
     """The mean difference of two systems that people would have seen; None without a label.
 
+    The gate asks it of judged metrics with labels: a judge may prefer one system's style.
+
     Args:
         judged: the judge's difference per case, second system minus first.
         labels: the people's; None where not both answers were labelled. Drawn at random among the
@@ -125,11 +134,11 @@ def corrected_difference(
         same: whether both systems gave the same, so that the difference is 0 without a label.
         scale: the largest difference of a case: so few labels have not shown what one more would.
     """
-    estimate = _two_phase(judged, labels, clusters, same)
+    estimate = _two_phase_estimate(judged, labels, clusters, same)
     if estimate is None:
         return None
     if scale is None:
-        return _student(estimate, estimate.standard_error)
+        return _with_student_interval(estimate, estimate.standard_error)
     share_different = 1.0 - sum(same) / len(judged)
     independent_labels = estimate.degrees + 2
     # As if one more pair of labels differed (Agresti & Min 2005): of few, none may.
@@ -140,33 +149,46 @@ def corrected_difference(
         # interval multiplies its error.
         tail = (1.0 - CONFIDENCE) / 2.0
         unseen = 1.0 - tail ** (1.0 / independent_labels)
-        quantile = _quantile(estimate.degrees)
+        quantile = _interval_quantile(estimate.degrees)
         least_error = scale * share_different * unseen / quantile
     error = max(estimate.standard_error, least_error)
-    estimate = _student(estimate, error)
+    estimate = _with_student_interval(estimate, error)
     if estimate.low is None or estimate.high is None:
         return estimate
     return replace(estimate, low=max(estimate.low, -scale), high=min(estimate.high, scale))
 
 
-def _quantile(degrees: int) -> float:
-    """How many standard errors an interval of `CONFIDENCE` reaches to either side."""
+def _interval_quantile(degrees: int) -> float:
+    """How many standard errors an interval of `CONFIDENCE` reaches to either side.
+
+    It is Student's, so with few labels the interval is wider.
+
+    Args:
+        degrees: independent labels less two, of which one or more are needed.
+    """
     return student_quantile(0.5 + CONFIDENCE / 2, degrees)
 
 
-def _student(estimate: Corrected, error: float) -> Corrected:
-    """With Student's interval of this standard error; without one where labels are too few."""
+def _with_student_interval(estimate: Corrected, error: float) -> Corrected:
+    """A corrected figure with Student's interval; without one where labels are too few.
+
+    Args:
+        error: the standard error, which may be larger than the one that the labels show.
+    """
     estimate = replace(estimate, standard_error=error)
     if not estimate.has_enough_labels:
         return estimate
-    reach = _quantile(estimate.degrees) * error
+    reach = _interval_quantile(estimate.degrees) * error
     return replace(estimate, low=estimate.mean - reach, high=estimate.mean + reach)
 
 
-def _wilson(estimate: Corrected, bounds: tuple[float, float]) -> Corrected:
-    """With Wilson's interval, of as many labels as would give this variance without a judge.
+def _with_wilson_interval(estimate: Corrected, bounds: tuple[float, float]) -> Corrected:
+    """A corrected mean with Wilson's interval, of as many labels as would give its variance.
 
     It fits means near an end of the scale, where Student's interval is too short, or goes beyond.
+
+    Args:
+        bounds: the ends of the scale.
     """
     start, end = bounds
     scale = end - start
@@ -180,23 +202,30 @@ def _wilson(estimate: Corrected, bounds: tuple[float, float]) -> Corrected:
         least_variance = half_label * (1.0 - half_label)
         variance = max(share * (1.0 - share), least_variance)
         count = min(variance / error**2, _MOST_FOR_A_LABEL * count)
-    low, high = wilson(share, count, _quantile(estimate.degrees))
+    low, high = wilson(share, count, _interval_quantile(estimate.degrees))
     return replace(estimate, low=start + scale * low, high=start + scale * high)
 
 
-def _two_phase(
+def _two_phase_estimate(
     judged: Sequence[float],
     labels: Sequence[float | None],
     clusters: Sequence[Label] | None,
     same: Sequence[bool] = (),
 ) -> Corrected | None:
-    """The estimate without an interval; None without a label.
+    """A judge's mean or difference corrected by labels, without an interval; None without a label.
 
-    Its variance is the sum over clusters of what each of them moves the estimate by, squared.
+    It is the regression estimator of this module. Its variance is the sum over clusters of the
+    squares of each one's influence on the estimate.
 
     Args:
-        same: cases whose value is 0 without a label: a difference of two answers that are the
-            same. Empty: none.
+        judged: a score, or a difference of scores, per case.
+        labels: people's values for the same cases; None where none was given.
+        clusters: what a case shares with others.
+        same: cases whose value is 0 without a label: a difference of two answers that are the same.
+            Empty: none.
+
+    Raises:
+        InputError: the lists are not of one length, or a value is no finite number.
     """
     total = len(judged)
     if {len(labels), len(same or judged), len(clusters or judged)} != {total}:
@@ -261,7 +290,10 @@ def _two_phase(
 
 
 def _centred(values: Floats) -> Floats:
-    """Values less their mean; equal values have no spread, whatever rounds."""
+    """Labels or scores less their mean, for a regression.
+
+    Equal values have no spread: they become 0 exactly, where rounding would leave some.
+    """
     centred: Floats = np.zeros(len(values))
     if np.ptp(values) > 0.0:
         centred = values - values.mean()
@@ -286,7 +318,10 @@ class Plan(Record):
     """All cases, those with the same answers included; 0: no more than ``cases``."""
 
     def chance(self, labels: int) -> float:
-        """How often so many random labels settle it."""
+        """The chance that so many random labels settle the plan's question, 0 to 1.
+
+        People's time is dear: it is shown before they are asked.
+        """
         from scipy.special import nctdtr
 
         if labels < FEWEST_LABELS or self.margin <= 0.0:
@@ -306,13 +341,18 @@ class Plan(Record):
 
     @property
     def needed(self) -> int | None:
-        """The labels with a chance of `POWER`; None where all cases are too few."""
+        """The number of labels that settle the plan's question with a chance of `POWER`.
 
-        def is_settled(labels: int) -> bool:
-            # Beyond all cases the search ends, too: there is nothing more to label.
-            return self.chance(labels) >= POWER or labels > self.cases
-
-        count = smallest_count(is_settled)
+        None where all cases are too few.
+        """
+        count = smallest_count(self._is_enough_or_all)
         if count is None or count > self.cases:
             return None
         return count
+
+    def _is_enough_or_all(self, labels: int) -> bool:
+        """Whether so many labels settle the plan's question with a chance of `POWER`, or are all.
+
+        Beyond all cases nothing more can be labelled: the search for the number ends there.
+        """
+        return self.chance(labels) >= POWER or labels > self.cases

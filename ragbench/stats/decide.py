@@ -77,15 +77,18 @@ class Decision(Record):
 
     @property
     def hides_rare_gains(self) -> bool:
-        """A drop was found, but so few cases could have missed rare gains that make up for it."""
+        """Whether a drop was found that rare gains, unseen in so few cases, could make up for.
+
+        Then the decision stays "inconclusive", and a report says why.
+        """
         return self.change is ChangeKind.CANNOT_TELL and self.is_worse
 
     @property
     def can_show(self) -> bool:
-        """Whether so many independent cases could show a drop at all.
+        """Whether so many independent cases could show a drop at all, however large it is.
 
-        Of n flipped signs one in 2^n is all losses: no p-value is smaller. Beyond 1,000 the power
-        would be 0.
+        If not, the decision's "inconclusive" says nothing of the system. Of n flipped signs one in
+        2^n is all losses: no p-value is smaller. Beyond 1,000 the power would be 0 in a float.
         """
         clusters = self.test.clusters
         if clusters == 0:
@@ -97,7 +100,10 @@ class Decision(Record):
 def decide(
     question: RegressionQuestion, *, alpha: float = 0.05, resamples: int = 10_000, seed: int = 0
 ) -> Decision:
-    """Decides whether one metric fell by more than is tolerated."""
+    """Decides whether one metric of two runs fell by more than is tolerated.
+
+    It is a family of one; see `decide_family`.
+    """
     return decide_family([question], alpha=alpha, resamples=resamples, seed=seed)[0]
 
 
@@ -154,11 +160,11 @@ def decide_family(
                 "ever be worse; tolerate less"
             )
     tolerated = [-question.tolerance for question in questions]
-    family, p_worse = _losses(questions, tolerated, alpha, resamples, seed)
+    family, p_worse = _p_values_of_losses(questions, tolerated, alpha, resamples, seed)
     is_worse = [p_value <= alpha for p_value in p_worse]
     if alpha_unchanged is not None and any(is_worse):
         no_change = [0.0] * len(questions)
-        _, p_changed = _losses(questions, no_change, alpha_unchanged, resamples, seed)
+        _, p_changed = _p_values_of_losses(questions, no_change, alpha_unchanged, resamples, seed)
         for place, p_value in enumerate(p_changed):
             is_worse[place] = is_worse[place] and p_value <= alpha_unchanged
     strictest = alpha
@@ -167,7 +173,7 @@ def decide_family(
     decisions: list[Decision] = []
     for place, question in enumerate(questions):
         decisions.append(
-            _decision(
+            _decision_of_tests(
                 question,
                 family,
                 place,
@@ -182,16 +188,20 @@ def decide_family(
     return tuple(decisions)
 
 
-def _losses(
+def _p_values_of_losses(
     questions: Sequence[RegressionQuestion],
     null_means: Sequence[float],
     alpha: float,
     resamples: int,
     seed: int,
 ) -> tuple[FamilyTest, Sequence[float]]:
-    """The sign flips, and the p-values of losses beyond the null means.
+    """The sign-flip tests of a family, and each question's p-value of a loss beyond its null mean.
 
-    Where a p-value is small and scores were repeated, that of the exchange counts if it is larger.
+    Where a p-value is small and scores were repeated, that of the exchange test counts if it is
+    larger: a mean of several runs cannot be swapped with one score.
+
+    Args:
+        null_means: for each question the change that does not count as a loss, 0 or below.
     """
     samples = [question.sample for question in questions]
     family = family_test(
@@ -213,7 +223,11 @@ def _losses(
 
 
 def _p_value_not_worse(question: RegressionQuestion, resamples: int, seed: int) -> float:
-    """p-value of "the metric fell by more than is tolerated, or by as much"."""
+    """p-value of "the metric fell by more than is tolerated, or by as much".
+
+    If it is small, "not worse" is shown. Where the scale is known, the test for bounded values is
+    used; else the larger of two p-values, since each alone trusts the spread that it sees.
+    """
     sample = question.sample
     tolerance = question.tolerance
     totals = sample.totals()
@@ -226,7 +240,7 @@ def _p_value_not_worse(question: RegressionQuestion, resamples: int, seed: int) 
     return max(p_of_flips, student_p_value(totals, -tolerance))
 
 
-def _decision(
+def _decision_of_tests(
     question: RegressionQuestion,
     family: FamilyTest,
     place: int,
@@ -238,9 +252,18 @@ def _decision(
     strictest: float,
     alpha_not_worse: float,
 ) -> Decision:
-    """The decision about one question, of what the tests of the family gave.
+    """The decision about one question, from the p-values that the tests of its family gave.
 
     A loss that a few unseen gains could make up for is not called worse: it stays undecided.
+
+    Args:
+        family: the sign-flip tests of all questions, and `place` is that of this one.
+        p_worse: of a loss beyond the tolerance, corrected for the family.
+        is_worse: whether a loss is shown, before rare gains are considered.
+        p_not_worse: of the test that the drop is smaller than tolerated.
+        alpha: level of the family.
+        strictest: the smaller level of the two at which a loss has to stand out.
+        alpha_not_worse: level of "not worse".
     """
     totals = question.sample.totals()
     tolerance = question.tolerance
@@ -281,7 +304,15 @@ def _decision(
 def _detectable_drop(
     totals: ClusterTotals, tolerance: float, level: float, share: float
 ) -> float | None:
-    """The drop that stands out from what is tolerated and, at a share of the level, from none."""
+    """The smallest true drop of the mean that would be called worse in most samples like this one.
+
+    It has to stand out from what is tolerated and, at a share of the level, from no change. None
+    where the sample shows no spread, or is too small for any drop.
+
+    Args:
+        level: of this test within its family.
+        share: of that level, for standing out from no change.
+    """
     beyond_tolerance = Spread.of(totals, -tolerance)
     beyond_none = Spread.of(totals)
     if beyond_tolerance is None or beyond_none is None:

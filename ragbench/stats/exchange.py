@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from ragbench.plugins import Floats, np
@@ -28,7 +29,7 @@ def exchange_p_values(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> tuple[float, ...]:
-    """p-values of "the scores fell by more than this", against scores that were repeated.
+    """p-values of "the present scores fell by more than this", against scores of several runs.
 
     The statistic of a test is the sum, over cases, of the present scores less the mean of all
     scores of the case, over its standard deviation under the draws. A draw picks, for each
@@ -39,8 +40,8 @@ def exchange_p_values(
     Source: Westfall & Young 1993, "Resampling-Based Multiple Testing", section 2.6; restricted
     randomization by case: Edgington & Onghena 2007, "Randomization Tests", chapter 6.
     """
-    columns = _columns(samples)
-    matrix = _matrix(samples, null_means, columns)
+    columns = _columns_of_runs(samples)
+    matrix = _matrix_of_scores(samples, null_means, columns)
     deviations = _standard_deviations(matrix, columns)
     p_values = [1.0] * len(samples)
     # The tests in which any score differs from another one of its case. In the others nothing
@@ -51,11 +52,7 @@ def exchange_p_values(
     testable_matrix = matrix[testable]
     scale = deviations[testable][:, None]
 
-    def statistics(picks: Floats) -> Floats:
-        # A loss is below zero, and a large statistic lies far out.
-        sums: Floats = testable_matrix @ picks
-        return -sums / scale
-
+    statistics = partial(_standardised_losses, testable_matrix, scale)
     observed_picks = columns.observed_picks()[:, None]
     observed = statistics(observed_picks)[:, 0]
     drawn = map(statistics, columns.drawn_picks(resamples, seed))
@@ -63,6 +60,20 @@ def exchange_p_values(
     for test, p_value in zip(testable, step_down.corrected, strict=True):
         p_values[test] = p_value
     return tuple(p_values)
+
+
+def _standardised_losses(matrix: Any, scale: Floats, picks: Floats) -> Floats:
+    """The statistic of each test, a row, for each pick of the present scores, a column.
+
+    A loss is below zero, and a large statistic has to lie far out: so the sign is turned.
+
+    Args:
+        matrix: the scores less the mean of their case, a row for each test.
+        scale: the standard deviation of each test's sum, as a column.
+        picks: 1 for each score that counts as a present one, a column for each pick.
+    """
+    sums: Floats = matrix @ picks
+    return -sums / scale
 
 
 class _Columns(NamedTuple):
@@ -79,25 +90,40 @@ class _Columns(NamedTuple):
     """The position of each cluster."""
 
     def column(self, cluster: Key, run: int) -> int:
-        """The position of the column of a run in a cluster."""
+        """The position of the column for the score of a run in a cluster.
+
+        The matrix of scores and the picks have the same order: clusters one after the other.
+
+        Args:
+            run: present runs are counted from 0, the earlier ones after them.
+        """
         return self.cluster_numbers[cluster] * self.runs + run
 
     @property
     def width(self) -> int:
-        """All columns of all clusters."""
+        """How many columns the matrix of scores has: one for each run in each cluster.
+
+        A pick has as many numbers.
+        """
         return len(self.cluster_numbers) * self.runs
 
     def observed_picks(self) -> Floats:
-        """The pick of what really happened: the scores of the present runs."""
+        """The pick of the runs that really are the present ones: 1 for their scores, else 0.
+
+        The statistic under this pick is compared with those under drawn ones.
+        """
         picks = np.zeros((len(self.cluster_numbers), self.runs))
         picks[:, : self.present_runs] = 1.0
         return picks.reshape(-1)
 
     def drawn_picks(self, draws: int, seed: int) -> Iterator[Floats]:
-        """Picks drawn anew, in blocks with a row for each column of scores and a column a draw.
+        """Blocks of picks in which the present runs of each cluster are drawn.
+
+        A column for each draw.
 
         Only the raw output of PCG64 is used: NumPy promises that stream for all versions, and
-        promises nothing of the kind for the distributions built on it (NEP 19).
+        promises nothing of the kind for the distributions built on it (NEP 19). So the same seed
+        gives the same p-values for good; another way of drawing would change them.
         """
         clusters = len(self.cluster_numbers)
         source = np.random.PCG64([seed, clusters, self.runs])
@@ -121,8 +147,12 @@ class _Columns(NamedTuple):
             yield picks.reshape(size, self.width).T
 
 
-def _columns(samples: Sequence[PairedSample]) -> _Columns:
-    """The columns that hold the scores of all tests, so that one draw serves all of them."""
+def _columns_of_runs(samples: Sequence[PairedSample]) -> _Columns:
+    """The columns for the scores of all tests, by cluster and run: one draw serves all tests.
+
+    Clusters are in an order that does not depend on that of the cases, so that draws do not,
+    either. Where cases were scored in different numbers of runs, there is room for the most.
+    """
     # Where cases were scored in different numbers of runs, there is room for the most.
     present_runs = 1
     earlier_runs = 1
@@ -138,8 +168,12 @@ def _columns(samples: Sequence[PairedSample]) -> _Columns:
     return _Columns(present_runs, present_runs + earlier_runs, cluster_numbers)
 
 
-def _matrix(samples: Sequence[PairedSample], null_means: Sequence[float], columns: _Columns) -> Any:
-    """The scores less the mean of their case: a sparse matrix with a row for each test.
+def _matrix_of_scores(
+    samples: Sequence[PairedSample], null_means: Sequence[float], columns: _Columns
+) -> Any:
+    """The scores of each test less the mean of their case, as a sparse matrix: a row for each test.
+
+    Deviations that only rounding makes are left out.
 
     Args:
         null_means: the change that each test tolerates.
@@ -154,7 +188,7 @@ def _matrix(samples: Sequence[PairedSample], null_means: Sequence[float], column
             cluster = sample.key(position)
             # Less what is tolerated: a present score that lost just so much has not moved.
             shifted = [None if score is None else score - null_mean for score in present]
-            measured = _measured(shifted, earlier, columns.present_runs)
+            measured = _scores_by_run(shifted, earlier, columns.present_runs)
             mean = math.fsum(measured.values()) / len(measured)
             for run, score in measured.items():
                 if abs(score - mean) > sample.rounding:
@@ -165,13 +199,15 @@ def _matrix(samples: Sequence[PairedSample], null_means: Sequence[float], column
     return coo_matrix((deviations, (tests, places)), shape=shape).tocsr()
 
 
-def _measured(
+def _scores_by_run(
     present: Sequence[float | None], earlier: Sequence[float | None], present_runs: int
 ) -> dict[int, float]:
     """The scores of a case by the number of their run; without runs that did not measure it.
 
     Args:
-        present_runs: the present runs come first, so the earlier ones are counted from here.
+        present: the scores of the present runs, which come first.
+        earlier: those of the earlier runs.
+        present_runs: the number from which the earlier runs are counted.
     """
     measured: dict[int, float] = {}
     for run, score in enumerate(present):
@@ -184,10 +220,10 @@ def _measured(
 
 
 def _standard_deviations(matrix: Any, columns: _Columns) -> Floats:
-    """How far each test's sum of present scores varies when the present runs are drawn.
+    """The standard deviation of each test's sum of present scores when the present runs are drawn.
 
-    In each cluster ``present_runs`` of ``runs`` numbers whose sum is 0 are drawn without
-    replacement. The variances of their sums add up over the clusters.
+    By it the tests have one scale. In each cluster ``present_runs`` of ``runs`` numbers whose sum
+    is 0 are drawn without replacement; the variances of their sums add up over the clusters.
     """
     squares = np.asarray(matrix.multiply(matrix).sum(axis=1)).reshape(-1)
     present = columns.present_runs

@@ -118,7 +118,7 @@ def family_test(
         if not is_counted:
             resolution = 1.0 / (draws + 1)
         if len(testable) > 1:
-            level = _level(step_down.largest, alpha, two_sided)
+            level = _level_for_planning(step_down.largest, alpha, two_sided)
 
     tests: list[SignFlipTest] = []
     for sample, moved, p_value in zip(samples, moved_of_tests, alone, strict=True):
@@ -152,7 +152,10 @@ class StepDown(NamedTuple):
 def stepped_down(
     observed: Floats, draws: Iterable[Floats], *, slack: Any = 1e-9, is_counted: bool = False
 ) -> StepDown:
-    """The share of draws whose largest statistic lies at least as far out, stepping down.
+    """p-values of several tests from the same draws: each alone, and corrected for all of them.
+
+    The corrected one is the share of draws whose largest statistic lies at least as far out,
+    stepping down from the strongest test.
 
     So one p-value for each test is corrected for all of them, however they depend on each other.
 
@@ -199,10 +202,15 @@ def stepped_down(
 def _flip_signs(
     moved_of_tests: Sequence[_MovedClusters], two_sided: bool, draws: int, seed: int
 ) -> tuple[StepDown, bool]:
-    """p-values of tests over shared clusters, whose signs are flipped in all tests at once.
+    """p-values of several tests by flipping the signs of shared clusters, in all tests at once.
+
+    Args:
+        moved_of_tests: the clusters of each test that differ from its null; none is empty.
+        two_sided: whether gains count as far out, too.
+        draws: how many arrangements of signs are drawn where not all are counted.
 
     Returns:
-        Also whether every arrangement of signs was counted.
+        The p-values, and whether every arrangement of signs was counted.
     """
     sums_of_tests = [moved.sums for moved in moved_of_tests]
     if two_sided and _first_imbalance(sums_of_tests) < 0.0:
@@ -210,7 +218,6 @@ def _flip_signs(
         sums_of_tests = [-sums for sums in sums_of_tests]
     keys_of_tests = (moved.keys() for moved in moved_of_tests)
     matrix = _Matrix.of(keys_of_tests, sums_of_tests)
-    factors = matrix.factors()
     is_counted = matrix.clusters <= _MOST_COUNTED
     observed_list: list[float] = []
     norm_list: list[float] = []
@@ -223,29 +230,56 @@ def _flip_signs(
     # The roots of the sums of squares, which flips of signs leave alone.
     norms = np.array(norm_list)
 
-    def statistics(test_sums: Floats) -> Floats:
-        # One-sided, a loss lies far out, and a loss is below zero.
-        distances = np.abs(test_sums) if two_sided else -test_sums
-        standardised: Floats = distances / norms[:, None]
-        return standardised
-
-    def drawn() -> Iterator[Floats]:
-        for flips in _flips(matrix, draws, seed):
-            turned_sums = _multiplied(factors, flips)
-            # To turn the sign of a total takes it away twice.
-            yield statistics(observed_sums - 2.0 * turned_sums)
-
     # By so much whole numbers, rounded from sums that tie, may differ.
     slack = 2.0 * np.array(size_list) / norms + 1e-12
-    observed = statistics(observed_sums)[:, 0]
-    step_down = stepped_down(observed, drawn(), slack=slack, is_counted=is_counted)
+    observed = _standardised(observed_sums, norms, two_sided)[:, 0]
+    drawn = _drawn_statistics(matrix, observed_sums, norms, two_sided, draws, seed)
+    step_down = stepped_down(observed, drawn, slack=slack, is_counted=is_counted)
     return step_down, is_counted
+
+
+def _standardised(sums: Floats, norms: Floats, two_sided: bool) -> Floats:
+    """The statistic of each test, a row, from its sums, a column each: large ones lie far out.
+
+    Args:
+        sums: a test's sum of cluster totals, under one arrangement of signs for each column.
+        norms: the root of each test's sum of squared totals, which makes tests comparable.
+        two_sided: whether gains lie far out, too; else only losses do, which are below zero.
+    """
+    distances = np.abs(sums) if two_sided else -sums
+    standardised: Floats = distances / norms[:, None]
+    return standardised
+
+
+def _drawn_statistics(
+    matrix: _Matrix,
+    observed_sums: Floats,
+    norms: Floats,
+    two_sided: bool,
+    draws: int,
+    seed: int,
+) -> Iterator[Floats]:
+    """Blocks of the statistics of all tests under drawn signs: a row a test, a column a draw.
+
+    Args:
+        matrix: the totals of clusters, by test.
+        observed_sums: each test's sum with the signs as they are, as a column.
+        norms: the root of each test's sum of squared totals.
+        two_sided: whether gains lie far out, too.
+        draws: how many arrangements of signs are drawn, where not all are counted.
+    """
+    factors = matrix.factors()
+    for flips in _blocks_of_flips(matrix, draws, seed):
+        turned_sums = _product_in_parts(factors, flips)
+        # To turn the sign of a total takes it away twice.
+        yield _standardised(observed_sums - 2.0 * turned_sums, norms, two_sided)
 
 
 def _first_imbalance(sums_of_tests: Sequence[Floats]) -> float:
     """The total of the first test in which losses and gains do not cancel out; 1 without any.
 
-    Its sign says which of two runs is ahead, by which both orders of them can be made one.
+    Its sign says which of two runs is ahead. By it a two-sided test gives the same p-values when
+    the runs are swapped.
     """
     for sums in sums_of_tests:
         total = float(sums.sum())
@@ -254,8 +288,16 @@ def _first_imbalance(sums_of_tests: Sequence[Floats]) -> float:
     return 1.0
 
 
-def _multiplied(factors: Any, flips: Floats) -> Floats:
-    """The product of both, in parts so small that BLAS starts no threads, which mostly wait."""
+def _product_in_parts(factors: Any, flips: Floats) -> Floats:
+    """The product of totals and signs, in parts so small that BLAS starts no threads.
+
+    Threads mostly wait here, and take the processors from other work. Numbers are whole, so parts
+    add up exactly.
+
+    Args:
+        factors: totals, a row for each test; dense, or sparse, which is multiplied without BLAS.
+        flips: 1 for each sign that turns, a column for each arrangement.
+    """
     tests, clusters = factors.shape
     draws = flips.shape[1]
     step = clusters  # a sparse matrix is multiplied without BLAS
@@ -279,7 +321,7 @@ class _MovedClusters(NamedTuple):
     """The total of each cluster less the null, as a whole number."""
 
     def keys(self) -> Iterator[Key]:
-        """A name for each cluster, by which `_Matrix.of` finds it again in the other samples.
+        """A name for each moved cluster, by which `_Matrix.of` finds it again in the other samples.
 
         A draw must flip the sign of a cluster in all tests at once. Its code does not do: each
         sample numbers its own clusters. So any of its cases names it, here the first one: by what
@@ -289,7 +331,14 @@ class _MovedClusters(NamedTuple):
 
 
 def _moved_clusters(sample: PairedSample, null_mean: float) -> _MovedClusters:
-    """The clusters of a sample whose total differs from the null by more than rounding."""
+    """The clusters of a sample whose total differs from the null by more than rounding.
+
+    Only these have a sign that can be flipped. Their totals become whole numbers, which add up
+    exactly in any order.
+
+    Args:
+        null_mean: the change of a case that counts as none.
+    """
     if sample.stands_alone:
         sums = sample.differences
         sizes = np.ones(1)  # one size for all
@@ -314,7 +363,10 @@ def _moved_clusters(sample: PairedSample, null_mean: float) -> _MovedClusters:
 
 
 def _cluster_count(sample: PairedSample) -> int:
-    """How many independent clusters a sample has, those that did not move included."""
+    """How many independent clusters a sample of a test has, those that did not move included.
+
+    Reports show it as the size of the sample, of which only moved clusters decide.
+    """
     if sample.stands_alone:
         return len(sample.clusters)
     return len(set(sample.clusters))
@@ -336,7 +388,9 @@ class _Matrix(NamedTuple):
 
     @classmethod
     def of(cls, keys_of_tests: Iterable[Iterable[Key]], sums_of_tests: Sequence[Floats]) -> _Matrix:
-        """Gives clusters of the same key the same column.
+        """The totals of several tests in columns by cluster: clusters of one key share a column.
+
+        The order of the columns does not depend on that of the cases, so that draws do not, either.
 
         Args:
             keys_of_tests: the key of each cluster of each test.
@@ -356,7 +410,10 @@ class _Matrix(NamedTuple):
         return cls(ordered_columns, sums_of_tests, clusters)
 
     def factors(self) -> Any:
-        """What is multiplied with signs: without SciPy's 25 MB where zeros take less."""
+        """The totals as a matrix to multiply with signs: tests are rows, clusters columns.
+
+        Dense where zeros take less than SciPy's 25 MB, else sparse. Results are the same.
+        """
         tests = len(self.numbers)
         shape = (tests, self.clusters)
         stored = sum(map(len, self.numbers))
@@ -376,9 +433,15 @@ class _Matrix(NamedTuple):
 def _canonical_order(
     columns_of_tests: Sequence[NDArray[np.int32]], sums_of_tests: Sequence[Floats], clusters: int
 ) -> Integers:
-    """The clusters in an order that does not depend on that of the cases: by test and total.
+    """The order of clusters by test and total, which does not depend on that of the cases.
 
-    Each cluster is a list of pairs (test, total), and these lists are sorted as words are.
+    Draws go by this order: the same data in another order has to give the same p-values. Each
+    cluster is a list of pairs (test, total), and these lists are sorted as words are.
+
+    Args:
+        columns_of_tests: the cluster of each total, by test.
+        sums_of_tests: the totals.
+        clusters: how many there are.
     """
     length = np.zeros(clusters, np.int32)
     for columns in columns_of_tests:
@@ -399,8 +462,15 @@ def _canonical_order(
     return order
 
 
-def _flips(matrix: _Matrix, draws: int, seed: int) -> Iterator[Floats]:
-    """Which signs turn, in blocks: a row a cluster, a column an arrangement; 1 where one does."""
+def _blocks_of_flips(matrix: _Matrix, draws: int, seed: int) -> Iterator[Floats]:
+    """Blocks of drawn signs: a row for each cluster, a column for each arrangement; 1 turns a sign.
+
+    Of few clusters every arrangement is counted once. Else the bits are those of PCG64's raw
+    stream, which NumPy promises for all versions: another use of it changes all p-values.
+
+    Args:
+        draws: how many arrangements are drawn where not all are counted.
+    """
     clusters = matrix.clusters
     block_size = max(1, _BLOCK // (2 * len(matrix.numbers) + clusters))
     if clusters <= _MOST_COUNTED:
@@ -413,7 +483,7 @@ def _flips(matrix: _Matrix, draws: int, seed: int) -> Iterator[Floats]:
         return
     # A bit of the raw stream for each sign. An arrangement starts with a fresh word of 64 bits, so
     # that it does not depend on how many are in a block.
-    source = np.random.PCG64([seed, _digest(matrix)])
+    source = np.random.PCG64([seed, _digest_of_totals(matrix)])
     words_each = math.ceil(clusters / 64)
     for start in range(0, draws, block_size):
         count = min(block_size, draws - start)
@@ -423,8 +493,12 @@ def _flips(matrix: _Matrix, draws: int, seed: int) -> Iterator[Floats]:
         yield bits[:, :clusters].T.astype(np.float64)
 
 
-def _digest(matrix: _Matrix) -> int:
-    """A number by which draws depend on the data: the luck of one seed does not lift all alike."""
+def _digest_of_totals(matrix: _Matrix) -> int:
+    """A number from the totals of all tests, by which drawn signs depend on the data, too.
+
+    With one stream for all data, the luck of a seed would lift or lower every comparison alike. A
+    change of the digest changes all drawn p-values.
+    """
     import hashlib
 
     digest = hashlib.blake2b(digest_size=8)
@@ -436,13 +510,15 @@ def _digest(matrix: _Matrix) -> int:
     return int.from_bytes(digest.digest(), "little")
 
 
-def _level(largest: Floats, alpha: float, two_sided: bool) -> float:
-    """The level of a single test that asks as much as the family does of its strongest one.
+def _level_for_planning(largest: Floats, alpha: float, two_sided: bool) -> float:
+    """The level of a single test that asks as much as the family does of its strongest test.
 
-    It is the tail of a normal distribution beyond what the family's largest statistic must reach.
+    With it the sample size of a family is planned by formulas for one test. It is the tail of a
+    normal distribution beyond what the family's largest statistic must reach.
 
     Args:
         largest: the largest statistic of each draw.
+        alpha: the level of the family.
     """
     from statistics import NormalDist
 
@@ -457,7 +533,7 @@ def _level(largest: Floats, alpha: float, two_sided: bool) -> float:
 
 
 def to_fixed_point(values: Floats, largest_count: int) -> Floats:
-    """Rounds values to whole multiples of a power of two, and counts those.
+    """Values as whole multiples of one power of two, which add up exactly in any order.
 
     The unit is the finest one for which a sum of ``largest_count`` values of the largest size
     stays within 2^52. Whole numbers of that size add up exactly in floating point, whatever the

@@ -14,7 +14,9 @@ def logistic_fit(
     ridge: tuple[float, float],
     longest: float,
 ) -> tuple[float, float]:
-    """Slope and offset of the curve with the least weighted log loss, by Newton's method.
+    """Slope and offset of the logistic curve with the least weighted log loss, by Newton's method.
+
+    It turns scores into probabilities, such as a validator's or the similarity of two texts.
 
     Args:
         inputs: where on the curve each row is.
@@ -44,8 +46,14 @@ def logistic_fit(
 
 
 def platt_targets(positive: int, negative: int) -> tuple[float, float]:
-    """What labels of 1 and of 0 are fitted as, a little off both, so that the curve stays finite.
+    """The targets for labels of 1 and of 0, a little off both, for a fit of a logistic curve.
+
+    On rows that a score separates perfectly, a curve to exactly 0 and 1 would be infinitely steep.
 
     Source: Platt 1999, "Probabilistic Outputs for Support Vector Machines".
+
+    Args:
+        positive: rows with label 1.
+        negative: rows with label 0.
     """
     return (positive + 1) / (positive + 2), 1 / (negative + 2)

@@ -19,7 +19,14 @@ LARGEST = 1e100
 
 
 def check_finite(values: Iterable[float], *, what: str = "value") -> None:
-    """Refuses NaN, infinities and sizes above :data:`LARGEST`."""
+    """Refuses NaN, infinities and values above `LARGEST`, whose sums and squares would overflow.
+
+    Args:
+        what: what a value is, for the error.
+
+    Raises:
+        InputError: a value is one of these; its position is named.
+    """
     for position, value in enumerate(values):
         if not math.isfinite(value) or abs(value) > LARGEST:
             raise InputError(
@@ -29,13 +36,23 @@ def check_finite(values: Iterable[float], *, what: str = "value") -> None:
 
 
 def check_share(value: float, *, name: str) -> None:
-    """Refuses what is not strictly between 0 and 1."""
+    """Refuses a setting such as a level or a confidence that is not strictly between 0 and 1.
+
+    Args:
+        name: the setting, for the error.
+
+    Raises:
+        ConfigError: the value is 0, 1 or outside.
+    """
     if not 0.0 < value < 1.0:
         raise ConfigError(f"{name} is {value}: it must lie between 0 and 1, both excluded")
 
 
 def mean_of(values: Sequence[float]) -> float | None:
-    """The mean of some values; None without any."""
+    """The mean of some values; None without any.
+
+    The sum is exactly rounded, so the order of the values does not change it.
+    """
     if not values:
         return None
     return math.fsum(values) / len(values)
@@ -49,7 +66,15 @@ _ROUNDING = 1e-13
 
 
 def cluster_codes(labels: Sequence[Label]) -> Sequence[int]:
-    """The number of each case's cluster, from 0 in order of first appearance."""
+    """The number of each case's cluster, from 0 in order of first appearance.
+
+    Cases of a cluster, such as questions on one article, are not independent, so tests count
+    clusters. Where every case stands alone the result is a range: a million numbers take much
+    memory.
+
+    Args:
+        labels: what each case shares with others; None makes it a cluster of its own.
+    """
     if all(label is None for label in labels):
         return range(len(labels))
     code_by_label: dict[str | int, int] = {}
@@ -88,7 +113,7 @@ class ClusterTotals(Record):
         *,
         rounding: float = 0.0,
     ) -> ClusterTotals:
-        """Sums values up by cluster.
+        """Sums the values of cases up by cluster, in an order that no order of the cases changes.
 
         Args:
             labels: what each value shares with others; None: nothing, each is a cluster.
@@ -126,7 +151,7 @@ class ClusterTotals(Record):
         return cls(sums=sums, sizes=sizes, rounding=rounding)
 
     def turned(self) -> ClusterTotals:
-        """The same with every sign turned: losses for gains.
+        """The totals with every sign turned, so that a test of losses asks about gains.
 
         Sorted anew, since clusters are in order of their sums.
         """
@@ -141,17 +166,26 @@ class ClusterTotals(Record):
 
     @property
     def clusters(self) -> int:
-        """How many clusters there are."""
+        """How many clusters the values are in: so many independent observations a test has.
+
+        Degrees of freedom come from this number, and not from that of the cases.
+        """
         return len(self.sizes)
 
     @property
     def cases(self) -> int:
-        """How many values there are."""
+        """How many cases were summed up: one value each, over all clusters.
+
+        Means are over cases, so a large cluster weighs more.
+        """
         return sum(self.sizes)
 
     @property
     def mean(self) -> float | None:
-        """Mean over the values (not over the clusters); None without any."""
+        """The mean over the cases (not over the clusters); None without any case.
+
+        The sum is exactly rounded, so the order of the cases does not change it.
+        """
         if not self.sizes:
             return None
         return math.fsum(self.sums) / sum(self.sizes)
@@ -159,6 +193,8 @@ class ClusterTotals(Record):
     @property
     def standard_error(self) -> float | None:
         """Cluster-robust standard error of the mean; None with fewer than two clusters.
+
+        Cases of a cluster vary together: an error from single cases would be too small.
 
         With r_c the sum of the deviations from the mean in cluster c, G clusters and N values:
         ``SE^2 = G/(G-1) * sum(r_c^2) / N^2``. That is the sandwich estimator of a regression on
@@ -185,7 +221,7 @@ class ClusterTotals(Record):
         return largest * math.sqrt(scaled_variance) / cases
 
     def shifted_sums(self, shift: float) -> tuple[float, ...]:
-        """The sums after adding ``shift`` to every value, in the order of the clusters.
+        """The clusters' sums after adding ``shift`` to every value, in the order of the clusters.
 
         A test of "the mean is m" shifts by -m, and then asks of sums whether they are above, below
         or equal to 0: a sum that only rounding holds off 0 is 0.
@@ -214,7 +250,10 @@ class MeanInterval(Record):
 
     @property
     def reported(self) -> report.Interval | None:
-        """As reports hold it; None where there is none: one without width would claim certainty."""
+        """The interval as reports hold it; None if it has no ends, or no width.
+
+        An interval without width would claim certainty.
+        """
         if self.low is None or self.high is None or self.low == self.high:
             return None
         return report.Interval(low=self.low, high=self.high, level=self.confidence)
@@ -222,12 +261,15 @@ class MeanInterval(Record):
 
 @functools.lru_cache(maxsize=4096)
 def student_quantile(probability: float, degrees: int) -> float:
-    """The t with P(T <= t) = probability, for this many degrees of freedom.
+    """The quantile of Student's t: the t with P(T <= t) = probability.
 
-    Every evaluation needs one, and SciPy takes a quarter of a second to load. To 1e-12 by Newton's
-    method; beyond a thousand degrees by the expansion in 1 / degrees.
+    Every evaluation needs one, and SciPy takes a quarter of a second to load, so it is computed
+    here: to 1e-12 by Newton's method; beyond a thousand degrees by the expansion in 1 / degrees.
 
     Source: Abramowitz and Stegun 1964, 26.7.3 to 26.7.5.
+
+    Args:
+        degrees: degrees of freedom, at least 1.
     """
     check_share(probability, name="probability")
     if degrees < 1:
@@ -255,9 +297,13 @@ def student_quantile(probability: float, degrees: int) -> float:
 
 
 def _quantile_beyond_normal(z: float, degrees: int) -> float:
-    """What the quantile of Student's t has beyond that of the normal distribution, of many degrees.
+    """The difference of Student's quantile from that of the normal distribution, of many degrees.
 
-    The first four terms of the expansion in 1 / degrees (Abramowitz and Stegun 1964, 26.7.5).
+    The first four terms of the expansion in 1 / degrees (Abramowitz and Stegun 1964, 26.7.5): it is
+    only exact enough beyond about a thousand degrees.
+
+    Args:
+        z: the quantile of the normal distribution.
     """
     terms = (
         (z**3 + z) / 4,
@@ -269,9 +315,13 @@ def _quantile_beyond_normal(z: float, degrees: int) -> float:
 
 
 def _student_share(t: float, degrees: int) -> float:
-    """P(-t <= T <= t), by a sum of powers of a cosine (Abramowitz and Stegun 1964, 26.7.3, 26.7.4).
+    """P(-t <= T <= t) of Student's distribution, by which its quantile is found.
 
-    Of odd degrees the powers are odd, of even ones even.
+    It is a sum of powers of a cosine, odd ones of odd degrees and even ones of even degrees
+    (Abramowitz and Stegun 1964, 26.7.3, 26.7.4).
+
+    Args:
+        degrees: degrees of freedom.
     """
     angle = math.atan2(t, math.sqrt(degrees))
     cosine_squared = degrees / (degrees + t * t)
@@ -299,7 +349,7 @@ def mean_interval(
     bounds: tuple[float | None, float | None] | None = None,
     probability: bool = False,
 ) -> MeanInterval:
-    """Mean of the values and the range in which the true mean is to be expected.
+    """The mean of a metric's values and the range in which the true mean is to be expected.
 
     Student-t with cluster-robust standard errors, or those of single cases where these are larger.
     Without a spread (one cluster, or equal values whose scale has no ends) there is no interval.
@@ -371,12 +421,16 @@ def mean_interval(
 
 
 def wilson(share: float, trials: float, quantile: float) -> tuple[float, float]:
-    """The range of a share of so many independent outcomes, which need be no whole number.
+    """Wilson's interval of a share of so many independent outcomes, which need be no whole number.
 
-    It is never empty: of 20 outcomes that are all 0 it reaches .161 at 95%.
+    It has a width also at 0 and 1, where others have none: of 20 outcomes that are all 0 it reaches
+    .161 at 95%.
 
     Source: Wilson 1927, "Probable Inference, the Law of Succession, and Statistical Inference";
     with an effective number, Korn & Graubard 1998, and for clusters Dean & Pagano 2015.
+
+    Args:
+        quantile: how many standard errors it reaches to either side.
     """
     square = quantile * quantile / trials
     # Drawn toward one half, so that a share of 0 or 1 has a range, too.
@@ -388,7 +442,9 @@ def wilson(share: float, trials: float, quantile: float) -> tuple[float, float]:
 
 
 def student_p_value(totals: ClusterTotals, null_mean: float = 0.0) -> float:
-    """One-sided p-value of "the true mean is null_mean or less" by cluster-robust Student-t.
+    """One-sided p-value of "the true mean is null_mean or less" by Student's t over clusters.
+
+    For metrics without ends of their scale, where the test for bounded values has no bound.
 
     For the other side subtract it from 1. Equal values are evidence of nothing here: they give
     0.5, as does a single cluster or none.
@@ -409,15 +465,18 @@ def student_p_value(totals: ClusterTotals, null_mean: float = 0.0) -> float:
 def proportion_interval(
     successes: int, trials: int, confidence: float = 0.95
 ) -> tuple[float, float]:
-    """The range in which the true share of successes is to be expected.
+    """The exact range in which the true share of successes is to be expected.
 
     Source: Clopper & Pearson 1934, "The Use of Confidence or Fiducial Limits Illustrated in the
-    Case of the Binomial", by quantiles of the beta distribution. It covers at least
-    ``confidence``, however few the trials are.
+    Case of the Binomial", by quantiles of the beta distribution. It covers at least ``confidence``,
+    however few the trials are.
 
     Args:
         trials: independent trials; 0 gives the whole range from 0 to 1.
         confidence: share of repetitions whose interval holds the true share.
+
+    Raises:
+        InputError: there are more successes than trials, or fewer than 0.
     """
     from scipy.special import betaincinv
 
@@ -437,7 +496,11 @@ def proportion_interval(
 
 
 def share_of(count: int, total: int) -> Share:
-    """A share with its exact 95% interval; of nothing, neither."""
+    """A count as a share of a total, with its exact 95% interval; of a total of 0 there is neither.
+
+    Args:
+        count: how many of the total it is.
+    """
     if not total:
         return Share(count=0, total=0, share=None, low=None, high=None)
     low, high = proportion_interval(count, total)
@@ -467,7 +530,10 @@ class VarianceComponents(Record):
 
     @property
     def share_within(self) -> float | None:
-        """Share of the variance of a case mean that more repeats would remove."""
+        """The share of a case mean's variance that is noise between repeats of the case.
+
+        More repeats remove it. None where the two variances are not known.
+        """
         if self.within is None or self.between is None or not self.repeats:
             return None
         noise = self.within / self.repeats
@@ -477,13 +543,16 @@ class VarianceComponents(Record):
 
     @property
     def once(self) -> float | None:
-        """Variance of a score: that of a case mean if every case were scored once."""
+        """The variance of a case's score if every case were scored once.
+
+        Beside it one sees how far repeating has helped. None where it is not known.
+        """
         if self.within is None or self.between is None:
             return None
         return self.between + self.within
 
     def repeats_for(self, share: float) -> int | None:
-        """Smallest number of repeats for which at most ``share`` of the variance is noise.
+        """The smallest number of repeats for which at most ``share`` of the variance is noise.
 
         None when that is not known, or when only noise varies: then no number does.
         """
@@ -500,14 +569,18 @@ class VarianceComponents(Record):
 def variance_components(scores: Mapping[str, Sequence[float]]) -> VarianceComponents:
     """Splits the variance of scores into one between cases and one between repeats of a case.
 
-    One-way random effects by analysis of variance: ``within`` is the mean square within cases;
-    ``between = (MS_between - MS_within) / n0`` with
-    ``n0 = (N - sum(n_i^2) / N) / (k - 1)``, and 0 where that is negative.
+    The first is the benchmark's, the second the system's own noise, which repeats average out.
 
-    A case counts once, however often it was repeated: repeats are not independent cases.
+    One-way random effects by analysis of variance: ``within`` is the mean square within cases;
+    ``between = (MS_between - MS_within) / n0`` with ``n0 = (N - sum(n_i^2) / N) / (k - 1)``, and 0
+    where that is negative. A case counts once, however often it was repeated: repeats are not
+    independent cases.
 
     Source: Searle, Casella & McCulloch 1992, "Variance Components", section 3.6; for evaluations
     Miller 2024, section 3.
+
+    Args:
+        scores: the scores of each case, by its id.
     """
     for case_id, repeats in scores.items():
         check_finite(repeats, what=f"case '{case_id}': score")

@@ -52,11 +52,14 @@ class PairedSample(Record, eq=False):
 
     @property
     def case_ids(self) -> tuple[str, ...]:
-        """The cases measured in both runs."""
+        """The ids of the cases that both runs measured, in the order of the differences.
+
+        By them a difference is shown with its case, or matched with labels.
+        """
         return tuple(self.ids[place] for place in self.places)
 
     def key(self, position: int) -> Key:
-        """The cluster of a case under a name that other samples of the same cases share.
+        """A name for the cluster of a case that other samples of the same cases share.
 
         Tests of several metrics draw by it: what happens to a cluster happens in all of them.
 
@@ -74,27 +77,42 @@ class PairedSample(Record, eq=False):
 
     @property
     def stands_alone(self) -> bool:
-        """Whether every case is a cluster of its own, as most cases of most runs are."""
+        """Whether every case of the sample is a cluster of its own, as most cases of most runs are.
+
+        Then tests need no sums by cluster.
+        """
         return isinstance(self.clusters, range) or len({*self.clusters}) == len(self.clusters)
 
     @property
     def gained(self) -> int:
-        """Cases that became better, whatever the direction of the metric."""
+        """How many cases became better, whatever the direction of the metric.
+
+        A difference is turned for metrics where lower is better, so above 0 is always a gain.
+        """
         return int((self.differences > 0).sum())
 
     @property
     def lost(self) -> int:
-        """Cases that became worse, whatever the direction of the metric."""
+        """How many cases became worse, whatever the direction of the metric.
+
+        A difference is turned for metrics where lower is better, so below 0 is always a loss.
+        """
         return int((self.differences < 0).sum())
 
     def scores_by_case(self) -> tuple[CaseScores, ...]:
-        """The scores behind each difference; without repeats, two that differ by it."""
+        """The scores behind each difference, by which the exchange test draws present runs.
+
+        Of a case without repeats they are two numbers that differ by the difference.
+        """
         if self.repeats:
             return self.repeats
         return tuple(((difference,), (0.0,)) for difference in self.differences.tolist())
 
     def totals(self) -> ClusterTotals:
-        """The differences summed up by cluster, as the tests take them."""
+        """The sample's differences summed up by cluster, as the tests of means take them.
+
+        Cases of a cluster are not independent: a test of single differences would be too sure.
+        """
         labels = None if self.stands_alone else self.clusters
         return ClusterTotals.of(self.differences.tolist(), labels, rounding=self.rounding)
 
@@ -107,10 +125,10 @@ def pair(
     higher_is_better: bool = True,
     repeats: Mapping[str, CaseScores] | None = None,
 ) -> PairedSample:
-    """Pairs the scores of two runs by case.
+    """Pairs the scores of two runs by case, for a test of whether the candidate is worse.
 
-    Paired differences are far less noisy than two means, because what makes a question hard is
-    the same in both runs.
+    Paired differences are far less noisy than two means, because what makes a question hard is the
+    same in both runs.
 
     Source: Miller 2024, "Adding Error Bars to Evals", section 4.
 
@@ -158,7 +176,7 @@ def paired_columns(
     higher_is_better: bool = True,
     repeats: Callable[[int], CaseScores] | None = None,
 ) -> PairedSample:
-    """Pairs the scores of the same cases in the same order; NaN where one was not measured.
+    """Pairs two runs' scores of the same cases in the same order; NaN where one was not measured.
 
     `pair` brings scores by case id into this form, and refuses those that are no numbers.
 
@@ -219,7 +237,10 @@ def paired_columns(
 
 
 def _directed(scores: CaseScores, higher_is_better: bool) -> CaseScores:
-    """The scores of a case, turned where lower is better, so that larger is better."""
+    """The scores of a case in two runs, negated where lower is better, so that larger is better.
+
+    All tests look for losses, which are then below zero for any metric.
+    """
     if higher_is_better:
         return scores
     candidate_scores, baseline_scores = scores
@@ -227,14 +248,21 @@ def _directed(scores: CaseScores, higher_is_better: bool) -> CaseScores:
 
 
 def _negated(values: Sequence[float | None]) -> tuple[float | None, ...]:
-    """Scores with their signs turned; None, for one that was not measured, stays."""
+    """A case's scores with their signs turned; None, for a run that did not measure it, stays.
+
+    So a metric where lower is better is tested like any other.
+    """
     return tuple(None if value is None else -value for value in values)
 
 
 def _check_scores(
     baseline: Mapping[str, float | None], candidate: Mapping[str, float | None]
 ) -> None:
-    """Refuses NaN, infinite and too large scores, all of them in one error."""
+    """Refuses NaN, infinite and too large scores of two runs, all of them in one error.
+
+    Raises:
+        DataError: there are such scores; each is named by its run and its case.
+    """
     problems: list[Problem] = []
     for name, scores in (("baseline", baseline), ("candidate", candidate)):
         for case_id, score in scores.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable
+from functools import partial
 from statistics import NormalDist
 
 from ragbench.core.record import Record, replace
@@ -31,9 +32,12 @@ class Spread(Record):
 
     @classmethod
     def of(cls, totals: ClusterTotals, null_mean: float = 0.0) -> Spread | None:
-        """The spread of a sample of differences.
+        """The spread of a sample of differences, by which larger samples are planned.
 
         None where no spread can be seen: below two clusters, or equal values.
+
+        Args:
+            null_mean: the mean that a test asks about, from which totals may be whole steps away.
         """
         error = totals.standard_error
         if not error:
@@ -41,14 +45,16 @@ class Spread(Record):
         return cls(
             per_cluster=error * math.sqrt(totals.clusters),
             cluster_size=totals.cases / totals.clusters,
-            step=_step(totals.shifted_sums(-null_mean)),
+            step=_step_of_totals(totals.shifted_sums(-null_mean)),
         )
 
 
 def detectable(
     spread: Spread, clusters: int, *, alpha: float = 0.05, power: float = POWER
 ) -> float | None:
-    """The smallest true distance from the null mean that a one-sided test finds in ``power``.
+    """The smallest true distance from the null mean that a one-sided test mostly finds.
+
+    It tells a user what a sample of this size can show: it is found in ``power`` of all samples.
 
     ``SE(G) * nc + step / cases``: nc is the noncentrality at which a noncentral t with G - 1
     degrees of freedom exceeds the critical t in ``power`` of all samples. The second term is what
@@ -99,26 +105,41 @@ def clusters_to_rule_out(
         raise ConfigError(f"reach is {reach}: it must be positive")
     if margin <= 0.0:
         return None
+    is_enough = partial(_rules_out, margin=margin, spread=spread, reach=reach, alpha=alpha)
+    return smallest_count(is_enough)
+
+
+def _rules_out(
+    clusters: int, *, margin: float, spread: Spread, reach: float | None, alpha: float
+) -> bool:
+    """Whether so many clusters show "not worse" in `POWER` of all samples.
+
+    The formula is that of `clusters_to_rule_out`, which looks for the smallest such number: if a
+    number is enough, each larger one has to be, too.
+
+    Args:
+        margin: how far the mean may fall.
+        reach: how far one cluster can fall at most; None for the t test.
+        alpha: one-sided level.
+    """
+    if reach is None:
+        distance = detectable(spread, clusters, alpha=alpha)
+        return distance is not None and distance <= margin
     z_alpha = NormalDist().inv_cdf(1.0 - alpha)
     z_power = NormalDist().inv_cdf(POWER)
     variance = spread.per_cluster**2
-
-    def is_enough(clusters: int) -> bool:
-        if reach is None:
-            distance = detectable(spread, clusters, alpha=alpha)
-            return distance is not None and distance <= margin
-        # Both sides of the formula: what so many clusters show, and what the test demands.
-        shown = clusters * margin - reach - z_power * math.sqrt(clusters * variance)
-        demanded = z_alpha * math.sqrt(clusters * (variance + margin**2) + reach**2)
-        return shown >= demanded
-
-    return smallest_count(is_enough)
+    # Both sides of the formula: what so many clusters show, and what the test demands.
+    shown = clusters * margin - reach - z_power * math.sqrt(clusters * variance)
+    demanded = z_alpha * math.sqrt(clusters * (variance + margin**2) + reach**2)
+    return shown >= demanded
 
 
 def cases_to_settle(
     totals: ClusterTotals, tolerance: float, *, largest_drop: float | None, alpha: float = 0.05
 ) -> int | None:
-    """Cases, those at hand included, that rule an undecided drop out if nothing has changed.
+    """How many cases, with those at hand, would show an undecided metric to be "not worse".
+
+    It holds if nothing has changed. A report gives it to the user as the way out of "inconclusive".
 
     The spread is estimated from the cases at hand: it is enlarged by ``c / (z_alpha + z_power)``,
     with c the ``power`` quantile of a noncentral t with G - 1 degrees of freedom and noncentrality
@@ -151,12 +172,12 @@ def cases_to_settle(
 
 
 def smallest_count(is_enough: Callable[[int], bool]) -> int | None:
-    """The first whole number, from 2 on, from which on something holds.
+    """The smallest number, from 2 on, for which a condition holds, such as a sample size.
 
     None when it does not hold for numbers up to `_MOST_CLUSTERS`.
 
     Args:
-        is_enough: whether it holds for a number; then it holds for all larger ones.
+        is_enough: whether it holds for a number; if so, it has to hold for all larger ones, too.
     """
     # Doubled until it holds; the first such number is then in the upper half.
     high = 2
@@ -170,8 +191,14 @@ def smallest_count(is_enough: Callable[[int], bool]) -> int | None:
     return counts[position]
 
 
-def _step(totals: tuple[float, ...]) -> float:
-    """The smallest size of a total, if all others are whole multiples of it; else 0."""
+def _step_of_totals(totals: tuple[float, ...]) -> float:
+    """The step of which all cluster totals are whole multiples, as for yes/no scores; else 0.
+
+    A test of whole steps cannot use up its level, which planning has to know.
+
+    Args:
+        totals: differences from the null mean, summed up by cluster.
+    """
     sizes = [abs(total) for total in totals]
     rounding = 1e-9 * max(sizes, default=0.0)
     step = min((size for size in sizes if size > rounding), default=0.0)

@@ -66,16 +66,20 @@ class _Faults:
     """How the first one is, for each kind."""
 
     def add(self, fault: _Fault, id: str, detail: str = "") -> None:
-        """Notes a chunk with a fault; without an id it goes by its place, as ``#3``.
+        """Notes a chunk of a query with a fault, for one warning per kind of fault.
 
         Args:
-            detail: how this one is wrong; of a kind only the first is shown.
+            id: the chunk's; its place, as ``#3``, where it has none.
+            detail: how this chunk is wrong; of a kind of fault only the first is shown.
         """
         self.ids.setdefault(fault, []).append(id)
         self.details.setdefault(fault, detail)
 
     def warnings(self) -> Iterator[DumpWarning]:
-        """A warning per kind of fault, however many chunks have it: a log may have it in each."""
+        """A warning for each kind of fault, however many chunks of the query have it.
+
+        A log may have the same fault in each of its chunks.
+        """
         for fault, ids in self.ids.items():
             kind, text = _WARNINGS[fault]
             number = counted(len(ids), "chunk")
@@ -135,7 +139,11 @@ class Decoder:
     """Fields that say which chunks are relevant, or what the answer is."""
 
     def __post_init__(self) -> None:
-        """Prepares the paths of the mapping once: they are followed for every chunk of a dump."""
+        """Prepares the paths of the dump's mapping as functions, once for all records.
+
+        They are called for every chunk of a dump. Where the mapping has no path, the function finds
+        nothing.
+        """
         mapping = self.mapping
         self._find = {}
         for name in MAPPABLE:
@@ -154,7 +162,9 @@ class Decoder:
         self._text_key = name if parent and parent == mapping.metadata else ""
 
     def raw(self, record: AnyRow) -> Iterator[RawRetrieval]:
-        """The retrievals of a record: a batch of a store holds several, with a query each.
+        """The retrievals of a record of a dump: hits as they came, with query and id.
+
+        A batch of a store holds several retrievals, with a query each.
 
         Raises:
             ValueProblem: the record has no chunks that are recognised, or its query is no text.
@@ -166,13 +176,19 @@ class Decoder:
         else:
             lists = self.form.unwrap(response)
             if lists is None:
-                lists = [self._odd_hits(record.values, response)]
+                lists = [self._hits_in_no_known_form(record.values, response)]
         keys = self.keys(record.values, len(lists))
         for hits, (query, query_id) in zip(lists, keys, strict=True):
             yield RawRetrieval(record=record, query=query, query_id=query_id, hits=hits)
 
-    def _odd_hits(self, value: object, response: object) -> Hits:
-        """The chunks of a record that stand in no form that is known.
+    def _hits_in_no_known_form(self, value: object, response: object) -> Hits:
+        """The chunks of a record that are in no known form: a plain list, or nothing at all.
+
+        Null in the place of the chunks says that nothing was retrieved.
+
+        Args:
+            value: the record.
+            response: what is at the path of its chunks.
 
         Raises:
             ValueProblem: there are none, and nothing says that nothing was retrieved.
@@ -193,7 +209,7 @@ class Decoder:
         raise ValueProblem(f"field '{path}': expected a list of chunks, found {actual}")
 
     def retrieval(self, raw: RawRetrieval, query_id: str, query: str) -> RetrievalDump:
-        """The chunks of a query, with their names, and with what is wrong with them.
+        """The chunks of one query of a dump, named and checked, with warnings of their faults.
 
         Args:
             raw: the hits as they came.
@@ -205,13 +221,13 @@ class Decoder:
         ranks: list[int] = []
         labels: list[bool | None] = []
         for rank, hit in enumerate(raw.hits, start=1):
-            chunk = self._chunk(hit, rank, faults)
+            chunk = self._chunk_of_hit(hit, rank, faults)
             if chunk is None:
                 continue
             chunks.append(chunk)
             ranks.append(rank)
             if self.mapping.relevant:
-                labels.append(self._label(hit, "relevant"))
+                labels.append(self._label_of(hit, "relevant"))
         named_chunks = name_chunks(chunks, ranks)
         _note_names(named_chunks, chunks, faults)
         value = raw.record.values
@@ -224,7 +240,7 @@ class Decoder:
             relevant_ids = _labelled_ids(named_chunks, labels)
         answer_present = None
         if self.mapping.answer_present:
-            answer_present = self._label(value, "answer_present")
+            answer_present = self._label_of(value, "answer_present")
         return RetrievalDump(
             query_id=query_id,
             query=query,
@@ -236,11 +252,14 @@ class Decoder:
         )
 
     def keys(self, value: object, count: int) -> list[tuple[str | None, str | None]]:
-        """Query and id of each of the retrievals of a record; None for what it does not say.
+        """Query and id of each retrieval of a record, None for one that the record does not have.
 
         Args:
             value: the record.
             count: how many retrievals it holds: a batch has several queries.
+
+        Raises:
+            ValueProblem: a query is no text, or an id is none.
         """
         query = self._find["query"](value)
         queries: Sequence[object] = [query] * count
@@ -263,14 +282,24 @@ class Decoder:
         return list(zip(cast("Sequence[str | None]", queries), ids, strict=True))
 
     def is_empty(self, row: Mapping[str, object]) -> bool:
-        """Whether a row says that nothing was found, as an outer join does."""
+        """Whether a row of a dump has no chunk, as an outer join writes a query without a match.
+
+        Such a row stands for a query for which nothing was retrieved, and gives no chunk.
+        """
         for name in (self.mapping.id, self.mapping.text, self.mapping.score):
             if name and row.get(name) not in (None, ""):
                 return False
         return True
 
-    def _chunk(self, hit: object, rank: int, faults: _Faults) -> Chunk | None:
-        """A hit as a chunk; its id is empty where it has none."""
+    def _chunk_of_hit(self, hit: object, rank: int, faults: _Faults) -> Chunk | None:
+        """A hit as a chunk, with an empty id where it has none; None if it has no readable text.
+
+        The latter is a fault: the chunk is left out, and the query is judged by the others.
+
+        Args:
+            rank: the place of the hit, from 1, by which a fault names it.
+            faults: takes what is wrong.
+        """
         if isinstance(hit, str):
             # A text alone is a chunk: it gets the field in which its text is looked for.
             hit = {self.mapping.text or "text": hit}
@@ -288,14 +317,19 @@ class Decoder:
         return Chunk(
             id=_id_of(self._find["id"](hit)),
             text=text,
-            score=self._score(hit, rank, faults),
-            metadata=self._metadata(hit),
+            score=self._score_of_hit(hit, rank, faults),
+            metadata=self._metadata_of_hit(hit),
         )
 
-    def _score(self, hit: Mapping[str, object], rank: int, faults: _Faults) -> float | None:
-        """A chunk's score, higher is better: a distance counts with its sign turned round.
+    def _score_of_hit(self, hit: Mapping[str, object], rank: int, faults: _Faults) -> float | None:
+        """A hit's score, higher is better: a distance counts with its sign turned round.
 
-        None without one, or with one that is no finite number: its place says how good it is.
+        None without a score, or with one that is no finite number: the hit's place says how good it
+        is.
+
+        Args:
+            rank: the place of the hit, from 1, by which a fault names it.
+            faults: takes what is wrong.
         """
         written_score = self._find["score"](hit)
         score = as_score(written_score)
@@ -307,8 +341,8 @@ class Decoder:
             return -score
         return score
 
-    def _metadata(self, hit: Mapping[str, object]) -> Mapping[str, object]:
-        """A chunk's metadata, without its text and without vectors.
+    def _metadata_of_hit(self, hit: Mapping[str, object]) -> Mapping[str, object]:
+        """A hit's metadata, without its text and without vectors.
 
         The chunk has its text already, and a vector's thousand numbers say nothing to a reader.
         """
@@ -323,7 +357,10 @@ class Decoder:
         return {name: value for name, value in metadata.items() if name not in left_out}
 
     def _names_of_document(self, hit: Mapping[str, object]) -> dict[str, object]:
-        """What a chunk without a field for metadata says of its document, such as ``source``."""
+        """The fields of a hit that name its document, such as ``source``, as metadata.
+
+        For forms without a field of metadata: citations are compared with these names.
+        """
         fields_of_chunk = (self.mapping.id, self.mapping.text, self.mapping.score)
         names: dict[str, object] = {}
         for key in SOURCE_FIELDS:
@@ -334,15 +371,15 @@ class Decoder:
                 names[key] = name
         return names
 
-    def _label(self, value: object, name: str) -> bool | None:
-        """A label of a chunk or a query; None where it has none.
+    def _label_of(self, value: object, name: str) -> bool | None:
+        """The label of a chunk or a query: relevant or not, answered or not; None without one.
 
         Args:
             value: the chunk, or the record of the query.
             name: the field of the mapping: ``relevant`` or ``answer_present``.
 
         Raises:
-            ValueProblem: something else stands in its place: the mapping names a wrong field.
+            ValueProblem: the field holds something else: the mapping names a wrong one.
         """
         written = self._find[name](value)
         label = as_label(written)
@@ -356,34 +393,50 @@ class Decoder:
 
 @cache
 def _own_decoder() -> Decoder:
-    """The decoder of ragbench's own chunks, made once: readers call it for every record."""
+    """The decoder of ragbench's own chunks, made once: readers call it for every record.
+
+    Its mapping is that of `dump_row`'s keys: other keys would not be read.
+    """
     return Decoder(OWN, forms()["plain"])
 
 
 def from_own(hits: Hits, query_id: str = "", query: str = "") -> RetrievalDump:
-    """The retrieval of chunks that ragbench itself made of another form, such as spans."""
+    """The retrieval of chunks that ragbench itself made of another form, such as spans.
+
+    They get the same names and warnings as those of a dump.
+    """
     return from_form(_own_decoder(), hits, query_id, query)
 
 
 def from_form(decoder: Decoder, hits: Hits, query_id: str = "", query: str = "") -> RetrievalDump:
-    """The retrieval of hits that are in the form of a decoder, and in no file."""
+    """The retrieval of hits that are in the form of a decoder, and in no file.
+
+    Chunks in memory are so named and checked like those of a dump.
+    """
     raw = RawRetrieval(record=DumpRecord("", None, {}), query=None, query_id=None, hits=hits)
     return decoder.retrieval(raw, query_id, query)
 
 
 def _find_nothing(_: object) -> None:
-    """In place of a path, where the mapping has none for a field."""
+    """Stands in for the path of a field that a dump does not have: finds None in every record.
+
+    So the decoder calls a function for each field, without asking whether there is a path.
+    """
 
 
 def _are_texts(value: object, count: int) -> bool:
-    """Whether a value is a list of so many texts: a batch has one for each of its queries."""
+    """Whether the query of a batch is a list of texts, one for each of its retrievals.
+
+    Args:
+        count: how many retrievals the batch holds.
+    """
     if not is_list(value) or len(value) != count:
         return False
     return all(isinstance(text, str) for text in value)
 
 
 def _id_of(value: object) -> str:
-    """A chunk's id as text; empty where there is none, or what stands there is no id.
+    """A chunk's id as text; empty where it has none, or something that is no id.
 
     A chunk without an id is still a chunk: it goes by its place.
     """
@@ -399,7 +452,14 @@ def _id_of(value: object) -> str:
 
 
 def _note_names(named_chunks: NamedChunks, chunks: Sequence[Chunk], faults: _Faults) -> None:
-    """Notes which chunks go by another name than the dump's: reports show them by these names."""
+    """Notes as faults the chunks that go by another name than the dump's, or count once.
+
+    Reports show chunks by the new names, so a user has to find them in the dump.
+
+    Args:
+        named_chunks: the chunks by their new names.
+        chunks: the chunks as the dump has them.
+    """
     for chunk in named_chunks.unnamed:
         faults.add(_Fault.NO_ID, chunk.id)
     if named_chunks.renamed:
@@ -417,7 +477,7 @@ def _note_names(named_chunks: NamedChunks, chunks: Sequence[Chunk], faults: _Fau
 
 
 def _labelled_ids(named_chunks: NamedChunks, labels: Sequence[bool | None]) -> frozenset[str]:
-    """The names of chunks that a mention of them says are relevant.
+    """The names of the chunks that the dump labels as relevant.
 
     Args:
         labels: of each chunk as the dump has them, where two may be mentions of one.
@@ -430,7 +490,10 @@ def _labelled_ids(named_chunks: NamedChunks, labels: Sequence[bool | None]) -> f
 
 
 def _relevant_ids(value: Mapping[str, object]) -> frozenset[str] | None:
-    """The ids of relevant chunks that a record names; None where they are not known."""
+    """The ids of relevant chunks in a record of a dump, under the usual names; None if unknown.
+
+    They become the case's gold, by which ranks are scored.
+    """
     for name in field_names("retrieval")["relevant_ids"]:
         ids = value.get(name)
         if is_list(ids):
@@ -441,7 +504,7 @@ def _relevant_ids(value: Mapping[str, object]) -> frozenset[str] | None:
 
 
 def _right_answers(value: Mapping[str, object]) -> tuple[str, ...]:
-    """The right answers of a record, under the first name that has any.
+    """The right answers in a record of a dump, under the first usual name with a value.
 
     Empty where they are none after all: a label of a log must not stop its chunks from being read.
     """
@@ -457,10 +520,10 @@ def _right_answers(value: Mapping[str, object]) -> tuple[str, ...]:
 def raw_retrievals(
     decoder: Decoder, records: Iterable[AnyRow], problems: Problems
 ) -> Iterator[RawRetrieval]:
-    """Yields what the records hold.
+    """Yields the retrievals of a dump's records: of a response each, or of rows with a chunk each.
 
-    Rows of a query must follow one another. One that comes back further down is a problem, reported
-    once, and is judged there anew.
+    Rows of a query must follow one another. A query that comes back further down is a problem,
+    reported once, and is judged there anew.
     """
     seen = IdRegister()
     group: RawRetrieval | None = None

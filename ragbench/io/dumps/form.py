@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
+from functools import partial
 from itertools import islice
 from typing import Literal, NamedTuple
 
@@ -76,7 +77,10 @@ class DumpForm(Record):
     """Whether lower is better, when the order of the hits does not say it; None: by the name."""
 
     def unwrap(self, value: object) -> Sequence[Hits] | None:
-        """The hits in a response, a sequence a query; None when the value is no such response."""
+        """The hits in a response of this form, as a list for each query; None for another response.
+
+        Recognising the form of a dump and reading it are both done with this.
+        """
         if self.special is not None:
             hits_by_query = self.special(self, value)
             if hits_by_query is not None:
@@ -89,7 +93,7 @@ class DumpForm(Record):
         return None
 
     def batch(self, responses: Sequence[object]) -> Sequence[Hits] | None:
-        """The hits of each response; None when one of them has none that are recognised.
+        """The hits of each response of a batch; None when one of them has none that are recognised.
 
         Some tools answer several searches at once: a batch has a response per query.
         """
@@ -102,7 +106,11 @@ class DumpForm(Record):
         return hits_by_query
 
     def hits(self, response: object) -> Hits | None:
-        """The hits in a response to one query; None when none are recognised."""
+        """The hits in a response of this form to one query; None when none are recognised.
+
+        They are the response itself, or at one of the places that the form lists. An empty list is
+        recognised only where the form says that nothing was retrieved then.
+        """
         if self.is_bare and is_list(response) and response and self.is_hit(response[0]):
             return self._adapted(response)
         for place in self.at:
@@ -119,7 +127,10 @@ class DumpForm(Record):
         return None
 
     def _adapted(self, hits: Hits) -> Hits:
-        """The hits with plain fields, where the tool's own are too deep or varied for paths."""
+        """The hits of this form with plain fields, where the tool's own are too deep for paths.
+
+        A hit that is none is passed on as it is, and reported as malformed later.
+        """
         adapt = self.adapt
         if adapt is None:
             return hits
@@ -127,14 +138,17 @@ class DumpForm(Record):
         return [adapt(hit) or hit for hit in hits]
 
     def is_hit(self, value: object) -> bool:
-        """Whether a value is a hit of this form, by what `hit` says."""
+        """Whether a value is a hit of this form, by the signs that the form's `hit` lists.
+
+        Many forms have lists of objects: by its hits a response is known to be of this one.
+        """
         if self.adapt is not None:
             return self.adapt(value) is not None
         return is_object(value) and any(_has_signs(value, signs) for signs in self.hit)
 
 
 def _has_signs(value: Mapping[str, object], signs: str) -> bool:
-    """Whether an object shows all signs of one of the alternatives of `DumpForm.hit`.
+    """Whether an object shows all signs of one alternative of `DumpForm.hit`, and so is a hit.
 
     Args:
         signs: the alternative, such as ``"id score"``: signs with blanks between them.
@@ -143,7 +157,11 @@ def _has_signs(value: Mapping[str, object], signs: str) -> bool:
 
 
 def _has_sign(value: Mapping[str, object], sign: str) -> bool:
-    """Whether an object shows a sign of a hit, in the notation of `DumpForm.hit`."""
+    """Whether an object shows one sign of a hit of a store, in the notation of ``forms.toml``.
+
+    ``name.`` is an object, ``-name`` is absent, ``name=null`` is null, ``+text`` is any field with
+    a text, and a plain path is there.
+    """
     if sign == "+text":
         return any(isinstance(value.get(name), str) for name in field_names("hit")["text"])
     if sign == "-text":
@@ -205,9 +223,9 @@ class DumpMapping(Record):
     """None for a dump without scores."""
 
     def described(self) -> str:
-        """The mapping in one line, such as ``query=query text=payload.text``.
+        """The mapping in one line, such as ``query=query text=payload.text``, for a user to check.
 
-        By it a user sees whether the guess is right, and how to name another path.
+        By it he sees whether the guess is right, and how to name another path.
         """
         parts: list[str] = []
         if self.chunks == "":
@@ -236,50 +254,61 @@ OWN = DumpMapping(
 
 
 def getter(path: str) -> Getter:
-    """The function that finds what stands at a path.
+    """The function that finds the value at a path of a record; it returns None where there is none.
 
     A key that holds dots itself is tried first; a number is a place in a list; a text that is JSON
-    is looked into (stores that keep only flat values write objects so). The empty path is the
-    value itself.
+    is looked into (stores that keep only flat values write objects so). The empty path is the value
+    itself.
     """
     if not path:
         return lambda value: value
     if "." not in path:
         return lambda value: value.get(path) if is_object(value) else None
 
-    parts = path.split(".")
+    return partial(_value_at, path, path.split("."))
 
-    def find(value: object) -> object:
-        """What stands at the path in a value; None where there is nothing."""
-        if is_object(value) and path in value:
-            return value[path]
-        for part in parts:
-            if value.__class__ is not dict:  # most values are: the call is saved for each chunk
-                value = opened_json(value)
-            if is_object(value):
-                value = value.get(part)
-            elif is_list(value) and part.isdecimal() and int(part) < len(value):
-                value = value[int(part)]
-            else:
-                return None
-        return value
 
-    return find
+def _value_at(path: str, parts: Sequence[str], value: object) -> object:
+    """The value at a path with dots in a record; None where there is nothing.
+
+    Args:
+        path: the whole path, which may also be a key itself.
+        parts: the path's parts: keys, or places in a list.
+    """
+    if is_object(value) and path in value:
+        return value[path]
+    for part in parts:
+        if value.__class__ is not dict:  # most values are: the call is saved for each chunk
+            value = opened_json(value)
+        if is_object(value):
+            value = value.get(part)
+        elif is_list(value) and part.isdecimal() and int(part) < len(value):
+            value = value[int(part)]
+        else:
+            return None
+    return value
 
 
 def chunks_getter(path: str) -> Getter:
-    """As `getter`, and what stands there as JSON in a text is opened: some tools log it so."""
-    find = getter(path)
+    """The function that finds the chunks at a path, also where they are logged as JSON text.
 
-    def find_opened(value: object) -> object:
-        """What stands at the path; JSON in a text is opened."""
-        return opened_json(find(value))
+    Logs in tables or databases keep a response as text.
+    """
+    return partial(_opened_value, getter(path))
 
-    return find_opened
+
+def _opened_value(find: Getter, value: object) -> object:
+    """The value that `find` finds in a record; a text that spells JSON is opened.
+
+    Logs in tables or databases keep a response as text.
+    """
+    return opened_json(find(value))
 
 
 def opened_json(value: object, begins: Container[str] = ("{", "[")) -> object:
     """The list or object that a text spells as JSON; any other value as it is.
+
+    Tools that keep only flat values write lists and objects so: logs, attributes of spans, tables.
 
     Args:
         begins: the characters with which a text begins that is taken for JSON.
@@ -302,7 +331,7 @@ def constructed(value: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def numbered(fields: Mapping[str, object], prefix: str) -> list[dict[str, object]]:
-    """What stands under ``prefix.0.name``, ``prefix.1.name`` and so on, as objects in order.
+    """Objects that are spelled out as ``prefix.0.name``, ``prefix.1.name`` and so on, in order.
 
     Attributes of OpenTelemetry hold no lists of objects, and so spell them out in their names.
     """
@@ -318,9 +347,9 @@ def numbered(fields: Mapping[str, object], prefix: str) -> list[dict[str, object
 
 
 def without_path(value: Mapping[str, object], path: str) -> Mapping[str, object]:
-    """The object without what stands at a path in it, and without objects that are then empty.
+    """The object without the value at a path in it, and without objects that are then empty.
 
-    What a mapping takes from there is a field of its own, and no metadata any more.
+    A value that a mapping takes becomes a field of its own, and must not also be metadata.
     """
     name, dot, inner_path = path.partition(".")
     remaining = {key: item for key, item in value.items() if key != name}
@@ -333,9 +362,12 @@ def without_path(value: Mapping[str, object], path: str) -> Mapping[str, object]
 
 
 def text_paths(value: object, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """The path and the text of each text in an object, in the order in which they stand there.
+    """The path and the text of each text in a hit, in the order in which they are in it.
 
     Where no field has a known name, the text of a chunk is looked for among these.
+
+    Args:
+        prefix: the path of the value; empty for the hit itself.
     """
     if not is_object(value) or prefix.count(".") >= _DEEPEST_TEXT:
         return
@@ -348,7 +380,10 @@ def text_paths(value: object, prefix: str = "") -> Iterator[tuple[str, str]]:
 
 
 def text_of(value: object) -> str | None:
-    """A text as it stands; several, or parts of which some hold one, as lines; else None."""
+    """The text of a chunk's field: a text, or a list of texts or parts joined as lines; else None.
+
+    Of parts some may hold no text, such as an image.
+    """
     if isinstance(value, str):
         return value
     if not is_list(value):
@@ -367,9 +402,12 @@ def text_of(value: object) -> str | None:
 
 
 def fields_shown(value: Mapping[str, object], indent: str = "  ") -> Iterator[str]:
-    """The fields of an object, those in them indented; of a list the first element.
+    """The fields of a record as lines of a message, those in objects indented; of a list the first.
 
     An error shows them where nothing is recognised: the user looks up the name for ``--field``.
+
+    Args:
+        indent: the blanks before each line; two more for each level.
     """
     for name, field_value in islice(value.items(), _SHOWN_FIELDS):
         opened = opened_json(field_value)

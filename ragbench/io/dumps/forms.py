@@ -27,9 +27,11 @@ from ragbench.safe_text import listed_names
 
 
 def plain(form: DumpForm, value: object) -> Sequence[Hits] | None:
-    """A list of objects with texts, or of texts; or objects with texts, each under its id.
+    """The hits in a plain list of objects with texts, or of texts; or in objects by their ids.
 
     A list that has numbers among its texts is the row of a table, and no list of hits.
+
+    A form in ``forms.toml`` names this function.
     """
     if is_object(value) and value and all(map(form.is_hit, value.values())):
         chunks: list[dict[str, object]] = []
@@ -49,7 +51,12 @@ def plain(form: DumpForm, value: object) -> Sequence[Hits] | None:
 
 
 def chroma(_: DumpForm, value: object) -> Sequence[Hits] | None:
-    """The hits of Chroma's columns: a list for each field, or for each field a list per query."""
+    """The hits of Chroma's responses, which have a list for each field, or one per query in each.
+
+    Other stores give an object for each hit: the lists are put together to such objects.
+
+    No path leads to such hits, so the form in ``forms.toml`` names this function.
+    """
     response = as_object(value)
     ids = response.get("ids")
     if not is_list(ids):
@@ -79,7 +86,13 @@ def chroma(_: DumpForm, value: object) -> Sequence[Hits] | None:
 
 
 def _rows_of_columns(columns: Mapping[str, Sequence[object]]) -> list[dict[str, object]]:
-    """An object for each row of a table that is given by columns; a short column ends in nulls."""
+    """An object for each hit of a response that has a list per field; short lists end in nulls.
+
+    Hits are decoded as objects, whatever their store returned.
+
+    Args:
+        columns: by the field of a hit, its value for each hit.
+    """
     names = list(columns)
     rows: list[dict[str, object]] = []
     for values in zip_longest(*columns.values()):
@@ -98,7 +111,12 @@ _VERTEX_TEXTS = (
 
 
 def vertex(value: object) -> object:
-    """A result of Vertex AI Search as a flat object: a chunk, or a document with its passages."""
+    """A result of Vertex AI Search as a flat object: a chunk, or a document with its passages.
+
+    Its texts are in one of several lists, which no path can name. None for any other value.
+
+    The form in ``forms.toml`` names this function.
+    """
     chunk = as_object(as_object(value).get("chunk"))
     if isinstance(chunk.get("content"), str):
         return {
@@ -115,7 +133,11 @@ def vertex(value: object) -> object:
 
 
 def _vertex_text(data: Mapping[str, object]) -> str | None:
-    """The passages that were found in a document, as lines; else a text among its own fields."""
+    """The passages that Vertex AI Search found in a document, as lines; else another text of it.
+
+    Args:
+        data: the document's fields; the longer passages of them count first.
+    """
     for names, field in _VERTEX_TEXTS:
         texts: list[str] = []
         for passage in as_list(_first_present(data, names)):
@@ -132,7 +154,10 @@ def _vertex_text(data: Mapping[str, object]) -> str | None:
 
 
 def _first_present(fields: Mapping[str, object], names: Sequence[str]) -> object:
-    """The value of the first of these fields that is there; None where none is."""
+    """The value of the first of several names that an object has; None where it has none.
+
+    Tools spell one name in several ways, such as camel case and underscores.
+    """
     for name in names:
         if name in fields:
             return fields[name]
@@ -140,14 +165,24 @@ def _first_present(fields: Mapping[str, object], names: Sequence[str]) -> object
 
 
 def elasticsearch(form: DumpForm, value: object) -> Sequence[Hits] | None:
-    """The hits of ``_msearch``, which answers several searches at once."""
+    """The hits of Elasticsearch's ``_msearch``, which answers several searches at once.
+
+    None where a search failed: it has no hits, not even none.
+
+    The form in ``forms.toml`` names this function.
+    """
     responses = as_object(value).get("responses")
     # A search that failed has no hits, not even none.
     return form.batch(responses) if is_list(responses) else None
 
 
 def milvus(_: DumpForm, value: object) -> Sequence[Hits] | None:
-    """REST: hits of several queries stand in one list; ``topks`` says how many are whose."""
+    """The hits of Milvus' REST responses, in which those of several queries are in one list.
+
+    ``topks`` says how many hits each query has.
+
+    No path leads to such hits, so the form in ``forms.toml`` names this function.
+    """
     response = as_object(value)
     hits = response.get("data")
     if "code" not in response or not is_list(hits):
@@ -167,7 +202,12 @@ def milvus(_: DumpForm, value: object) -> Sequence[Hits] | None:
 
 
 def qdrant(form: DumpForm, value: object) -> Sequence[Hits] | None:
-    """The envelope of REST, and what a client's scroll returns: points and the next offset."""
+    """The hits in Qdrant's REST responses, and in a client's scroll: points and the next offset.
+
+    None for any other value. These are the forms that the paths of ``forms.toml`` cannot tell.
+
+    The form in ``forms.toml`` names this function.
+    """
     if is_object(value) and "result" in value:
         is_envelope = "status" in value or "time" in value
         if not is_envelope:
@@ -183,7 +223,12 @@ def qdrant(form: DumpForm, value: object) -> Sequence[Hits] | None:
 
 
 def qdrant_groups(value: object) -> object:
-    """The hits of Qdrant's groups, one group after the other: one list for the one query."""
+    """The hits of Qdrant's groups, one group after the other, as one list for the one query.
+
+    A search by groups, such as documents, is judged like one without them.
+
+    The form in ``forms.toml`` names this function as one of the places of hits.
+    """
     groups = as_object(value).get("groups")
     if not is_list(groups):
         return None
@@ -194,10 +239,12 @@ def qdrant_groups(value: object) -> object:
 
 
 def qdrant_points(value: object) -> object:
-    """The points of a response; None for a record of another kind that has an empty list so named.
+    """The points of a response of Qdrant; None if an empty list so named is another record's.
 
-    A list of points that holds some is recognised by them; of an empty one only what stands beside
-    it tells whether the object is a response.
+    A list of points that holds some is recognised by them. Of an empty one only the fields beside
+    it tell whether the object is a response.
+
+    The form in ``forms.toml`` names this function as one of the places of hits.
     """
     response = as_object(value)
     points = response.get("points")
@@ -209,9 +256,11 @@ def qdrant_points(value: object) -> object:
 
 
 def weaviate(_: DumpForm, value: object) -> Sequence[Hits] | None:
-    """The objects of a GraphQL response, under ``data.Get`` and the names of their collections.
+    """The hits in Weaviate's GraphQL responses, under ``data.Get`` and names of collections.
 
     The names are the user's own, so all collections of the response are one list.
+
+    No path leads to such hits, so the form in ``forms.toml`` names this function.
     """
     objects_of_collection = as_object(getter("data.Get")(value))
     lists = [*filter(is_list, objects_of_collection.values())]
@@ -221,7 +270,12 @@ def weaviate(_: DumpForm, value: object) -> Sequence[Hits] | None:
 
 
 def openai_response(value: object) -> object:
-    """The results of all file searches that a response of OpenAI made; None without any."""
+    """The results of all file searches that a response of OpenAI made; None without any.
+
+    The model may search several times for one answer, which is given all results.
+
+    The form in ``forms.toml`` names this function as one of the places of hits.
+    """
     results: list[object] = []
     for item in as_list(as_object(value).get("output")):
         results += as_list(as_object(item).get("results"))
@@ -229,9 +283,12 @@ def openai_response(value: object) -> object:
 
 
 def haystack_pipeline(value: object) -> object:
-    """The documents of a pipeline's last component that has some.
+    """The documents of the last component of a Haystack pipeline that put some out.
 
-    Its output is ``{"retriever": {"documents": ...}, "ranker": {"documents": ...}}``.
+    Its output is ``{"retriever": {"documents": ...}, "ranker": {"documents": ...}}``, and the last
+    list is what generation was given.
+
+    The form in ``forms.toml`` names this function as one of the places of hits.
     """
     documents: object = None
     for output in as_object(value).values():
@@ -241,7 +298,12 @@ def haystack_pipeline(value: object) -> object:
 
 
 def langchain(value: object) -> object:
-    """A document as a flat object, also when it is serialised or in a pair with its score."""
+    """A document of LangChain's as a flat object, also when it is serialised or with its score.
+
+    None for any other value.
+
+    The form in ``forms.toml`` names this function, which makes a hit of each document.
+    """
     if is_list(value) and len(value) == 2 and type(value[1]) in (int, float):
         document = langchain(value[0])
         if not is_object(document):
@@ -258,7 +320,13 @@ def langchain(value: object) -> object:
 
 
 def ragas(_: DumpForm, value: object) -> Sequence[Hits] | None:
-    """Texts, and beside them a list of their ids, of their scores, or both."""
+    """The hits of a RAGAS sample: texts, and beside them lists of their ids and scores.
+
+    None for any other record: other tools have contexts, too, so that one more field must be
+    RAGAS'.
+
+    The form in ``forms.toml`` names this function.
+    """
     if not is_object(value):
         return None
     sample = value
@@ -288,7 +356,10 @@ def ragas(_: DumpForm, value: object) -> Sequence[Hits] | None:
 
 
 def _ragas_columns(sample: Mapping[str, object]) -> dict[str, Sequence[object]]:
-    """The lists of a RAGAS sample that stand beside its texts, by the field of a chunk."""
+    """The lists of a RAGAS sample beside its texts, such as scores, by the field of a chunk.
+
+    ``fields.toml`` has the names of these lists; of several for a field the first counts.
+    """
     columns: dict[str, Sequence[object]] = {}
     for field, names in field_names("ragas_columns").items():
         for name in names:
@@ -300,9 +371,12 @@ def _ragas_columns(sample: Mapping[str, object]) -> dict[str, Sequence[object]]:
 
 
 def openinference_flat(value: object) -> object:
-    """``retrieval.documents.0.document.content`` and so on, as objects in their order.
+    """The documents of a span whose attributes number them, as objects in their order.
 
-    Attributes of OpenTelemetry hold no objects: Phoenix may export them as flat as they were.
+    Attributes such as ``retrieval.documents.0.document.content`` hold no objects: Phoenix may
+    export them as flat as they were. None where there are none.
+
+    The form in ``forms.toml`` names this function as one of the places of hits.
     """
     fields = as_object(value)
     if is_object(fields.get("attributes")):
@@ -336,13 +410,19 @@ _FUNCTIONS: Mapping[str, Any] = {
 
 @cache
 def forms() -> Mapping[str, DumpForm]:
-    """Forms whose records hold everything, by name, in the order in which they are tried."""
+    """All forms of retrieval results, by name, in the order in which they are tried on a dump.
+
+    The order is that of ``forms.toml``, and counts: some forms fit the responses of others, too.
+    """
     table = read_table("dumps/forms.toml")
-    return {name: _form(name, dict(row)) for name, row in table.items()}
+    return {name: _form_of_table(name, dict(row)) for name, row in table.items()}
 
 
-def _form(name: str, row: dict[str, Any]) -> DumpForm:
-    """The form that a table of ``forms.toml`` describes."""
+def _form_of_table(name: str, row: dict[str, Any]) -> DumpForm:
+    """The form of a store's response that a table of ``forms.toml`` describes.
+
+    Paths become tuples, and names of functions the functions of this module in `_FUNCTIONS`.
+    """
     for field in ("id", "text", "score", "metadata"):
         if field in row:
             row[field] = _candidate_paths(field, row[field])
@@ -361,7 +441,13 @@ def _form(name: str, row: dict[str, Any]) -> DumpForm:
 
 
 def _candidate_paths(field: str, text: str) -> tuple[str, ...]:
-    """The paths where a field may be: ``usual`` is its usual names, ``*`` those of a text."""
+    """The paths where a hit's field may be, from a line of ``forms.toml``.
+
+    ``usual`` is the usual names of the field, and ``*`` at the end those of a text below a path.
+
+    Args:
+        field: the field of a chunk, such as ``text``.
+    """
     paths: list[str] = []
     for path in text.split():
         if path == "usual":
@@ -388,15 +474,21 @@ _ALIASES = {"opensearch": "elasticsearch", "rows": "pgvector", "jsonl": "plain",
 
 
 def form_names() -> tuple[str, ...]:
-    """The names of all forms of a dump, as ``--format`` takes them."""
+    """The names of all forms of retrieval results, as ``--format`` takes and lists them.
+
+    They stand in commands and scripts of users: a name that is changed needs an alias.
+    """
     return (*forms(), *RANKED)
 
 
 def find_form(name: str, others: Iterable[str] = ()) -> DumpForm:
-    """The form with a name, or with one of `_ALIASES`.
+    """The form of retrieval results with a name, or with another name that ``--format`` takes.
 
     Args:
         others: further names that the error lists, as the user might have meant one of them.
+
+    Raises:
+        ConfigError: there is no such form.
     """
     form = forms().get(_ALIASES.get(name, name))
     if form is None:

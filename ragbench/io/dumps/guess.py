@@ -47,7 +47,10 @@ _WITHOUT_SIGNATURE = _PLAIN | {"langchain", "llamaindex", "haystack", "ragas", "
 
 @cache
 def _forms_in_order() -> tuple[DumpForm, ...]:
-    """The forms in the order in which they are tried: the plain one fits many lists, so last."""
+    """The forms of retrieval results in the order in which they are tried.
+
+    The plain one is last: it fits many lists that are another form's.
+    """
     plain = forms()["plain"]
     with_signs = [form for form in forms().values() if form.special is not plain.special]
     return (*with_signs, plain)
@@ -73,6 +76,9 @@ def guess_mapping(
 ) -> Decoder:
     """Guesses from a dump's first records how all of it is read.
 
+    A log of retrievals has no fixed fields, and its user should not have to describe it. A guess in
+    doubt is an error that proposes options: wrong chunks would be judged unnoticed.
+
     Args:
         records: the first records.
         form: the form of the responses, where the user names it.
@@ -95,7 +101,7 @@ def guess_mapping(
     query = _path_of("query", paths, values, names["query"], texts=True)
     answer_present = _path_of("answer_present", paths, values, names["answer_present"])
 
-    is_own = form is None and "chunks" not in paths and all(map(_is_own, values))
+    is_own = form is None and "chunks" not in paths and all(map(_is_written_by_ragbench, values))
     if is_own and not any(map(holds_ranking, values)):
         place = _Place("chunks", forms()["plain"])
         lists: list[Sequence[object]] = [_own_chunks(value) for value in values]
@@ -117,7 +123,7 @@ def guess_mapping(
     chunks: list[object] = []
     for chunks_of_query in lists:
         chunks += chunks_of_query
-    fields = _hit_fields(chunks, place.form, paths, records[0])
+    fields = _paths_of_chunk_fields(chunks, place.form, paths, records[0])
     _refuse_blank(chunks, fields["text"], records[0])
     query_id = _path_of("query_id", paths, values, (*names["row_id"], *names["query_id"]))
     mapping = DumpMapping(
@@ -133,13 +139,22 @@ def guess_mapping(
 
 
 def _own_chunks(value: object) -> Sequence[object]:
-    """The chunks of a record that ragbench wrote; empty where it has none."""
+    """The chunks of a record that ragbench wrote; empty where it has none.
+
+    The fields of a chunk are guessed from them like those of other dumps.
+    """
     chunks = chunks_getter("chunks")(value)
     return chunks if is_list(chunks) else ()
 
 
 def _lists_at(place: _Place, values: Sequence[object]) -> list[Sequence[object]]:
-    """The chunks of all queries of these records, a list a query: their fields are guessed next."""
+    """The chunks of all queries of a dump's first records, as a list for each query.
+
+    The fields of a chunk are guessed from them next.
+
+    Args:
+        place: where the chunks are, and in which form.
+    """
     lists: list[Sequence[object]] = []
     find = chunks_getter(place.path)
     for value in values:
@@ -158,9 +173,10 @@ def _guess_rows(
     paths: Mapping[str, str],
     query: str | None,
 ) -> tuple[DumpMapping, DumpForm]:
-    """How records are read that are a chunk each, as rows of a SQL query are.
+    """Guesses how records are read that are one chunk each, as rows of a SQL query are.
 
     Args:
+        form: the form of the rows, where the user names it.
         paths: field of a dump to the path where the user says that it is.
         query: the path of the query's text, where one is recognised.
 
@@ -174,7 +190,7 @@ def _guess_rows(
     if "chunks" in paths or text is None or not names_query:
         raise _not_recognised(records[0], form, paths)
     row_form = forms()["pgvector"] if form is None else form
-    fields = _hit_fields(values, row_form, paths, records[0])
+    fields = _paths_of_chunk_fields(values, row_form, paths, records[0])
     if fields["id"] == query_id:
         # The query's id is not the chunk's.
         id_names = [name for name in field_names("hit")["id"] if name != query_id]
@@ -199,8 +215,11 @@ def _guess_rows(
     return mapping, row_form
 
 
-def _is_own(value: object) -> bool:
-    """Whether a record is as ragbench writes it: there is nothing to guess."""
+def _is_written_by_ragbench(value: object) -> bool:
+    """Whether a record of a dump is as ragbench writes it: then its fields need no guess.
+
+    Its chunks are under ``chunks``, and have ragbench's own fields alone.
+    """
     if not is_object(value) or "query" not in value:
         return False
     chunks = value.get("chunks")
@@ -213,7 +232,14 @@ def _is_own(value: object) -> bool:
 def _likeliest_place(
     records: Sequence[AnyRow], form: DumpForm | None, path: str | None
 ) -> _Place | None:
-    """The place where most records hold chunks, and their form; None where no record has any.
+    """The place where most of a dump's first records hold chunks, and the form of these chunks.
+
+    None where no record has any. An empty list says little, since it fits every form, so it counts
+    only where no list has a hit.
+
+    Args:
+        form: the only form that may be there, where the user names it.
+        path: the only place that may have them, where the user names it.
 
     Raises:
         DataError: a record holds what is recognised as chunks and cannot be read.
@@ -221,7 +247,7 @@ def _likeliest_place(
     counts: Counter[_Place] = Counter()
     for record in records:
         try:
-            for place, lists in _candidates(record.values, form, path):
+            for place, lists in _candidate_places(record.values, form, path):
                 if any(lists):
                     counts[place] += _WITH_HITS
                     break
@@ -233,10 +259,12 @@ def _likeliest_place(
     return max(counts, key=counts.__getitem__, default=None)
 
 
-def _candidates(
+def _candidate_places(
     value: object, form: DumpForm | None, path: str | None
 ) -> Iterator[tuple[_Place, Sequence[Hits]]]:
-    """The places of a record that may hold chunks, with the lists there, a list a query.
+    """The places of a record that may hold chunks, with the lists there, one for each query.
+
+    The order counts: the caller takes the first place with a hit.
 
     Args:
         form: the only form that may be there, where the user names it.
@@ -260,10 +288,10 @@ def _candidates(
 
 
 def _container_paths(value: object) -> Iterator[tuple[str, bool]]:
-    """Where chunks may be, and whether a documented name says so.
+    """The paths in a record where chunks may be, and whether each has a documented name.
 
     They are the record itself, its documented fields, any other, and those one deeper; never a
-    field whose name says that it holds what is right.
+    field whose name says that it holds gold. The likelier ones come first.
     """
     yield "", True
     if not is_object(value):
@@ -291,7 +319,12 @@ def _container_paths(value: object) -> Iterator[tuple[str, bool]]:
 
 
 def _refuse_unread_ranking(records: Sequence[AnyRow], chunks: str) -> None:
-    """Refuses documents beside a ranking of them that is not understood.
+    """Refuses a dump whose documents have a ranking beside them that is not understood.
+
+    The order of the documents may be the one before the ranking, and would be judged in its place.
+
+    Args:
+        chunks: the path of the documents.
 
     Raises:
         DataError: such a ranking is in a record.
@@ -309,7 +342,13 @@ def _refuse_unread_ranking(records: Sequence[AnyRow], chunks: str) -> None:
 
 
 def _refuse_blank(hits: Hits, text: str, record: AnyRow) -> None:
-    """Refuses chunks of which none has a text: they are read in the wrong place.
+    """Refuses chunks of which none has a text: their text is most likely in another field.
+
+    Ids alone pass: a corpus may have their texts.
+
+    Args:
+        text: the path of the text of a chunk.
+        record: the dump's first record, which the error names.
 
     Raises:
         DataError: the texts of all chunks are empty.
@@ -339,7 +378,10 @@ def _refuse_blank(hits: Hits, text: str, record: AnyRow) -> None:
 
 
 def _has_text(hit: object, path: str) -> bool:
-    """Whether a chunk has a visible text at a path; a chunk that is a text has it itself."""
+    """Whether a chunk has a visible text at a path; a chunk that is a text has it itself.
+
+    By this the field of the text is chosen among the usual ones.
+    """
     if isinstance(hit, str):
         text: str | None = hit
     else:
@@ -347,10 +389,14 @@ def _has_text(hit: object, path: str) -> bool:
     return text is not None and text.strip() != ""
 
 
-def _as_spelled(values: Sequence[object], paths: Sequence[str]) -> tuple[str, ...]:
-    """The paths, and after them the names in the records that differ in case and marks alone.
+def _paths_as_spelled(values: Sequence[object], paths: Sequence[str]) -> tuple[str, ...]:
+    """The usual names of a field, then those of the records that differ in case and marks alone.
 
     Tools write one name as ``chunkId``, ``chunk_id`` or ``Chunk ID``.
+
+    Args:
+        values: the records, or the chunks.
+        paths: the usual names, the more telling ones first.
     """
     spellings: dict[str, str] = {}
     for value in values:
@@ -369,9 +415,10 @@ def _path_of(
     *,
     texts: bool = False,
 ) -> str | None:
-    """The path of a field: the one that the user names, or else the first with a value.
+    """The path of a field of a dump: the one that the user names, else the first with a value.
 
     Args:
+        field: the field, such as ``query``.
         paths: field of a dump to the path where the user says that it is.
         candidates: the usual names of the field, the more telling ones first.
         texts: whether the field holds texts, rather than ids or labels.
@@ -385,23 +432,35 @@ def _path_of(
 def _first_with_value(
     values: Sequence[object], paths: Sequence[str], *, texts: bool = True
 ) -> str | None:
-    """The first of these paths under which a record has a text, or with ``texts`` off a label.
+    """The first of a field's usual paths at which a record, or a chunk, has a value.
 
-    Paths are in the order of how telling they are; one record with a value is enough, as others
-    may lack it.
+    Paths are in the order of how telling they are; one record with a value is enough, as others may
+    lack it.
+
+    Args:
+        texts: whether the value is a text or a list; else a text, a number or a truth value.
     """
     kinds = (str, list) if texts else (str, int, float, bool)
-    for path in _as_spelled(values, paths):
+    for path in _paths_as_spelled(values, paths):
         find = getter(path)
         if any(isinstance(find(value), kinds) for value in values):
             return path
     return None
 
 
-def _hit_fields(
+def _paths_of_chunk_fields(
     hits: Hits, form: DumpForm, paths: Mapping[str, str], record: AnyRow
 ) -> dict[str, Any]:
-    """Where the fields of a chunk are: those that the user names, and for the others a guess.
+    """The path of each field of a chunk: those that the user names, and for the others a guess.
+
+    Args:
+        hits: the chunks of the dump's first records.
+        form: the form of the chunks, which lists likely paths.
+        paths: field to the path where the user says that it is; empty if chunks have no such field.
+        record: the first record, which an error names.
+
+    Returns:
+        The fields of `DumpMapping` for a chunk.
 
     Raises:
         DataError: no text of the chunks is recognised.
@@ -421,7 +480,7 @@ def _hit_fields(
     metadata = _first_where(
         form.metadata, lambda path: any(map(is_object, map(getter(path), objects)))
     )
-    label_names = _as_spelled(objects, field_names("hit")["relevant"])
+    label_names = _paths_as_spelled(objects, field_names("hit")["relevant"])
     relevant = _first_where(label_names, lambda path: _holds_labels(objects, path))
     fields: dict[str, Any] = {
         "id": _first_with_value(objects, form.id, texts=False),
@@ -438,12 +497,18 @@ def _hit_fields(
 
 
 def _first_where(paths: Sequence[str], is_met: Callable[[str], bool]) -> str | None:
-    """The first path that meets a condition: paths are in the order of how telling they are."""
+    """The first path of a field that meets a condition, as paths go by how telling they are.
+
+    None where no path does: chunks then lack the field.
+    """
     return next(filter(is_met, paths), None)
 
 
 def _holds_labels(hits: Sequence[object], path: str) -> bool:
-    """Whether all values at a path are labels. What holds a score may have the name of a label."""
+    """Whether all values of chunks at a path are labels, and there is one.
+
+    A field of scores may have the name of a label: its numbers are none.
+    """
     labels: list[bool | None] = []
     for value in map(getter(path), hits):
         if value is not None:
@@ -452,7 +517,12 @@ def _holds_labels(hits: Sequence[object], path: str) -> bool:
 
 
 def _refuse_unknown_text(objects: Sequence[Mapping[str, object]], record: AnyRow) -> None:
-    """Refuses chunks without a text where a field that is not known may hold it.
+    """Refuses chunks without a text if a field of another name may hold the text.
+
+    Chunks with known fields alone are ids, and pass.
+
+    Args:
+        record: the dump's first record, which the error names.
 
     Raises:
         DataError: a chunk has such a field.
@@ -461,8 +531,9 @@ def _refuse_unknown_text(objects: Sequence[Mapping[str, object]], record: AnyRow
     for kind in ("metadata", "text", "id", "score", "relevant", "known"):
         known.update(field_names("hit")[kind])
     if any(set(hit) - known for hit in objects):
+        chunk = _described_record(objects[0])
         message = (
-            f"the chunks have no text that is recognised: a chunk is {_described(objects[0])}. "
+            f"the chunks have no text that is recognised: a chunk is {chunk}. "
             "Say where it is: --field text=FIELD (dots lead into objects: payload.body)"
         )
         problem = Problem(message=message, path=record.path, line=record.line, field="text")
@@ -470,8 +541,15 @@ def _refuse_unknown_text(objects: Sequence[Mapping[str, object]], record: AnyRow
 
 
 def _text_path(objects: Sequence[object], form: DumpForm) -> str | None:
-    """The candidate that most hits have a text at, or else the field with the longest texts."""
-    paths = _as_spelled(objects, (*form.text, *field_names("hit")["text"]))
+    """The path of a chunk's text: the usual name that most chunks have, or else the longest texts.
+
+    None where no text is found.
+
+    Args:
+        objects: the chunks of the dump's first records.
+        form: the form of the chunks, which lists likely paths.
+    """
+    paths = _paths_as_spelled(objects, (*form.text, *field_names("hit")["text"]))
     counts: Counter[str] = Counter()
     for path in paths:
         counts[path] = sum(_has_text(value, path) for value in objects)
@@ -488,11 +566,14 @@ def _text_path(objects: Sequence[object], form: DumpForm) -> str | None:
                 return path
     if form.any_text_in is None:
         return None
-    return _longest_text(objects, form.any_text_in)
+    return _path_of_longest_text(objects, form.any_text_in)
 
 
-def _longest_text(objects: Sequence[object], below: str) -> str | None:
-    """The path with the most letters in all objects, at or below a path."""
+def _path_of_longest_text(objects: Sequence[object], below: str) -> str | None:
+    """The path with the most letters in all chunks, at or below a path; None without a text.
+
+    A text under no usual name counts only if it is long enough to be a passage.
+    """
     names = field_names("hit")
     letters: Counter[str] = Counter()
     for hit in objects:
@@ -508,11 +589,16 @@ def _longest_text(objects: Sequence[object], below: str) -> str | None:
 def _score_kind(
     lists: Sequence[Hits], path: str | None, distances: bool | None
 ) -> ScoreKind | None:
-    """Guesses which scores are the better ones.
+    """Guesses whether a dump's scores are similarities or distances; None without scores.
 
-    A retriever hands over the best chunk first. When scores fall, higher is better; when they
-    rise, lower is. Only when neither holds, the field's name decides, or what its tool is known
-    for: Milvus, for one, calls both a distance.
+    A retriever hands over the best chunk first. When scores fall, higher is better; when they rise,
+    lower is. Only when neither holds, the field's name decides, or what its tool is known for:
+    Milvus, for one, calls both a distance.
+
+    Args:
+        lists: the chunks of each query, in the order of the dump.
+        path: the path of the score in a chunk.
+        distances: whether the tool's scores are distances; None where that is not known.
     """
     if path is None:
         return None
@@ -532,9 +618,16 @@ def _score_kind(
 
 
 def _not_recognised(record: AnyRow, form: DumpForm | None, paths: Mapping[str, str]) -> DataError:
-    """The error for a record without chunks: what it holds, and the options that may read it."""
+    """The error for a record without chunks: its content, and the options that may read it.
+
+    The options are complete, so that a user can paste them.
+
+    Args:
+        form: the form that the user named.
+        paths: field of a dump to the path where the user says that it is.
+    """
     value = record.values
-    longest_list = max(_text_lists(value, ""), default=None)
+    longest_list = max(_lists_with_texts(value, ""), default=None)
     if longest_list is not None:
         _, chunks, text = longest_list
         options = f"--field chunks={shell_quoted(chunks)}"
@@ -553,23 +646,25 @@ def _not_recognised(record: AnyRow, form: DumpForm | None, paths: Mapping[str, s
             proposal += "; questions alone are asked first: ragbench eval DATASET --rag RAG"
     in_form = f" in the form '{form.name}'" if form is not None else ""
     under = f" under '{paths['chunks']}'" if "chunks" in paths else ""
-    message = (
-        f"no chunks are recognised{in_form}{under}; the record is {_described(value)}. {proposal}"
-    )
+    content = _described_record(value)
+    message = f"no chunks are recognised{in_form}{under}; the record is {content}. {proposal}"
     if is_object(value):
         message += "\n" + "\n".join(fields_shown(value))
     return DataError([Problem(message=message, path=record.path, line=record.line)])
 
 
 def _plain_name(name: str) -> str:
-    """A name in the spelling of the words ``no_text``: small letters without underscores."""
+    """The name of a field in the spelling of the words ``no_text``: small letters, no underscores.
+
+    A field so named (a question, an answer) is not proposed as the chunks.
+    """
     return name.replace("_", "").lower()
 
 
-def _text_lists(value: object, path: str) -> Iterator[tuple[int, str, str]]:
-    """Lists that may be the chunks: letters in them, their path, the path of the text in a hit.
+def _lists_with_texts(value: object, path: str) -> Iterator[tuple[int, str, str]]:
+    """Lists of a record that may be the chunks: letters in them, their path, the text's path.
 
-    A message proposes the one with the most letters.
+    An error proposes the list with the most letters.
 
     Args:
         path: of the value; empty for the record itself.
@@ -585,15 +680,15 @@ def _text_lists(value: object, path: str) -> Iterator[tuple[int, str, str]]:
     elif is_object(value) and path.count(".") < _DEEPEST:
         for name, inner in value.items():
             inner_path = f"{path}.{name}" if path else name
-            yield from _text_lists(inner, inner_path)
+            yield from _lists_with_texts(inner, inner_path)
 
 
 def _letters_in(items: Sequence[object]) -> tuple[int | None, str]:
-    """The letters of the texts in a list, and their path in an item; empty for texts themselves.
+    """The letters of the texts in a list of a record, and the path of the text in an item.
 
-    None where the items are neither texts nor objects with one.
+    The path is empty where items are texts. None where they are neither texts nor objects with one.
     """
-    text = _longest_text(items, "")
+    text = _path_of_longest_text(items, "")
     letters = 0
     if text is not None:
         for item in items:
@@ -606,8 +701,11 @@ def _letters_in(items: Sequence[object]) -> tuple[int | None, str]:
     return letters, ""
 
 
-def _described(value: object) -> str:
-    """A record as the end of a sentence, by its fields: they say where chunks may be."""
+def _described_record(value: object) -> str:
+    """A record as the end of a message's sentence, by the names of its fields.
+
+    A user sees by them where his chunks may be.
+    """
     if is_object(value):
         names = ", ".join(list(value)[:_SHOWN_KEYS])
         return f"an object with {names or 'no fields'}"

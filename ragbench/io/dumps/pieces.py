@@ -103,15 +103,19 @@ class SplitDump(Record):
     piece: int = PIECE_BYTES
 
     def pieces(self) -> Iterator[Piece]:
-        """Pieces that hold the whole dump, each byte once: a worker reads one at a time."""
+        """Pieces (ranges of bytes) that hold the whole dump, each byte once.
+
+        Workers read one piece at a time, side by side.
+        """
         for start in range(0, self.size, self.piece):
             yield Piece(start, min(self.size, start + self.piece))
 
     def read(self, piece: Piece) -> Iterator[PieceItem]:
-        """The retrievals of the lines that begin in a piece, and what is wrong, in their order.
+        """The retrievals of the dump's lines that begin in a piece, and problems, in file order.
 
-        Lines count from 1 in the piece. The last thing is how many lines there are; a line that is
-        longer than the limits allow ends the dump, and gives -1.
+        Lines count from 1 in the piece. The last item is how many lines there are: the caller adds
+        them up for the line numbers of the whole dump. A line that is longer than the limits allow
+        ends the dump, and gives -1.
         """
         line_count = 0
         problem_count = 0
@@ -122,7 +126,7 @@ class SplitDump(Record):
                 yield Problem(message=message, path=self.name, line=line.number)
                 yield -1
                 return
-            for item in self._of_line(line):
+            for item in self._retrievals_of_line(line):
                 if isinstance(item, Problem):
                     problem_count += 1
                     if problem_count > KEPT:
@@ -133,11 +137,13 @@ class SplitDump(Record):
         yield line_count
 
     def at(self, places: Sequence[Place]) -> Iterator[RetrievalDump | None]:
-        """The retrievals at some places, without their ids; None where there is no such one now.
+        """The retrievals at some places of the dump, without ids.
+
+        None for a place that has none now.
 
         So a report shows single cases of a large dump without reading the rest of it again.
         """
-        for start, group in _near(places):
+        for start, group in _places_read_together(places):
             end = max(place.start + place.size for place in group)
             data = read_range(self.address, start, end)
             for place in group:
@@ -145,8 +151,11 @@ class SplitDump(Record):
                 yield self._retrieval_in(data[begin : begin + place.size], place.number)
 
     def _retrieval_in(self, line: bytes, number: int) -> RetrievalDump | None:
-        """The retrieval of a line with a number; None where the line has no such one."""
-        decoder = _decoder(self.mapping, self.form)
+        """The retrieval of the dump in a line, by its number there; None if there is none any more.
+
+        The file may have changed since its places were noted.
+        """
+        decoder = _decoder_of_form(self.mapping, self.form)
         with suppress(ValueProblem):
             record = DumpRecord(self.name, None, parse_json(line))
             raw = next(islice(decoder.raw(record), number, None), None)
@@ -154,12 +163,12 @@ class SplitDump(Record):
                 return decoder.retrieval(raw, "", raw.query or "")
         return None
 
-    def _of_line(self, line: Line) -> Iterator[Problem | PlacedRetrieval]:
-        """The retrievals of a line, and then what is wrong with the line as a whole.
+    def _retrievals_of_line(self, line: Line) -> Iterator[Problem | PlacedRetrieval]:
+        """The retrievals in a line of the dump, then the problems of the line as a whole.
 
         A problem of one retrieval comes with it, and does not hide the others of the line.
         """
-        decoder = _decoder(self.mapping, self.form)
+        decoder = _decoder_of_form(self.mapping, self.form)
         problems = Problems()
         for value in line_value(line, self.name, problems):
             record = DumpRecord(self.name, line.number, value)
@@ -183,15 +192,21 @@ class SplitDump(Record):
 
 
 @lru_cache(maxsize=4)
-def _decoder(mapping: DumpMapping, name: str) -> Decoder:
-    """The decoder of a dump, made anew in each process: forms hold functions that do not travel."""
+def _decoder_of_form(mapping: DumpMapping, name: str) -> Decoder:
+    """The decoder of a dump in this process, made once: forms hold functions that do not travel.
+
+    Workers get the mapping and the form's name alone.
+    """
     return Decoder(mapping, find_form(name))
 
 
-def _near(places: Sequence[Place]) -> Iterator[tuple[int, list[Place]]]:
-    """Groups of places that are worth one reading, each with where it begins.
+def _places_read_together(places: Sequence[Place]) -> Iterator[tuple[int, list[Place]]]:
+    """Groups of places of a dump that are worth one reading, each with where it begins.
 
     At an address each reading is a request: what lies close together is read at once.
+
+    Args:
+        places: in the order of the file; one that lies before its group begins a new one.
     """
     group: list[Place] = []
     end = 0
@@ -207,7 +222,9 @@ def _near(places: Sequence[Place]) -> Iterator[tuple[int, list[Place]]]:
 
 
 def lines_of(address: str, piece: Piece, size: int, longest: int) -> Iterator[Line]:
-    """The lines that begin in a piece; the last one may end behind it.
+    """The lines of a dump that begin in a piece; the last one may end behind the piece.
+
+    A line belongs to the piece in which it begins, so that each is read by exactly one worker.
 
     Args:
         size: bytes of the dump.
@@ -257,9 +274,9 @@ _BLOCK = 1 << 20
 
 
 def count_lines(path: str | Path) -> int | None:
-    """The lines of a JSONL file: about its queries, for a progress bar.
+    """The lines of a JSONL file, about its number of queries, for a progress bar.
 
-    None for standard input, other containers, and what cannot be read.
+    None for standard input, other containers, and files that cannot be read.
     """
     file = Path(path)
     if file.suffix.lower() not in (".jsonl", ".ndjson"):
@@ -281,14 +298,20 @@ _QUERY_KEYS = frozenset({"query", "question", "user_input", "input"})
 
 
 def read_records(source: Source, container: str, problems: Problems) -> Iterator[AnyRow]:
-    """Yields the records of a file; what is not a record is noted, and the others follow."""
+    """Yields the records of a dump's file, of whatever container: a line, an element, a row.
+
+    Anything that is no record is noted, and the others follow.
+
+    Args:
+        container: the name of the file's format, such as ``jsonl``.
+    """
     with noting_read_errors(source.name, problems):
         if container == "jsonl":
             for line in read_lines(source, problems):
                 for value in line_value(line, source.name, problems):
                     yield DumpRecord(source.name, line.number, value)
         elif container in ("json", "squad"):
-            yield from _json(source, problems)
+            yield from _records_of_json_file(source, problems)
         else:
             for row in reader_of(container)(source, kind="cases", problems=problems):
                 if row.cells:
@@ -299,8 +322,11 @@ def read_records(source: Source, container: str, problems: Problems) -> Iterator
                 yield row
 
 
-def _json(source: Source, problems: Problems) -> Iterator[DumpRecord]:
-    """The elements of the file's array; the whole file when it is one response."""
+def _records_of_json_file(source: Source, problems: Problems) -> Iterator[DumpRecord]:
+    """The records of a JSON file: the elements of its array, or the whole file as one response.
+
+    By the beginning of the file it is decided which of the two it is.
+    """
     shown = shown_value(decode_head(source.head(problems) or b"", source.encoding))
     key: str | None = None
     elements: Sequence[object] = ()
@@ -320,7 +346,7 @@ def _json(source: Source, problems: Problems) -> Iterator[DumpRecord]:
 
 
 def _is_one_response(hits: Sequence[object]) -> bool:
-    """Whether an array's elements are hits of one query, rather than records of their own.
+    """Whether an array's elements are hits of one query, rather than records with a query each.
 
     By its first element: in both cases the elements are all alike.
     """
@@ -341,16 +367,23 @@ def _is_one_response(hits: Sequence[object]) -> bool:
 
 @cache
 def _text_columns() -> set[str]:
-    """Columns whose cells are text, even in brackets, such as a passage that quotes a list.
+    """Columns of a table of chunks whose cells are text, even in brackets.
 
-    ``context`` and ``input`` are names of a text, and of columns with a list or an object, too.
+    A passage may quote a list. ``context`` and ``input`` are names of a text, and of columns with a
+    list or an object, too: they are left out.
     """
     names = {*field_names("hit")["text"], *_QUERY_KEYS, "answer", "response"}
     return names - {"context", "input"}
 
 
 def _cell_value(name: str, cell: object) -> object:
-    """A table's cell as a JSON value: what is spelled as a list or an object becomes one."""
+    """The value of a table's cell in the types of JSON: a spelled list or object becomes one.
+
+    A cell that cannot be read so stays a text. An empty one is None.
+
+    Args:
+        name: the column, whose name may say that its cells are text.
+    """
     if not isinstance(cell, str) or name.lower() in _text_columns():
         return cell
     text = cell.strip()

@@ -56,10 +56,11 @@ _NONE_FOUND = "expected a query, found none"
 def dump_row(
     query_id: str, query: str, chunks: Sequence[Chunk], *, score_kind: str | None = None
 ) -> dict[str, Any]:
-    """One query with its chunks, best first, as JSON.
+    """One query with its chunks, best first, as the JSON object of a line of a dump.
 
     A chunk has ``id``, ``text``, ``score`` and ``metadata``; where they are known also
-    ``document_id``, ``start`` and ``end``, its place in that document.
+    ``document_id``, ``start`` and ``end``, its place in that document. Dumps on disk have these
+    keys, and other commands read them.
 
     Args:
         score_kind: what the scores are, such as ``"cosine"`` or ``"fused_rank"``; None where that
@@ -85,7 +86,7 @@ def dump_row(
 def write_retrieval_dump(path: Path, rows: Iterable[dict[str, Any]]) -> int:
     """Writes rows of `dump_row`, one per line, whole or not at all; returns how many there were.
 
-    They are taken one at a time: each may be searched for only then.
+    Rows are taken one at a time: each may be searched for only then.
     """
     written = 0
     with written_whole(path) as file:
@@ -115,7 +116,10 @@ class OpenDump:
     _retrievals: Iterator[RetrievalDump]
 
     def __iter__(self) -> Iterator[RetrievalDump]:
-        """The retrievals, in the order of the file. What is malformed is left out and noted."""
+        """The retrievals of the dump, in the order of the file; malformed ones are noted instead.
+
+        Counts queries whose id an earlier one has, which a note says.
+        """
         seen = IdRegister()
         for number, retrieval in enumerate(self._retrievals, start=1):
             if seen.add(retrieval.query_id, number) is not None:
@@ -123,14 +127,20 @@ class OpenDump:
             yield retrieval
 
     def read_elsewhere(self, pieces: Iterable[Iterable[PieceItem]]) -> None:
-        """Takes the retrievals from pieces that workers read, in their order."""
+        """Takes the dump's retrievals from pieces that workers read, in the order of the pieces.
+
+        Problems that were noted so far are dropped, since workers read the first lines again.
+        """
         self.problems.items.clear()  # those of the first lines, which are read again
         self.problems.count = 0
         self._retrievals = _retrievals_of_pieces(self.name, pieces, self.mapping, self.problems)
 
     @property
     def malformed(self) -> int:
-        """Records that could not be read, of which `problems` keeps only the first."""
+        """The number of records of the dump that could not be read, which reports show.
+
+        `problems` keeps only the first of their messages.
+        """
         return self.problems.count
 
 
@@ -147,7 +157,22 @@ def open_responses(
     encoding: str | None = None,
     only: Only | None = None,
 ) -> Generator[OpenDump, None, None]:
-    """What `ragbench.open_dump` opens unless a source holds more: responses, rows, records."""
+    """Opens a file of retrieval results: responses of a store, rows with a chunk each, or records.
+
+    `ragbench.open_dump` comes here unless the source holds more, such as traces. The form is
+    guessed from the first records.
+
+    Args:
+        format: the form's name, where the user gives it.
+        overrides: field of a dump to its path, as the user says.
+        scores: whether scores are distances, where the user says it.
+        query: the one query, for a single response without it.
+        queries: the file of the queries, for responses without theirs.
+        only: which records are taken.
+
+    Raises:
+        DataError: no retrieval is recognised, or the queries are not known.
+    """
     form = None if format is None else find_form(format)
     problems = Problems(most=KEPT)
     with closing(decoded(Source.of(path, split=split, encoding=encoding))) as source:
@@ -190,17 +215,17 @@ def open_responses(
             whole=reason,
             notes=tuple(source.notes),
             roles=dump_roles(decoder.mapping, source.name, overrides or {}),
-            _retrievals=_retrievals(decoder, records, texts, query, problems),
+            _retrievals=_retrievals_of_records(decoder, records, texts, query, problems),
         )
 
 
 def _read_ahead(
     records: Iterator[AnyRow], problems: Problems
 ) -> tuple[list[AnyRow], Iterator[AnyRow]]:
-    """The first records; and all, with the problems where they belong: among those of decoding.
+    """The first records of a dump, and all of its records with problems in the file's order.
 
     The form is guessed from the first records, before any is decoded. So their problems are taken
-    out of the list, and noted again when each record is decoded: errors stay in the file's order.
+    out of the list, and noted again when each record is decoded.
     """
     sample: list[AnyRow] = []
     counts: list[int] = []
@@ -211,25 +236,46 @@ def _read_ahead(
     if not noted:
         return sample, chain(sample, records)
 
-    def all_records() -> Iterator[AnyRow]:
-        """Gives each record after the problems that were noted before it."""
-        problems.items.clear()
-        problems.count -= len(noted)
-        noted_before = 0
-        for record, count in zip(sample, counts, strict=True):
-            problems.note(*noted[noted_before:count])
-            noted_before = count
-            yield record
-        problems.note(*noted[noted_before:])
-        yield from records
+    return sample, _with_problems_in_order(sample, counts, noted, records, problems)
 
-    return sample, all_records()
+
+def _with_problems_in_order(
+    sample: Sequence[AnyRow],
+    counts: Sequence[int],
+    noted: Sequence[Problem],
+    records: Iterator[AnyRow],
+    problems: Problems,
+) -> Iterator[AnyRow]:
+    """All records of a dump, each after the problems that were noted before it.
+
+    Args:
+        sample: the first records, which were read ahead.
+        counts: for each of them, how many problems had been noted then.
+        noted: the problems of reading ahead.
+        records: the records behind the sample.
+        problems: the dump's; they are emptied, and noted again in the order of the file.
+    """
+    problems.items.clear()
+    problems.count -= len(noted)
+    noted_before = 0
+    for record, count in zip(sample, counts, strict=True):
+        problems.note(*noted[noted_before:count])
+        noted_before = count
+        yield record
+    problems.note(*noted[noted_before:])
+    yield from records
 
 
 def _query_texts(
     query: str | None, queries: str | Path | None, encoding: str | None, notes: dict[str, None]
 ) -> Mapping[str, str] | None:
-    """The texts of the queries that the user names, by their ids; None where he names none."""
+    """The texts of the queries that the user names for a dump, by id; None where he names none.
+
+    Responses of stores often lack the query that they answer.
+
+    Raises:
+        ConfigError: the user names both a query and a file.
+    """
     if query is not None and queries is not None:
         raise ConfigError("--query and --queries exclude one another")
     if query is not None:
@@ -247,11 +293,12 @@ def _reason_against_ranges(
     has_texts: bool,
     only: Only | None,
 ) -> str:
-    """Why a dump with an address cannot be read by ranges; empty where it may be.
+    """Why a dump with an address cannot be read by ranges of bytes; empty where it may be.
 
-    By ranges, several workers read it at once, each a piece of it.
+    By ranges, several workers read it at once, each a piece of it. The reason is shown to the user.
 
     Args:
+        container: the name of the file's format.
         has_texts: whether the user names the queries.
     """
     if source.is_packed:
@@ -270,7 +317,10 @@ def _reason_against_ranges(
 
 
 def _split_dump(source: Source, decoder: Decoder) -> SplitDump | None:
-    """A dump with an address by ranges; None where its server gives none."""
+    """A dump with an address, to be read by ranges; None where its server gives none.
+
+    Its size and version are asked for now, so that a later change of the file is noticed.
+    """
     address = source.address or ""
     try:
         version = version_of_address(address)
@@ -288,14 +338,16 @@ def _split_dump(source: Source, decoder: Decoder) -> SplitDump | None:
     )
 
 
-def _retrievals(
+def _retrievals_of_records(
     decoder: Decoder,
     records: Iterable[AnyRow],
     texts: Mapping[str, str] | None,
     only_query: str | None,
     problems: Problems,
 ) -> Iterator[RetrievalDump]:
-    """The retrievals of records, each with its query.
+    """The retrievals of a dump's records, each with its query and an id.
+
+    A retrieval whose query is not known is a problem, since it cannot be judged.
 
     Args:
         texts: the queries that the user names, by id: for records that do not hold theirs.
@@ -332,7 +384,14 @@ def _retrievals(
 def _retrievals_of_pieces(
     name: str, pieces: Iterable[Iterable[PieceItem]], mapping: DumpMapping, problems: Problems
 ) -> Iterator[RetrievalDump]:
-    """The retrievals that workers read; their problems get the line numbers of the whole dump."""
+    """The retrievals of a dump that workers read in pieces, in the order of the file.
+
+    Line numbers of problems are those in a piece: they become those of the whole dump here. Queries
+    without an id get the same ids as when the dump is read in one go.
+
+    Args:
+        name: the dump, as problems name it.
+    """
     derived = IdRegister()
     lines_before = 0
     number = 0

@@ -57,10 +57,15 @@ class _Result(Record):
 
 
 def reranked(_: DumpForm, value: object) -> Sequence[Hits] | None:
-    """The documents in the order of the results; None where a value holds no such results.
+    """The documents of a logged reranking, in the order of its results; None without such results.
+
+    The log has the documents in the order from before: read so, they would be scored wrongly.
 
     Raises:
         ValueProblem: a result is none of the documents, or names one that another one names, too.
+
+    The form in ``forms.toml`` names this function, and how its hits are read: see
+    `_hit_of_document`.
     """
     for request, results in _requests_in(value):
         return [request.in_order(results)]
@@ -68,7 +73,7 @@ def reranked(_: DumpForm, value: object) -> Sequence[Hits] | None:
 
 
 def request_fields(value: object) -> frozenset[str]:
-    """The fields of a record that hold the documents of a request, and its results.
+    """The fields of a record that hold the documents of a reranker's request, and its results.
 
     The record's other fields may become a case's; these two are read as its retrieval.
     """
@@ -80,13 +85,13 @@ def request_fields(value: object) -> frozenset[str]:
 
 
 def own_hits(hits: Hits) -> list[dict[str, object]]:
-    """What `reranked` gives, as chunks of ragbench's own form.
+    """Documents in a reranker's order, as `reranked` returns them, as ragbench's own chunks.
 
     So a case file that logs a reranker is read on like one with plain chunks.
     """
     chunks: list[dict[str, object]] = []
     for hit in hits:
-        assert is_object(hit)  # as `_hit` makes it
+        assert is_object(hit)  # as `_hit_of_document` makes it
         document = hit["document"]
         assert is_object(document)
         chunk = {"text": document["text"], "score": hit["relevance_score"]}
@@ -99,7 +104,7 @@ def own_hits(hits: Hits) -> list[dict[str, object]]:
 
 
 def _requests_in(value: object) -> Iterator[tuple[_Request, list[_Result]]]:
-    """The requests of a record, each with its results.
+    """The requests to a reranker in a record, each with its results.
 
     A list is taken for results only beside the one list of documents that they may rank, and if
     they refer to these or are named as a ranking.
@@ -120,14 +125,19 @@ def _requests_in(value: object) -> Iterator[tuple[_Request, list[_Result]]]:
 
 
 def holds_ranking(value: object) -> bool:
-    """Whether a record has a list, or numbers by id, that is named as a ranking."""
+    """Whether a record has a list, or numbers by id, that is named as a ranking of its chunks.
+
+    Then its chunks may be in the order from before that ranking, and are looked at closer.
+    """
     if any(items and _is_ranking(path) for path, items in _lists_in(value)):
         return True
     return _scores_by_id(value) is not None
 
 
 def unread_ranking(value: object, chunks: str) -> str | None:
-    """The path of a list that ranks the chunks of a record in a way that is not known.
+    """The path of a list that ranks a record's chunks in a form that is not known.
+
+    None without one.
 
     Whoever reads such a record refuses it: the order of its chunks may be the one before ranking.
 
@@ -144,7 +154,7 @@ def unread_ranking(value: object, chunks: str) -> str | None:
 
 
 def _ranks_unread(path: str, items: Hits) -> bool:
-    """Whether the elements of a list give the chunks beside them an order of their own.
+    """Whether the elements of a list in a record give the chunks beside it an order of their own.
 
     Args:
         path: where the list is; its names say what the elements mean.
@@ -161,7 +171,7 @@ def _ranks_unread(path: str, items: Hits) -> bool:
 def _are_falling(items: Hits) -> bool:
     """Whether elements are scores that agree with the order of the chunks beside them.
 
-    Such a list changes nothing: read with or without it, the chunks have the same ranks.
+    Such a list needs no refusal: read with or without it, the chunks have the same ranks.
     """
     scores = [item for item in items if isinstance(item, int | float)]
     if len(scores) < len(items):
@@ -170,7 +180,10 @@ def _are_falling(items: Hits) -> bool:
 
 
 def _has_place_alone(item: object) -> bool:
-    """Whether an object names a chunk by its place, without a text: it ranks a list beside it."""
+    """Whether an element names a chunk by its place, without a text: it ranks a list beside it.
+
+    A reader that ignored it would judge the chunks in the order from before the ranking.
+    """
     if not is_object(item):
         return False
     if any(isinstance(item.get(name), str) for name in field_names("hit")["text"]):
@@ -179,7 +192,10 @@ def _has_place_alone(item: object) -> bool:
 
 
 def _is_score_alone(item: object) -> bool:
-    """Whether an object has a score, and no text of its own or deeper: it scores a chunk beside."""
+    """Whether an element has a score and no text at any depth: it scores a chunk of another list.
+
+    A reader that ignored it would judge the chunks in the order from before the ranking.
+    """
     if not is_object(item):
         return False
     if _document_of(item).text is not None or _is_stores_hit(item):
@@ -188,7 +204,10 @@ def _is_score_alone(item: object) -> bool:
 
 
 def _scores_by_id(value: object) -> str | None:
-    """The path of an object that is named as a ranking, and has a number by a document's id."""
+    """The path of an object of a record that has a score by document's id, and a ranking's name.
+
+    None without one. Such scores would change the order of the documents in the record.
+    """
     ids: set[str | None] = set()
     for path, items in _lists_in(value):
         if _are_documents(path, items):
@@ -206,6 +225,8 @@ def _scores_by_id(value: object) -> str | None:
 
 def _lists_in(value: object, path: str = "", depth: int = 0) -> Iterator[tuple[str, Hits]]:
     """The lists of a record with their paths, those in objects too.
+
+    A log may keep a reranker's request and reply in objects, or as JSON in a text.
 
     Args:
         path: of the value; empty for the record itself.
@@ -225,6 +246,8 @@ def _objects_in(
 ) -> Iterator[tuple[str, Mapping[str, object]]]:
     """The objects of a record with their paths, those in objects too.
 
+    Scores by id are looked for among them.
+
     Args:
         path: of the value; empty for the record itself.
         depth: of the value in its record, from 0.
@@ -240,12 +263,18 @@ def _objects_in(
 
 
 def _name_of(path: str) -> str:
-    """The last name of a path: a list has the same role, however deep a log puts it."""
+    """The last name of the path of a list: it says the same, however deep a log puts the list.
+
+    By it a list is known as a request's documents or as results.
+    """
     return path.rpartition(".")[2]
 
 
 def _words_of(path: str) -> set[str]:
-    """The words of all names of a path: a list in ``reranker.output`` is one of a reranker, too."""
+    """The words of all names of a list's path: one in ``reranker.output`` is a reranker's, too.
+
+    Names are cut into words at underscores and capitals, so that ``rerankedDocs`` counts.
+    """
     words: set[str] = set()
     for name in path.split("."):
         words.update(name_words(name))
@@ -253,9 +282,9 @@ def _words_of(path: str) -> set[str]:
 
 
 def _is_ranking(path: str) -> bool:
-    """Whether a list is named as a ranking, itself or by what it is in.
+    """Whether a list or an object is named as a ranking, itself or by the objects that it is in.
 
-    The documents of a request may be in an object that is named after the reranker.
+    The documents of a request may be in an object that is named after the reranker: they are none.
     """
     name = _name_of(path)
     if not _words_of(name).isdisjoint(_RANKING_WORDS):
@@ -279,7 +308,14 @@ def _may_be_results(path: str, items: Hits) -> bool:
 
 
 def _document_paths(lists: Mapping[str, Hits], results: str) -> list[str]:
-    """Where the documents of a request are: under a reranker's names, or else a retrieval's."""
+    """The paths of the lists of documents in a record that a reranker may have ranked.
+
+    Names of a reranker's request come first; only without them those of a retrieval.
+
+    Args:
+        lists: the lists of the record by path.
+        results: the path of the results, which are no documents.
+    """
     for names in (field_names("reranker")["documents"], field_names("retrieval")["chunks"]):
         paths: list[str] = []
         for path, items in lists.items():
@@ -304,14 +340,20 @@ def _are_documents(path: str, items: Hits) -> bool:
 
 
 def _is_place(item: object) -> bool:
-    """Whether an element of a response names a document by its place in the request."""
+    """Whether an element of a list is a reranker's result: a place in the request, and a score.
+
+    A list of such elements needs no telling name to be recognised as results.
+    """
     if not is_object(item):
         return False
     return _written_place(item) is not None and _written_score(item) is not None
 
 
 def _written_place(item: Mapping[str, object]) -> int | None:
-    """The place in the request by which an element names its document; a bool is none."""
+    """The place in the request by which a result names its document; None where it has none.
+
+    The type itself is compared: to Python a truth value is a whole number, too.
+    """
     for name in field_names("reranker")["index"]:
         place = item.get(name)
         if type(place) is int:
@@ -320,9 +362,9 @@ def _written_place(item: Mapping[str, object]) -> int | None:
 
 
 def _written_score(item: Mapping[str, object]) -> float | None:
-    """The score of an element, by the names of a reranker first.
+    """The score of a reranker's result, by the names of a reranker first; None where it has none.
 
-    A document that it passes on may still have the similarity of the retrieval beside it.
+    A document that is passed on may still have the similarity of the retrieval beside it.
     """
     for name in (*field_names("reranker")["score"], *field_names("hit")["score"]):
         score = item.get(name)
@@ -332,7 +374,7 @@ def _written_score(item: Mapping[str, object]) -> float | None:
 
 
 def _document_of(item: object) -> _Document:
-    """The document that an element is, or that is in it under ``document``.
+    """The document that an element of a request or of results is, or has under ``document``.
 
     Its id and its text are None where it has none under a known name: then the element may be a
     result that names its document in another way.
@@ -359,9 +401,12 @@ def _document_of(item: object) -> _Document:
 
 
 def _results_in(path: str, items: Hits) -> list[_Result] | None:
-    """The elements of a list as results; None where one of them is not understood.
+    """The elements of a list as a reranker's results; None where one of them is not understood.
 
     A list that is not named as a ranking is one by its scores.
+
+    Args:
+        path: where the list is.
     """
     results: list[_Result] = []
     for item in items:
@@ -379,7 +424,10 @@ def _results_in(path: str, items: Hits) -> list[_Result] | None:
 
 
 def _is_stores_hit(item: Mapping[str, object]) -> bool:
-    """Whether an element holds its text deeper, as a hit of a store does: it ranks nothing else."""
+    """Whether an element has its text only deeper, as a hit of a store: then it is no result.
+
+    A store's hits have scores, too, but rank no other list.
+    """
     if _document_of(item).text is not None:
         return False
     return any(is_object(inner) for name, inner in item.items() if name != "document")
@@ -392,7 +440,13 @@ class _Request:
     """The documents that a reranker was asked to rank."""
 
     def __init__(self, path: str, items: Hits, results_path: str) -> None:
-        """Takes the list of documents, and the paths of both lists, which errors name."""
+        """Takes the documents of a request to a reranker, and the paths of both lists for errors.
+
+        Args:
+            path: of the documents.
+            items: the documents, in the order in which they were sent.
+            results_path: of the results.
+        """
         self.path = path
         self.results_path = results_path
         self.documents = [_document_of(item) for item in items]
@@ -401,7 +455,7 @@ class _Request:
         """Whether the documents are texts alone, of which each may be an id as well."""
 
     def may_hold(self, result: _Result) -> bool:
-        """Whether a result refers to the documents, rather than being a document of its own.
+        """Whether a result refers to a document of the request, rather than being another one.
 
         Two lists of documents that share none are two retrievals, not a request and its results.
         """
@@ -415,7 +469,7 @@ class _Request:
         return False
 
     def in_order(self, results: Sequence[_Result]) -> Hits:
-        """The documents that the results name, as hits of a reranker's response.
+        """The documents of the request that results name, in their order, as hits of a response.
 
         Raises:
             ValueProblem: one of them names none, or one that an earlier one names.
@@ -428,19 +482,22 @@ class _Request:
                 document = result.document
                 identity: object = (document.id, document.text)
             else:
-                document = self._merged(result, place)
+                document = self._merged_document(result, place)
                 identity = place
             if identity in seen:
                 self._refuse_double(document, place)
             seen.add(identity)
-            hits.append(_hit(document, place, result.score))
+            hits.append(_hit_of_document(document, place, result.score))
         return hits
 
     def _place_of(self, result: _Result) -> int | None:
-        """The place of a result's document; None where it brings its own text and id along.
+        """The place in the request of a result's document; None where it brings another one along.
 
         Each reranker names documents in its own way: by the place in the request, by id, by text,
         or with the whole document.
+
+        Raises:
+            ValueProblem: the result names no document, or it is in doubt which one.
         """
         if result.place is not None:
             return self._checked_place(result, result.place)
@@ -452,9 +509,12 @@ class _Request:
         return self._place_by_text(document.text)
 
     def _checked_place(self, result: _Result, place: int) -> int:
-        """The place that a result says, if it is one and agrees with the id that it may say, too.
+        """The place that a result names in the request, if it is one and agrees with its id.
 
         Places that count from 1, or count in another list, show here.
+
+        Raises:
+            ValueProblem: there is no such place, or the id is that of another document.
         """
         if not 0 <= place < len(self.documents):
             self._refuse(
@@ -471,9 +531,12 @@ class _Request:
         return place
 
     def _place_by_id(self, id: str) -> int | None:
-        """The place of the document with an id; refuses an id that names none, or two texts.
+        """The place in the request of the document with an id.
 
         An id may repeat with the same text: then it does not matter which of them is meant.
+
+        Raises:
+            ValueProblem: no document has the id, or two with different texts have.
         """
         places = [place for place, document in enumerate(self.documents) if document.id == id]
         if not places and self._are_texts:
@@ -488,9 +551,9 @@ class _Request:
         return places[0]
 
     def _place_by_id_and_text(self, document: _Document) -> int | None:
-        """The place of a document that a result repeats whole; None where it is another one.
+        """The place in the request of a document that a result repeats whole; None for another one.
 
-        The chunk is then what the result brings along, since that is what generation was given.
+        The chunk is then the document that the result brings along: generation was given that.
         """
         for place, requested in enumerate(self.documents):
             if (requested.id, requested.text) == (document.id, document.text):
@@ -498,10 +561,13 @@ class _Request:
         return None
 
     def _place_by_text(self, text: str) -> int | None:
-        """The place of a text, which may turn out to be an id.
+        """The place in the request of a document by its text, which may turn out to be an id.
 
         None for a text that no document has: the result brings it along. Where documents have ids,
         or the text is one word, it is rather an id that names none, and refused.
+
+        Raises:
+            ValueProblem: it looks like an id, and no document has it.
         """
         for place, document in enumerate(self.documents):
             if document.text == text:
@@ -512,10 +578,13 @@ class _Request:
             self._refuse(f"'{_shortened(text)}' is no document in '{self.path}', nor its id")
         return None
 
-    def _merged(self, result: _Result, place: int) -> _Document:
-        """What the request and the result say of a document; the result is the later of the two.
+    def _merged_document(self, result: _Result, place: int) -> _Document:
+        """The document of a result, with what the request says of it; the result is the later one.
 
         Its text may be an id in the place of one: the request then has the text.
+
+        Args:
+            place: of the document in the request.
         """
         requested = self.documents[place]
         own = result.document
@@ -526,14 +595,25 @@ class _Request:
         return _Document(id=requested.id or own.id, text=text, fields=fields)
 
     def _refuse_double(self, document: _Document, place: int | None) -> NoReturn:
-        """Refuses a document that is ranked twice: with two scores, its true place is in doubt."""
+        """Refuses results that rank a document of the request twice: its true rank is in doubt.
+
+        Args:
+            place: of the document in the request; None if the result brought it along.
+
+        Raises:
+            ValueProblem: always.
+        """
         if place is None or document.id is not None:
             name = document.id or _shortened(document.text or "")
             self._refuse(f"the document '{name}' is ranked twice")
         self._refuse(f"the document at place {place} is ranked twice")
 
     def _refuse(self, reason: str) -> NoReturn:
-        """Refuses the record, with the option by which a user reads it without the results."""
+        """Refuses the record of the request, with the option to read it without the results.
+
+        Raises:
+            ValueProblem: always.
+        """
         raise ValueProblem(
             f"field '{self.results_path}': {reason}. To read the documents as they went into the "
             f"reranker: --field chunks={shell_quoted(self.path)}"
@@ -541,16 +621,25 @@ class _Request:
 
 
 def _shortened(text: str) -> str:
-    """A text cut to the length in which a message quotes it."""
+    """The text of a document, cut to the length in which a message quotes it.
+
+    A message is one line, and a document may be pages long.
+    """
     if len(text) <= _LONGEST_SHOWN:
         return text
     return f"{text[: _LONGEST_SHOWN - 3]}..."
 
 
-def _hit(document: _Document, place: int | None, score: float | None) -> dict[str, object]:
-    """A document as a hit of the form of a reranker's response.
+def _hit_of_document(
+    document: _Document, place: int | None, score: float | None
+) -> dict[str, object]:
+    """A ranked document as a hit of the form of a reranker's response.
 
-    ``forms.toml`` has this form, so that the hits are decoded like those of any other response.
+    ``forms.toml`` has this form, so that the hits are decoded like those of any other response: the
+    keys here and there have to agree.
+
+    Args:
+        place: of the document in the request; None if the result brought it along.
     """
     fields = dict(document.fields)
     fields.pop("document", None)
