@@ -689,6 +689,8 @@ def _plain_text(value: object) -> str | None:
 def _plain_id(value: object) -> str | None:
     """The id of a document in a field, as text; None for an empty one or what is no id.
 
+    Chunks that several spans mention are matched by it.
+
     The type itself is compared: to Python a truth value is a whole number, too.
     """
     if value == "" or type(value) not in (str, int):

@@ -249,6 +249,8 @@ def _spearman(grades: Floats) -> float:
 def _share_equal(tables: Floats) -> Floats:
     """The share of items that two raters gave the same level, one for each table of counts.
 
+    It is the plain agreement, beside which kappa says how much of it chance alone would give.
+
     Args:
         tables: a row for each table of counts of pairs of levels, flat.
     """
