@@ -679,6 +679,8 @@ def _first_value(fields: Values, names: Sequence[str], plain: Callable[[Any], An
 def _plain_text(value: object) -> str | None:
     """The text of a document in a field that holds an object, several parts or the text itself.
 
+    Frameworks write the text of a document in all three ways.
+
     None where the field holds no text.
     """
     if is_object(value):

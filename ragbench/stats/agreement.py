@@ -446,6 +446,8 @@ def best_of(means: Floats) -> Floats:
 def kendall_tau(first: Floats, second: Floats) -> Floats:
     """Kendall's tau-b, -1 to 1: how far two sets of questions rank the same systems alike.
 
+    It says whether made questions choose between systems as real ones do.
+
     NaN where one side does not tell any two systems apart.
 
     Source: Kendall 1945, "The Treatment of Ties in Ranking Problems".
