@@ -470,6 +470,8 @@ def _grades(
         ranking: what a first look found in it.
         folder: a dataset that may have judgements, where `qrels` names none.
         qrels: the file that the user named.
+
+    Ids are as in the run: ragbench escapes them in files that it writes.
     """
     problems = Problems()
     source: Source | None = None

@@ -224,6 +224,8 @@ def _retrieval(
 ) -> RetrievalResult[Any]:
     """What a row says was retrieved, which it may hold as texts, as objects, or as ids alone.
 
+    Its ids and scores may be in lists of their own, which have to fit the chunks one by one.
+
     Args:
         contexts: a tuple of texts, or objects as they came; None where there are ids alone.
         ids: the chunks' ids by rank, where the row has a list of them.

@@ -575,6 +575,8 @@ def beside(folder: Path, path: object) -> str:
 def placed(settings: Mapping[str, Any], hints: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Settings of a file, with the paths among them relative to the folder of the file.
 
+    So a file works from whatever folder a command runs in.
+
     Args:
         hints: the type of each setting; by it a path is known from any other text.
     """

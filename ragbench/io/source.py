@@ -161,7 +161,7 @@ class Source:
     ) -> Source:
         """A source by the name that a user gave: standard input, a dataset, an address or a path.
 
-        These are written ``-``, ``hf:owner/name[:split]``, such as ``s3://...``, and all else.
+        These are written ``-``, ``hf:owner/name[:split]``, as ``s3://...``, and in any other way.
         Secrets in an address do not get into the name that problems show.
 
         Raises:

@@ -679,6 +679,8 @@ def _first_value(fields: Values, names: Sequence[str], plain: Callable[[Any], An
 def _plain_text(value: object) -> str | None:
     """The text of a document in a field that holds an object, several parts or the text itself.
 
+    Frameworks write the text of a document in all three ways.
+
     None where the field holds no text.
     """
     if is_object(value):
@@ -688,6 +690,8 @@ def _plain_text(value: object) -> str | None:
 
 def _plain_id(value: object) -> str | None:
     """The id of a document in a field, as text; None for an empty one or what is no id.
+
+    Chunks that several spans mention are matched by it.
 
     The type itself is compared: to Python a truth value is a whole number, too.
     """

@@ -347,6 +347,9 @@ def _checked_workbook(stream: BinaryIO, source: Source) -> BinaryIO:
 def _sheet_rows(openpyxl: Any, file: BinaryIO, source: Source, problems: Problems) -> Iterator[Row]:
     """The records of the sheet of a workbook that is read, below its header.
 
+    Sheets have titles above the header, rows that end at their last value, and sizes that are
+    wrong.
+
     Args:
         openpyxl: the package, which is loaded only for workbooks.
         file: the workbook, whose size is checked.

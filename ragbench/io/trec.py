@@ -374,6 +374,8 @@ def _are_falling(scores: Sequence[float]) -> bool:
 def _id_column(id_: str, case: str) -> str:
     """An id as a column of an exported TREC file; an error names the case to look at.
 
+    An id with a blank would be read as two columns, so it is escaped.
+
     Raises:
         InputError: TREC has no such id: it is empty, or no Unicode that can be stored.
     """

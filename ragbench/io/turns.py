@@ -327,7 +327,10 @@ def _answers_of_model(analytics: Values, source: Source) -> dict[object, object]
 
 
 def _retrieval_task_rows(rows: Iterator[Row], source: Source, problems: Problems) -> Iterator[Row]:
-    """Yields a row per retrieval task of MTRAG, with judgements from the file beside it, if any."""
+    """Yields a row per retrieval task of MTRAG, with judgements from the file beside it, if any.
+
+    Without judgements the questions have no gold, and only a judge can score what is retrieved.
+    """
     queries = map(_retrieval_task_row, rows)
     if source.path is not None:
         # So MTRAG's repository lays out its files.

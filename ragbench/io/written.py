@@ -48,9 +48,8 @@ _FAILURE = re.compile(
 def read_run(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row]:
     """Yields a row per case of the folder of an earlier run, with every outcome in its journal.
 
-    ``formats.toml`` names this reader.
-
     So a run is a source like any other: it can be scored again without asking the RAG.
+    ``formats.toml`` names this reader.
 
     Raises:
         UnreadableError: the run cannot be read.

@@ -249,6 +249,8 @@ def _spearman(grades: Floats) -> float:
 def _share_equal(tables: Floats) -> Floats:
     """The share of items that two raters gave the same level, one for each table of counts.
 
+    It is the plain agreement, beside which kappa says how much of it chance alone would give.
+
     Args:
         tables: a row for each table of counts of pairs of levels, flat.
     """
@@ -443,6 +445,8 @@ def best_of(means: Floats) -> Floats:
 
 def kendall_tau(first: Floats, second: Floats) -> Floats:
     """Kendall's tau-b, -1 to 1: how far two sets of questions rank the same systems alike.
+
+    It says whether made questions choose between systems as real ones do.
 
     NaN where one side does not tell any two systems apart.
 

@@ -31,6 +31,9 @@ def exchange_p_values(
 ) -> tuple[float, ...]:
     """p-values of "the present scores fell by more than this", against scores of several runs.
 
+    The gate asks it of a baseline of several runs, beside the flips of signs: one score and a mean
+    of several cannot be swapped.
+
     The statistic of a test is the sum, over cases, of the present scores less the mean of all
     scores of the case, over its standard deviation under the draws. A draw picks, for each
     cluster and in all tests alike, which of the runs are the present ones. The largest statistic
@@ -172,6 +175,8 @@ def _matrix_of_scores(
     samples: Sequence[PairedSample], null_means: Sequence[float], columns: _Columns
 ) -> Any:
     """The scores of each test less the mean of their case, as a sparse matrix: a row for each test.
+
+    Multiplied with a pick of present runs, it gives each test's sum of present scores.
 
     Deviations that only rounding makes are left out.
 

@@ -429,6 +429,8 @@ def _are_texts(value: object, count: int) -> bool:
 
     Args:
         count: how many retrievals the batch holds.
+
+    Otherwise it cannot be known which retrieval is whose, and the record is refused.
     """
     if not is_list(value) or len(value) != count:
         return False
@@ -478,6 +480,8 @@ def _note_names(named_chunks: NamedChunks, chunks: Sequence[Chunk], faults: _Fau
 
 def _labelled_ids(named_chunks: NamedChunks, labels: Sequence[bool | None]) -> frozenset[str]:
     """The names of the chunks that the dump labels as relevant.
+
+    A chunk that the dump has twice counts once, and is relevant if one of the two is labelled so.
 
     Args:
         labels: of each chunk as the dump has them, where two may be mentions of one.

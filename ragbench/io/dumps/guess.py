@@ -417,6 +417,8 @@ def _path_of(
 ) -> str | None:
     """The path of a field of a dump: the one that the user names, else the first with a value.
 
+    The user's word counts before any guess.
+
     Args:
         field: the field, such as ``query``.
         paths: field of a dump to the path where the user says that it is.
@@ -518,6 +520,8 @@ def _holds_labels(hits: Sequence[object], path: str) -> bool:
 
 def _refuse_unknown_text(objects: Sequence[Mapping[str, object]], record: AnyRow) -> None:
     """Refuses chunks without a text if a field of another name may hold the text.
+
+    Read without their texts, they would be judged as empty, and the user would not notice.
 
     Chunks with known fields alone are ids, and pass.
 
@@ -685,6 +689,8 @@ def _lists_with_texts(value: object, path: str) -> Iterator[tuple[int, str, str]
 
 def _letters_in(items: Sequence[object]) -> tuple[int | None, str]:
     """The letters of the texts in a list of a record, and the path of the text in an item.
+
+    The list with the most letters is most likely the one of the chunks.
 
     The path is empty where items are texts. None where they are neither texts nor objects with one.
     """

@@ -563,6 +563,8 @@ class _Request:
     def _place_by_text(self, text: str) -> int | None:
         """The place in the request of a document by its text, which may turn out to be an id.
 
+        Some rerankers return texts alone, and some lists of texts are lists of ids.
+
         None for a text that no document has: the result brings it along. Where documents have ids,
         or the text is one word, it is rather an id that names none, and refused.
 
@@ -610,6 +612,8 @@ class _Request:
 
     def _refuse(self, reason: str) -> NoReturn:
         """Refuses the record of the request, with the option to read it without the results.
+
+        Which document is meant decides its rank: in doubt the record is not guessed.
 
         Raises:
             ValueProblem: always.
