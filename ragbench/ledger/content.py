@@ -7,13 +7,14 @@ import json
 import os
 import platform
 import re
+import stat
 import sys
 import time
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from fnmatch import translate
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -100,6 +101,11 @@ def stamp_of(path: str | Path) -> str:
         status = os.stat(path)  # noqa: PTH116  # called for each file that is opened
     except (OSError, ValueError):
         return ABSENT
+    return _stamp(status)
+
+
+def _stamp(status: os.stat_result) -> str:
+    """The stamp of a file by its status, in the form that `stamp_of` describes."""
     return f"{status.st_size}:{status.st_mtime_ns}:{status.st_ctime_ns}:{status.st_ino}"
 
 
@@ -112,9 +118,13 @@ def file_content(path: Path, *, before: Content | None = None) -> Content:
         before: the content in an earlier command: a large file that has the same stamp still is not
             read again.
     """
-    stamp = stamp_of(path)
-    if stamp == ABSENT or not path.is_file():
+    try:
+        status = os.stat(path)  # noqa: PTH116  # called for each file of a project
+    except (OSError, ValueError):
         return Content(ABSENT)
+    if not stat.S_ISREG(status.st_mode):  # a pipe or a device would be read without an end
+        return Content(ABSENT)
+    stamp = _stamp(status)
     log = stamp_of(f"{path}-wal")
     if before is not None and log == ABSENT and before.detail == f"stamp {stamp}":
         return before
@@ -282,7 +292,8 @@ def files_below(
         left_out: set[str] = set()
         for name in (*folders, *names):
             is_ignored = matches(f"{place}{name}") or matches(name)
-            if is_ignored or str(here / name) in without:
+            # Joined as text: a path object for each of many files takes longer than to list them.
+            if is_ignored or os.path.join(root, name) in without:  # noqa: PTH118
                 left_out.add(name)
         # In place: os.walk goes into those that are left, in this order.
         entered = [name for name in folders if name not in left_out and _holds_data(here / name)]
@@ -348,16 +359,34 @@ def tool_settings(folder: Path, name: str) -> Sequence[str]:
         name: of the list, such as ``ignore``.
     """
     file = folder / "pyproject.toml"
-    if not file.is_file():
+    stamp = stamp_of(file)
+    if stamp == ABSENT:
         return ()
+    # A file that was just written may change once more and keep its stamp: it is read again.
+    read = _tool_table if _is_settled(stamp) else _tool_table.__wrapped__
     try:
-        settings: Any = tomllib.loads(file.read_text("utf-8"))["tool"]["ragbench"][name]
+        settings = read(file, stamp)[name]
     except Exception:  # noqa: BLE001  # nothing for us; what is wrong is another program's to say
         return ()
     try:
         return msgspec.convert(settings, list[str])
     except msgspec.ValidationError:
         raise ConfigError(f"{file}: [tool.ragbench] {name} is not a list of texts") from None
+
+
+@lru_cache(maxsize=64)
+def _tool_table(file: Path, stamp: str) -> Mapping[str, object]:
+    """The table ``[tool.ragbench]`` of a pyproject.toml, read once: several parts ask for it.
+
+    Args:
+        file: the pyproject.toml.
+        stamp: its stamp, a part of the cache's key: a changed file is read again.
+
+    Raises:
+        Exception: the file cannot be read, or has no such table.
+    """
+    table: Mapping[str, object] = tomllib.loads(file.read_text("utf-8"))["tool"]["ragbench"]
+    return table
 
 
 # --- packages
@@ -422,17 +451,21 @@ def packages(before: Mapping[str, OriginPart] | None = None) -> Iterator[OriginP
     for name, version, folder in distributions():
         detail = f"version {version}"
         source = _editable_source(folder)
-        record = folder / "RECORD"
         if source is not None:
             yield OriginPart("package", name, _source_digest(source, version), 0, detail)
-        elif not record.is_file():
-            yield OriginPart("package", name, version, 0, detail)
-        else:
+            continue
+        record = folder / "RECORD"
+        try:
             written = record.stat().st_ctime_ns
-            part = earlier.get(name)
-            if part is None or (part.size, part.detail) != (written, detail):
-                part = OriginPart("package", name, _recorded(record, written), written, detail)
-            yield part
+        except OSError:  # some package managers write none
+            yield OriginPart("package", name, version, 0, detail)
+            continue
+        # In the place of a size a package has the time at which its RECORD was written: while that
+        # is the same, the RECORD of some hundred packages need not be read again.
+        part = earlier.get(name)
+        if part is None or (part.size, part.detail) != (written, detail):
+            part = OriginPart("package", name, _recorded(record, written), written, detail)
+        yield part
 
 
 def _editable_source(folder: Path) -> Path | None:

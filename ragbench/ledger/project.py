@@ -258,15 +258,25 @@ class Project:
 
         An origin lists all that outcomes came from; stored ones are compared by these names.
         """
-        text = Path(path).as_posix()
-        for root, prefix in ((self._here.as_posix(), ""), (Path.home().as_posix(), "~/")):
-            if text.startswith(f"{root}/"):
-                text = f"{prefix}{text[len(root) + 1 :]}"
+        if isinstance(path, str):
+            path = Path(path)
+        text = path.as_posix()
+        for root, prefix in self._roots:
+            if text.startswith(root):
+                text = f"{prefix}{text[len(root) :]}"
                 break
         # Names of files may hold bytes that are no text: JSON takes them escaped.
         name = text.encode("utf-8", "backslashreplace").decode()
         ending = name[name.rfind(".") :]
         return _kind_by_ending().get(ending, "file"), name
+
+    @cached_property
+    def _roots(self) -> Sequence[tuple[str, str]]:
+        """The folders that names of files are relative to, each with what stands for it.
+
+        The folder where the command runs is left out of a name; "~/" stands for the home folder.
+        """
+        return (f"{self._here.as_posix()}/", ""), (f"{Path.home().as_posix()}/", "~/")
 
     def origin(self, stage: str, settings: Mapping[str, Any] | None = None) -> Origin:
         """The origin of a stage's outcomes: all parts that they may depend on, as known by now.
