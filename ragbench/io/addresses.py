@@ -45,6 +45,7 @@ def open_address(address: str) -> BinaryIO:
         return path.open("rb", buffering=_BUFFER)
     files, name = _file_system(address)
     with _as_os_errors():
+        # Buffered: each small read would be a request of its own.
         return cast("BinaryIO", io.BufferedReader(_RemoteFile(files.open(name, "rb")), _BUFFER))
 
 
@@ -104,6 +105,7 @@ def read_range(address: str, start: int, end: int) -> bytes:
             file.seek(start)
             data = file.read(end - start)
     else:
+        # One request for just these bytes: an opened file would read ahead.
         files, name = _file_system(address)
         with _as_os_errors():
             data = cast("bytes", files.cat_file(name, start=start, end=end))

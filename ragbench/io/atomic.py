@@ -146,6 +146,7 @@ def folder_written_whole(path: Path, *, replaceable: Callable[[Path], bool]) -> 
         InputError: ``path`` is a file, a folder with other content, or cannot be written.
     """
     with _naming_output(path):
+        # An empty folder holds nothing that could be lost.
         if path.is_dir() and any(path.iterdir()) and not replaceable(path):
             raise InputError(
                 f"{path}: cannot be written: the folder holds something else; name a new folder"

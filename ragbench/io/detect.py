@@ -141,6 +141,7 @@ def detect_format(source: Source, kind: Kind, problems: Problems) -> str | None:
         UnreadableError: the format is not recognised, or the file is empty.
         DataError: the records are of a known tool, and such that ragbench does not read.
     """
+    # Read as documents, a text file is one, whatever stands in it.
     if kind == "documents" and source.suffix in converted.SUFFIXES and not source.is_folder:
         return "text"
     container, text = detect_container(source, kind, problems)
@@ -408,6 +409,7 @@ def _form_of_object(
         value = orjson.loads(first_line)
     except (orjson.JSONDecodeError, UnicodeEncodeError):
         # A pretty-printed file begins with a short line; a long one may merely be cut by the head.
+        # Characters are counted here, and the head is cut by bytes: a character has up to four.
         is_cut = not is_ended and len(first_line) >= HEAD_BYTES // 4
         if is_cut:
             return _form_of_cut_object(first_line, by_suffix)
@@ -511,6 +513,7 @@ def _signs() -> list[Sign]:
     beside those of a plain record.
     """
     spans = read_table("span_forms.toml")
+    # In the order in which they are tried: spans, records of tools, then what is refused.
     signs: list[Sign] = []
     for name, form in spans["form"].items():
         row = {"form": "traces", "spans": name}
@@ -651,6 +654,7 @@ def _refuse_without_cases(whole: Mapping[str, object]) -> None:
         if names >= set(sign["all"].split()):
             message = f"it is {sign['what']}"
             raise UnreadableError(message)
+    # A result of ragbench's own has a version; with cases or a question it can be read.
     has_cases, _ = array_of(whole, ("cases",))
     if "schema_version" in names and not has_cases and names.isdisjoint({"query", "question"}):
         raise UnreadableError("it is a result that ragbench wrote, without questions")
@@ -735,6 +739,7 @@ def _rows_before_damage(
         return UnreadableError(reading_problem(error, after=last_line))
 
     with Reading(damaged):
+        # Row by row, not by ``yield from``: the error has to know the last one.
         for row in read(source, kind=kind, problems=problems):
             yield row
 

@@ -51,6 +51,7 @@ def cell_text(value: object, number_format: str) -> str:
     """
     if value is None:
         return ""
+    # Before numbers, and `datetime` before `date`: each is a kind of the other in Python.
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, float)):

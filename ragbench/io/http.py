@@ -187,12 +187,15 @@ class JsonEndpoint:
         self._secrets = _secrets(parts.username, parts.password, headers or {})
         hide(*self._secrets)  # what answers may be an echo
         self._base = url.partition("?")[0].rstrip("/")
+        """The address of requests, with its credentials; `url` is the one to be shown."""
         self._query = parts.query
         self._where = (parts.hostname, parts.port)
+        """Host and port, by which the watch on connections knows the server."""
         self._retries = retries
         self._is_repeatable = repeatable
         self._timeout = timeout
         self._has_asked_version = False
+        """Set before the question: a server that names no version is not asked again."""
         self._has_answered = False
         # All attempts at one question found no connection: the next question gets one attempt.
         self._is_down = False
@@ -372,6 +375,7 @@ class JsonEndpoint:
             if wait > _LONGEST_WAIT:
                 message += f" and asks to wait {wait:.0f} s"
             raise self._error(message, response)
+        # `_send` gives one of the two.
         assert failure is not None
         if failure.was_connected:
             raise LostConnectionError(f"{shown} broke the connection{attempts}: {failure.reason}")
@@ -450,6 +454,7 @@ class JsonEndpoint:
         """
         async with asyncio.timeout(self._timeout):
             response = await client.request(**self._request_of(address, payload))
+            # A redirect beyond these is returned as it is: its status is an error to the caller.
             for _ in range(_MAX_REDIRECTS):
                 if response.status_code not in _REDIRECTS_OF_POST:
                     break
@@ -486,6 +491,7 @@ class JsonEndpoint:
                 "that no credentials go there. Give that URL if it is meant",
                 response.status_code,
             )
+        # A location without credentials would be refused by the same server.
         if origin.userinfo and not location.userinfo:
             return location.copy_with(username=origin.username, password=origin.password)
         return location

@@ -234,6 +234,7 @@ def _label_value(row: Row, *, is_expertqa: bool) -> float:
         value = label_value(label)
     except ValueProblem:
         value = None
+    # Any other number is a rating, not a label: no level fits it.
     if value is None or value not in (0, 0.5, 1):
         levels = ", ".join(LEVELS)
         raise _FieldError("label", f"must be {levels}, true, false, 1, 0.5 or 0, not {label!r}")

@@ -39,6 +39,7 @@ def read_dataset(source: Source, *, kind: Kind, problems: Problems) -> Iterator[
         case: dict[str, object] = {}
         for name, value in row.values.items():
             target = _FIELDS.get(name, name)
+            # Texts stay as they are: a question that begins with a bracket is no list.
             if target in ("query", "reference"):
                 case[target] = value
             elif row.cells:

@@ -58,6 +58,7 @@ def read_rows(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row
             if "request" in row.values and "inputs" not in row.values:
                 case = _request_case(row, source)
             elif mlflow_results(row.values):
+                # The user's own columns may spell lists: their cells are read by the next reader.
                 yield _results_row(row, source)
                 continue
             else:
@@ -224,6 +225,7 @@ def _expected_documents(value: object) -> dict[str, object]:
             )
         texts.append(document.get("content"))
         names.append(document.get("doc_uri"))
+    # Texts first: by them a chunk is found, whatever its document is called.
     if all(isinstance(text, str) and text.strip() for text in texts):
         return {"reference_contexts": texts}
     if all(isinstance(name, str) and name.strip() for name in names):
@@ -284,6 +286,7 @@ def _chunks(value: object, source: Source) -> object:
                 f"expected objects of content and doc_uri, found {describe(chunk)}",
             )
         name = chunk.get("doc_uri")
+        # Without a name there is nothing to add.
         if name is None:
             chunks.append(chunk)
             continue
@@ -308,6 +311,7 @@ def _results_row(row: Row, source: Source) -> Row:
             target = "response"
         elif name == "inputs":
             target = "query"
+        # A column ``ground_truth`` is recognised by itself, and is the surer one.
         elif name == "target" and "ground_truth" not in row.values:
             target = "reference"
         elif name == "latency":
