@@ -66,6 +66,7 @@ def _answer_row(row: Row, source: Source) -> Row:
         "retrieved_contexts": "reference",
     }
     text = row.values.get("reference")
+    # All documents in one text: where one of them ends is not known.
     chunks = None if is_missing(text) else [text]
     case: dict[str, object] = {
         "id": row.values.get(_SPAN),

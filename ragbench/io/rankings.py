@@ -158,6 +158,7 @@ def _texts_by_id(
     """
     db = database()
     texts: dict[str, str] = {}
+    # One by one: SQLite takes a limited number of values in a statement.
     for id in ids:
         row = db.execute("SELECT text FROM texts WHERE id = ?", (id,)).fetchone()
         if row is not None:
@@ -234,6 +235,7 @@ def _topics(source: Source, problems: Problems) -> Iterator[tuple[str, str]]:
         return
     for topic in _TOPIC.finditer(raw.decode("utf-8", "replace")):
         number = _NUMBER.search(topic[1])
+        # A title ends where the next tag begins, and the last one has none behind it.
         title = _TITLE.search(f"{topic[1]}<")
         if number is None or title is None:
             problems.add("a topic lacks <num> or <title>", path=source.name)
@@ -307,6 +309,7 @@ def look_at(place: Source, form: str) -> RankingFile:
     """
     problems = Problems()
     ranking_file = RankingFile(queries=(), read=read_result)
+    # A copy, so that the reading in earnest begins at the start of the file.
     with closing(replace(place)) as opened, noting_read_errors(place.name, problems):
         if form == "beir":
             results = as_object(load(opened, Problems()))
@@ -355,6 +358,7 @@ class Topics(Record):
             "retrieved_scores": [ranking.scores[document] for document in documents],
         }
         if self.queries is not None:
+            # The caller has looked whether the query is known.
             values["query"] = self.queries[query]
         if grades is not None:
             values |= judged_fields(grades)
@@ -393,6 +397,7 @@ def read_ranking_rows(
         else:
             message = f"no query has the id '{ranking.query}'"
             problems.add(message, path=path, line=ranking.line, field="query")
+    # Joined with a dataset: the join adds the queries that are not ranked.
     if topics.grades is None or topics.queries is None:
         return
     for query in topics.grades:
@@ -507,6 +512,7 @@ def _check_shared(
     """
     ranked = set(ranking.queries)
     missing = [query for query in grades if query not in ranked]
+    # An empty file of judgements shares no query with any run, either.
     if ranked and len(missing) == len(grades):
         judged = f" (such as '{missing[0]}')" if missing else ""
         message = (
@@ -543,6 +549,7 @@ def _qrels(place: Source, folder: str | Path | None) -> Source | None:
     path = place.path
     if path is not None:
         beside = path.with_suffix(".qrels")
+        # A run that is itself called .qrels must not be its own judgements.
         if beside != path and beside.is_file():
             return Source.of(beside)
     if folder is None:

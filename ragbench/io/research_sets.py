@@ -88,6 +88,7 @@ def _squad_cases(paragraphs: Iterator[_Paragraph], path: str, problems: Problems
     number = 0
     for paragraph in paragraphs:
         for position, question in enumerate(paragraph.questions):
+            # Counted before it is looked at: the number is the question's place in the file.
             number += 1
             place = f"{paragraph.place}.qas[{position}]"
             if not is_object(question):

@@ -187,6 +187,7 @@ def _content_digest(paths: Iterable[str | Path | None], settings: str) -> str:
             if name is None:
                 continue
             path = Path(name)
+            # Sorted, since systems list the files of a folder in different orders.
             files = sorted(path.rglob("*")) if path.is_dir() else [path]
             if any(file.is_symlink() and file.is_dir() for file in files):
                 return ""
@@ -608,6 +609,7 @@ class _Opening:
             DataError: no column has the question, and headers suggest what the columns are.
         """
         values = [row.values for row in sample]
+        # Without headers there is nothing to propose, and what is joined needs no question.
         if not sample or not sample[0].cells or self.is_join:
             yield from verdict_notes(values, unused, bound, self.place.name)
             return
@@ -631,6 +633,7 @@ class _Opening:
         Raises:
             ConfigError: the user named such a field.
         """
+        # Of a source in which nothing was read, nothing can be said to be missing.
         if not entries or "retrieved_contexts" in bound:
             return
         options: list[str] = []
@@ -678,6 +681,7 @@ class _Opening:
         Args:
             name: the name of the format, ``"trec"`` or ``"beir"``.
         """
+        # Loaded late: few sources are rankings.
         from ragbench.io.rankings import Topics, find_topics, look_at
 
         ranking = look_at(self.place, name)
@@ -860,6 +864,7 @@ def _reranked_rows(reader: Reader, source: Source, *, problems: Problems) -> Ite
         try:
             lists = reranked(form, row.values)
         except ValueProblem as problem:
+            # Here the chunks are a field of a case, which has another name than that of a dump.
             message = str(problem).replace("--field chunks=", "--field retrieved_contexts=")
             problems.add(message, path=row.path, line=row.line)
             continue

@@ -67,6 +67,7 @@ def look_at_head(lines: Sequence[str], delimiter: str | None) -> TableHead:
         delimiter = _likely_delimiter(lines)
     rows: list[list[str]] = []
     line_numbers: list[int] = []
+    # The last line of the row before: the cells of a row may go over several lines.
     end = 0
     reader = csv.reader(lines, delimiter=delimiter)
     for cells in reader:

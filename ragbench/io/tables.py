@@ -52,6 +52,7 @@ def _has_distinct_columns(header: list[str], path: str, line: int, problems: Pro
     if not has_few_fields(len(header), path, line, problems):
         return False
     counts = Counter(header)
+    # An empty name is that of pandas' row numbers, or of a column that is not in use.
     repeated = sorted(name for name in counts if name and counts[name] > 1)
     for name in repeated:
         message = (

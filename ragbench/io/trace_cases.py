@@ -207,12 +207,14 @@ def feedback_of(value: object) -> Iterator[dict[str, Any]]:
     if is_object(value):
         for name, score in value.items():
             fields = score if is_object(score) else {"value": score}
+            # A score that has a name itself keeps it.
             scores.append({"name": name, **fields})
     for score in scores:
         row: dict[str, Any] = {}
         for part, finders in _feedback_parts().items():
             for find in finders:
                 content = find(score)
+                # Lists and objects are no name and no value: the next place may have one.
                 if content != "" and isinstance(content, (str, int, float)):
                     row[part] = content
                     break

@@ -107,8 +107,10 @@ class TraceFile:
     """A file of its own, gone when it is closed."""
     sql: Mapping[str, str] = field(default_factory=lambda: read_table("scratch.toml")["traces"])
     problems: Problems = field(default_factory=Problems)
+    """What is wrong with the source: noted in the one reading of it, handed on at each call."""
     counts: _Counts = field(default_factory=_Counts)
     is_filled: bool = False
+    """Whether the database holds the source already."""
 
     def rows(self, source: Source, *, problems: Problems) -> Iterator[Row]:
         """A row per trace of the source that has a question, with what is recorded of it.
@@ -181,6 +183,7 @@ class TraceFile:
         would take far longer.
         """
         encode = msgspec.msgpack.Encoder().encode
+        # Of neighbours alone: a trace that comes again in the file gets a further row.
         for trace, spans in groupby(self._spans_of_source(source), key=lambda span: span.trace):
             part: list[Span] = []
             for span in spans:
@@ -206,6 +209,7 @@ class TraceFile:
                 continue
             counts.form_summaries[form.summary] = None
             spans: list[Span] = []
+            # What was read of a record before its error is kept.
             with noting_read_errors(record.path, self.problems, record.line):
                 spans += spans_of(form, value, record.line)
             for span in spans:

@@ -437,6 +437,7 @@ def read_trec(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row
         yield from _lines_with_ids(file, "text", problems)
         return
     file = source.first_child(QUERY_FILES)
+    # TREC's own file first; a folder such as BEIR's has one for each split.
     qrels = trec_qrels(source) or pick_qrels(source)
     if file is None:
         source.notes[NO_TOPICS] = None

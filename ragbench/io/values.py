@@ -137,6 +137,7 @@ def has_carriage_return(value: object) -> bool:
 
     Few have one: the look saves building the same value again for each record.
     """
+    # Without recursion, which a value that is nested deep would exhaust.
     waiting = [value]
     while waiting:
         item = waiting.pop()
@@ -201,6 +202,7 @@ def as_id(value: object) -> str:
     Raises:
         ValueProblem: it is neither text nor an exact number.
     """
+    # Exact types: a flag is also an int in Python, and is no id.
     if type(value) is str:
         return as_text(value)
     if type(value) is int:
@@ -369,6 +371,7 @@ def as_error(value: object) -> str:
     if type(value) is str:
         text = value.strip()
         return "" if text.casefold() in _NO_ERROR else text
+    # Null, false, 0 and an empty list: as programs say that nothing went wrong.
     if not value:
         return ""
     message = as_object(value).get("message")
@@ -470,6 +473,7 @@ def as_label(value: object) -> bool | None:
 
     None for what is no label, such as a score; grades above 0 are yes.
     """
+    # Only whole grades: 2.5 is a score, whose scale is not known.
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         is_grade = value in range(_HIGHEST_GRADE + 1)
         return value > 0 if is_grade else None
