@@ -159,6 +159,7 @@ def _ranks_unread(path: str, items: Hits) -> bool:
     Args:
         path: where the list is; its names say what the elements mean.
     """
+    # Bare whole numbers are places only under a name that says so.
     if all(type(item) is int for item in items):
         return not _words_of(path).isdisjoint(_ORDER_WORDS)
     if _is_ranking(path):
@@ -213,6 +214,7 @@ def _scores_by_id(value: object) -> str | None:
         if _are_documents(path, items):
             ids.update(_document_of(item).id for item in items)
     for path, fields in _objects_in(value):
+        # Numbers by anything else than ids of these documents rank nothing here.
         if not _is_ranking(path) or ids.isdisjoint(fields):
             continue
         if all(type(number) in (int, float) for number in fields.values()):
@@ -646,8 +648,10 @@ def _hit_of_document(
         place: of the document in the request; None if the result brought it along.
     """
     fields = dict(document.fields)
+    # Its fields are among these already.
     fields.pop("document", None)
     inner: dict[str, object] = {**fields, "text": document.text}
+    # The document's id may have come from a field of another name.
     inner.pop("id", None)
     if document.id is not None:
         inner["id"] = document.id
