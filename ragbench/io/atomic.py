@@ -37,6 +37,7 @@ class _Masked(io.BufferedIOBase):
         self._file = file
         self._hide = hide
         self._rest = b""
+        """What is behind the last line end: it waits for the rest of its line."""
 
     def writable(self) -> bool:
         """True, where the base class says False: a text layer on top of the file asks for it.

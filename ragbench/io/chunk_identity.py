@@ -32,6 +32,7 @@ class DistinctChunks:
         A chunk keeps its place for good: callers store places while more lists are added.
         """
         self._chunks: list[dict[str, Any]] = []
+        """By place, completed with what later mentions know."""
         self._names: set[str] = set()
         """The ids that chunks go by, each in use once."""
         self._by_id: dict[str, list[int]] = {}

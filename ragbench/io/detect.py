@@ -360,6 +360,7 @@ def trace_files(source: Source) -> list[Source]:
     files: list[Source] = []
     for name in names:
         file = source.child(name)
+        # A folder may have such a suffix, too.
         if file is not None:
             files.append(file)
     return files

@@ -106,6 +106,7 @@ class SourceInfo(Record):
                 if own_names <= _OWN_NAMES_SHOWN:
                     shown.append(target)
         fields = ", ".join(shown) + _and_more(own_names - _OWN_NAMES_SHOWN)
+        # Without any field nothing follows the colon.
         return f"read {self.path} as {self.form}: {fields}".rstrip(": ")
 
     def _recorded_line(self) -> str:

@@ -449,6 +449,7 @@ def one_part(items: Sequence[_ItemT], parts: Sequence[str], source: Source) -> I
     part_to_read = source.split
     if part_to_read is None and len(names) == 1:
         part_to_read = names[0]
+    # A source without rows has no part, which its caller reports.
     if items and part_to_read not in names:
         reason = f"no '{source.split}'"
         if source.split is None:

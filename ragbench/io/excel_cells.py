@@ -255,6 +255,7 @@ def _time_text(moment: time, number_format: str) -> str:
 
     Excel stores a time of day as a part of a day, so its format alone shows how people read it.
     """
+    # The time since midnight, which a format shows in its own units.
     elapsed = timedelta(
         hours=moment.hour,
         minutes=moment.minute,

@@ -176,6 +176,7 @@ def _reference_fields(reference: Values) -> dict[str, str]:
             fields[key] = "reference"
         elif key == contexts:
             fields[key] = "reference_contexts"
+        # The id and the question of a case are on the side of the inputs.
         elif field in case_fields() and field not in ("id", "query", "metadata", "reference"):
             fields[key] = field
     return fields

@@ -120,6 +120,7 @@ class _Connections:
         together.
         """
         self.process = os.getpid()
+        """The process that may use the connections; a fork may not."""
         self._loop = _loop_of(self.process)
         self._client = client
 
@@ -170,6 +171,7 @@ class JsonEndpoint:
                 may have done the work.
             sleep: waits some seconds between two attempts.
         """
+        # How another process makes the same endpoint, see `__reduce__`.
         self._construct = partial(
             type(self),
             url,
@@ -181,6 +183,7 @@ class JsonEndpoint:
         )
         parts = urlsplit(url)
         self.url = mask_url(url).rstrip("/")
+        """Without credentials: messages show it, and a run's identity holds it."""
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigError(f"'{self.url}' is not an http:// or https:// URL")
         check_patience(timeout, retries)
@@ -189,6 +192,7 @@ class JsonEndpoint:
         self._base = url.partition("?")[0].rstrip("/")
         """The address of requests, with its credentials; `url` is the one to be shown."""
         self._query = parts.query
+        """Of the base URL: it goes with every request."""
         self._where = (parts.hostname, parts.port)
         """Host and port, by which the watch on connections knows the server."""
         self._retries = retries
@@ -197,6 +201,7 @@ class JsonEndpoint:
         self._has_asked_version = False
         """Set before the question: a server that names no version is not asked again."""
         self._has_answered = False
+        """Whether the server has ever answered: then a broken connection is worth more attempts."""
         # All attempts at one question found no connection: the next question gets one attempt.
         self._is_down = False
         self.versions: dict[str, None] = {}
@@ -205,7 +210,9 @@ class JsonEndpoint:
         self._httpx = require("httpx", extra="http")
         self._headers = {**ACCEPTED_PACKING, **(headers or {})}
         self._opening = threading.Lock()
+        """Connections are opened and closed by one thread at a time."""
         self._connections: _Connections | None = None
+        """None before the first request."""
 
     def _opened(self) -> _Connections:
         """The connections of this process to the server, opened at the first request.

@@ -152,6 +152,7 @@ def _outputs_with_answer(value: object) -> Values:
             return {**value, "response": answer}
     if value is None or is_object(value) or isinstance(value, str):
         return part_of(value)
+    # A list or a number is kept whole: no text is recognised in it.
     return {"value": value}
 
 
@@ -196,6 +197,7 @@ def _expected_fields(
         fields: dict[str, object] = {}
         if name == "expected_retrieved_context":
             fields = _expected_documents(value)
+        # The first of several counts; any other one is kept as the user's own.
         elif squash(name) in references and "reference" not in case:
             fields = {"reference": value}
         else:

@@ -582,6 +582,7 @@ class LabelBook:
         self.labels = tuple(labels)
         self.bounds = bounds or {}
         self._by_key: dict[tuple[str, Key], list[HumanLabel]] = {}
+        """By metric and key; each label is filed under two keys."""
         for label in self.labels:
             question, answer, _ = label.key
             for key in (label.key, (question, answer, ANY)):

@@ -239,8 +239,11 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
         """
         self.overrides = overrides
         self._has_answers = has_answers
+        """Whether a system's answers are in the source, also where a record has none."""
         self._is_join = is_join
+        """Whether the source is there for a system's answers alone."""
         self._targets = targets(kind)
+        """Field by each recognised name, in the spelling of `squash`."""
         names = (*entry_fields(), *HIT_FIELDS) if kind == "cases" else (*document_fields(),)
         for target in overrides:
             if target not in names:
@@ -796,6 +799,7 @@ class EntryDecoder(RowDecoder[Entry]):
         record["metadata"] = {**(record.get("metadata") or {}), source: value}
         if answerable is None:
             return
+        # A field of its own may have said it already: the two have to agree.
         if record.setdefault("answerable", answerable) is not answerable:
             message = "says another thing than the field on whether there is an answer"
             self.problems.add(message, path=row.path, line=row.line, field=source)

@@ -659,6 +659,7 @@ class _Opening:
         chunk_form = ""
         if chunks.decoder is not None:
             chunk_form = chunks.decoder.mapping.format
+        # What a reranker left has become chunks of ragbench's own form, which says nothing.
         if self.response_form == _RERANKED:
             chunk_form = _RERANKED
         roles = Roles(
@@ -844,6 +845,7 @@ def _hit_bindings(mapping: DumpMapping, chunks: str) -> dict[str, str]:
         path = getattr(mapping, name)
         if path is not None:
             bindings[target] = f"{chunks}[].{path}"
+    # Distances are read with their sign turned: a reader of the report has to know.
     if "chunk_score" in bindings and mapping.scores is not None:
         bindings["chunk_score"] += f" ({mapping.scores.value})"
     return bindings
@@ -950,6 +952,7 @@ def _holds_any_text(decoder: Decoder, records: Sequence[Row]) -> bool:
         decoder: how the rows' chunks would be read.
     """
     for record in records:
+        # A row that cannot be read is reported later, with its line.
         with suppress(ValueProblem):
             for raw in decoder.raw(record):
                 chunks = decoder.retrieval(raw, "", "").chunks

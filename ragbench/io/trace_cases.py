@@ -47,6 +47,7 @@ class Tree:
         They are sorted by their start: exporters write a span when it ends, the inner ones first.
         """
         self.line = spans[0].line
+        """By which problems name the trace: that of the span that comes first in the file."""
         self.spans = sorted(spans, key=lambda span: seconds_of(span.start) or 0.0)
         """By when they began: exporters send them when they end, the inner ones first."""
         self._by_id = {span.id: span for span in self.spans}
@@ -303,6 +304,7 @@ def _hop_for_metadata(span: Span) -> dict[str, Any]:
     """
     row: dict[str, Any] = {"query": question_in(span.input)}
     if span.documents is not None:
+        # Ids only where each has one: a list with gaps would shift the ranks.
         if all("id" in document for document in span.documents):
             row["context_ids"] = [document["id"] for document in span.documents]
         else:

@@ -242,6 +242,7 @@ class TraceFile:
         counts = self.counts
         decode = msgspec.msgpack.Decoder(list[Span]).decode
         for (trace,) in self.db.execute(self.sql["all"]):
+            # A trace may lie in several parts, which come in the order of the file.
             spans: list[Span] = []
             for (body,) in self.db.execute(self.sql["parts"], (trace,)):
                 spans += decode(body)
@@ -308,6 +309,7 @@ def _without_unneeded_texts(spans: list[Span]) -> list[Span]:
     step itself, so all texts stay.
     """
     roots = [span for span in spans if span.parent is None]
+    # Without a root here, another part of the trace has it.
     if not roots or roots[0].kind in (MODEL, RETRIEVER, RERANKER):
         return spans
     root = roots[0]

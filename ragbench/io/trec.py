@@ -590,6 +590,7 @@ def _with_query(row: Row) -> Row:
     """
     if "text" not in row.values or "query" in row.values:
         return row
+    # Built anew, so that the field keeps its place among the others.
     values: dict[str, object] = {}
     for name, value in row.values.items():
         if name == "text":

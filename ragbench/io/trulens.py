@@ -80,6 +80,7 @@ def _record_case(row: Row, source: Source, problems: Problems) -> dict[str, obje
     for name, value in row.values.items():
         if name in _IGNORED_COLUMNS or name in ("input", "output"):
             continue
+        # A blank cell says nothing.
         if isinstance(value, str) and is_missing(value):
             continue
         target = _CASE_FIELDS.get(name)

@@ -281,6 +281,7 @@ class SettingsFile:
             return {}
         mapping: dict[str, Any] = {}
         for key, item in value.items():
+            # YAML reads some keys as numbers or dates.
             name = str(key)
             if known is None or name in known:
                 mapping[name] = item

@@ -503,6 +503,7 @@ class Budget:
         self.reserved = Decimal(0)
         """Set aside for requests in flight."""
         self._lock = threading.Lock()
+        """Over the amounts and the waiting calls: loops in several threads book at once."""
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
         """Calls that wait for money to come back, each as its loop and the event that says so."""
 

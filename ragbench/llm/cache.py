@@ -169,6 +169,7 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
         self._max_bytes = max_bytes
         self._today = today
         self._db: sqlite3.Connection = connect(path, must_exist=must_exist)
+        """One connection, which serves the thread of this object alone."""
         self._stored = 0
         """Answers that this object stored: `put` trims by it, and `close` only after any."""
 

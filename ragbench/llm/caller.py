@@ -132,16 +132,22 @@ class Caller:
         """What its tokens cost; None when that is not known."""
         self.cache = options.get("cache")
         self.clock = options.get("clock") or Clock()
+        """The time of the event loop, and whether the user has stopped the run."""
         book = None if budget is None else budget.book
         self.ledger = Ledger(self.price, book)
+        """What every call took; receipts are made of it."""
         self._limits = options.get("limits") or CallLimits()
         self.concurrency = Concurrency(self._limits.concurrency, self.clock)
+        """The slots for requests, which all calls share."""
         self._budget = budget
+        """The cap, which several clients may share; None for no cap."""
         self._transport: Transport = options.get("transport") or OpenAITransport(
             endpoint, timeout=self._limits.timeout
         )
         self._where = f"{endpoint.model} at {endpoint.base_url}"
+        """The model and its address, for messages."""
         self.circuit = Circuit(self.clock, where=self._where)
+        """Whether calls may be made at all: it opens once there is no hope."""
         self.rates: dict[str, int] = {}
         """What the endpoint says of its limits in its headers, such as ``limit-tokens``."""
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -160,6 +166,7 @@ class Caller:
         if self._loop is not None:
             raise RuntimeError("the client is open already")
         await self._transport.open()
+        # Only now: a transport that fails to open leaves the client closed.
         self._loop = asyncio.get_running_loop()
         self._ends = None
         if self._limits.deadline is not None:

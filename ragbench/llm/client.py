@@ -104,14 +104,19 @@ class LLMClient(Caller):
         budget = options.get("budget")
         is_capped = budget is not None and budget.is_capped
         self.dialect = Dialect(endpoint, must_limit=is_capped)
+        """What the endpoint understands: requests are made by it."""
         self._reading = Reading(self._where, self.dialect, self._ask_plainly)
+        """Whether prompts are read whole: each answer's count of tokens is looked at."""
         self._longest_answer = 0
         """Tokens of the longest answer so far."""
         self._stored_dialect = self.dialect.learned
         """What was learned of the endpoint and is in the cache already."""
         self._judge = endpoint.fingerprint()
+        """Stored beside each answer in the cache."""
         self._place = endpoint.place()
+        """The name under which the cache stores what was learned of the endpoint."""
         self._in_flight: dict[bytes, _InFlight] = {}
+        """Questions that are being asked, by their cache keys: equal ones share the answer."""
         self._cache_error: LLMCacheError | None = None
         """Why answers cannot be kept any more: then no new ones are bought."""
 

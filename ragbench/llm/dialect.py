@@ -111,6 +111,7 @@ class Dialect:
             return None
         if learned.reasons:
             longest += self._endpoint.reasoning_tokens
+        # The endpoint's own limit holds for thoughts and answer together.
         if learned.most_tokens is not None:
             longest = min(longest, learned.most_tokens)
         return longest
@@ -464,6 +465,7 @@ class Reading:
         self._cut: int | None = None
         """Words of a prompt that was read in part."""
         self._asking = asyncio.Lock()
+        """One trial at a time: other calls wait for its outcome."""
 
     async def check(self, usage: Usage, fewest: int) -> None:
         """Raises `LLMPromptCutError` where an answer's token count shows that its prompt was cut.

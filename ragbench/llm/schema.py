@@ -341,6 +341,7 @@ def field_schema(
         form: the JSON schema of its value.
         check: gives the checked value, or raises `ValueError` saying what is wrong.
     """
+    # A part of the cache key: another form makes stored answers unknown.
     definition = {
         "title": key,
         "type": "object",

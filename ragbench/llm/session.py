@@ -183,6 +183,7 @@ class LLMSession(AbstractContextManager["LLMSession"]):
         self._lock = threading.Lock()
         """Several threads may need the models, or close them, at once."""
         self._models: ModelClients | None = None
+        """The open clients; None while there are none."""
 
     def __exit__(self, *_: object) -> None:
         """Closes the connections of all models.
@@ -191,6 +192,7 @@ class LLMSession(AbstractContextManager["LLMSession"]):
         """
         with self._lock:
             if self._models is not None:
+                # First: whatever fails below, the next call opens the clients anew.
                 self._models = None
                 try:
                     self._thread.run(self._stack.aclose())

@@ -186,9 +186,12 @@ class _UserSettings:
         """
         self.kind = kind
         self.prefix = f"RAGBENCH_{kind.upper()}_"
+        """How the names of its environment variables begin."""
         self._environ = environ
         self.values: dict[str, Any] = {}
+        """The settings that were given, in their types; None for one that is not to be sent."""
         self._origins: dict[str, str] = {}
+        """Where each of them was given, for reports."""
         ranks: dict[str, int] = {}
         """How near to the command each was given; 0 is an option."""
         # Wrong names first: the loop below looks for known ones only.

@@ -362,9 +362,13 @@ class OpenAITransport:
         self._secret: str | None = None
         """The API key; None where there is none."""
         self._headers: dict[str, str] = {}
+        """Sent with every request; read when the transport is opened."""
         self._renewed_at = 0.0
+        """When the key was read, by a clock that is never set back."""
         self._renewing = asyncio.Lock()
+        """Of calls at once one reads a new key."""
         self._client: openai.AsyncOpenAI | None = None
+        """The connection pool; None while the transport is closed."""
 
     async def open(self) -> None:
         """Reads the key and makes the connection pool. Nothing is sent.

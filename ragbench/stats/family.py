@@ -417,6 +417,7 @@ class _Matrix(NamedTuple):
         tests = len(self.numbers)
         shape = (tests, self.clusters)
         stored = sum(map(len, self.numbers))
+        # A sparse entry takes 12 bytes, a number with its column, and a dense one 8.
         if tests * self.clusters <= max(_DENSE, 1.5 * stored):
             dense = np.zeros(shape)
             for row, columns, numbers in zip(dense, self.columns, self.numbers, strict=True):

@@ -70,6 +70,7 @@ class _Project:
         """
         self._endpoint = endpoint
         self._place = f"langfuse {endpoint.url} {public_key}"
+        """Its name in receipts on disk: spelled anew, earlier exports would not be found."""
 
     def send(self, run: TrackedRun, receipt: Receipt) -> Tracked:
         """Creates the dataset run in Langfuse's project, or updates the one of an earlier export.
@@ -173,7 +174,9 @@ class _Batch:
         """
         self._endpoint = endpoint
         self._events: list[dict[str, Any]] = []
+        """Those that are not sent yet."""
         self._bytes = 0
+        """The size of their bodies as JSON."""
 
     def add(self, kind: str, body: dict[str, Any]) -> None:
         """Adds an event to the batch; sends the earlier ones first where it would be too large.

@@ -56,6 +56,7 @@ class _Workspace:
         """
         self._endpoint = endpoint
         self._place = f"langsmith {endpoint.url}"
+        """Its name in receipts on disk: spelled anew, earlier exports would not be found."""
 
     def send(self, run: TrackedRun, receipt: Receipt) -> Tracked:
         """Uploads the run as a LangSmith experiment, in place of the one of an earlier export.

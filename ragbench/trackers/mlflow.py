@@ -107,6 +107,7 @@ class _Server:
         self.client = mlflow.MlflowClient()
         self.entities = require("mlflow.entities", extra="mlflow")
         self.uri = _shown_uri(mlflow)
+        """Without credentials: messages show it, and receipts hold it."""
 
     def send(self, run: TrackedRun, receipt: Receipt) -> Tracked:
         """Creates the run in MLflow's store, or updates the one of an earlier export.
@@ -115,6 +116,7 @@ class _Server:
         run is made, so that no old figure is read as one of this run.
         """
         experiment_id = self._experiment_id()
+        # Stored in receipts: spelled anew, earlier exports would not be found.
         place = f"mlflow {self.uri} {experiment_id}"
         figures = dict(run.figures)
         stored = self._stored_run(receipt, place, experiment_id)

@@ -63,6 +63,7 @@ class _Server:
         """
         self._endpoint = endpoint
         self._place = f"phoenix {endpoint.url}"
+        """Its name in receipts on disk: spelled anew, earlier exports would not be found."""
         self._now = datetime.now(UTC).isoformat()
         """The time of the export, for fields that have to have one: Phoenix makes latencies of
         them, and those of the run are in the figures."""
@@ -168,6 +169,7 @@ class _Server:
                 "cause": case.cause,
                 "not_measured": case.unmeasured,
             },
+            # A case is asked once in a run.
             "repetition_number": 1,
             "trace_id": case.trace_id,
             "error": case.error,

@@ -133,6 +133,7 @@ def _filled_run(wandb: Any, stored: Any, run: TrackedRun, receipt: Receipt) -> T
             "W&B: WANDB_MODE is disabled, so nothing is sent. Set it to online or offline; then "
             "export again"
         )
+    # Stored in receipts: spelled anew, earlier exports would not be found.
     place = f"wandb {stored.settings.base_url} {stored.entity} {stored.project}"
     is_new = receipt.id_at(place) is None
     receipt.keep(place, stored.id)

@@ -214,6 +214,7 @@ def _places_read_together(places: Sequence[Place]) -> Iterator[tuple[int, list[P
     group: list[Place] = []
     end = 0
     for place in places:
+        # Too far behind to be worth reading what lies between, or before the group.
         if group and not group[0].start <= place.start <= end + _GAP:
             yield group[0].start, group
             group = []

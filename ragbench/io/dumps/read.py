@@ -234,6 +234,7 @@ def _read_ahead(
         sample.append(record)
         counts.append(len(problems.items))
     noted = [*problems.items]
+    # Without a problem there is nothing to bring into order.
     if not noted:
         return sample, chain(sample, records)
 

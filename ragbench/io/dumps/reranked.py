@@ -388,6 +388,7 @@ def _document_of(item: object) -> _Document:
     fields = item
     inner = item.get("document")
     if is_object(inner):
+        # What stands beside the document, such as its id, counts where it lacks that itself.
         fields = {**item, **inner}
     id = None
     for name in field_names("hit")["id"]:
@@ -417,6 +418,7 @@ def _results_in(path: str, items: Hits) -> list[_Result] | None:
         score = _written_score(fields)
         document = _document_of(item)
         has_document = document.id is not None or document.text is not None
+        # Neither a document nor a place with a score: it ranks nothing.
         if not has_document and (place is None or score is None):
             return None
         if not _is_ranking(path) and (score is None or _is_stores_hit(fields)):
@@ -453,6 +455,7 @@ class _Request:
         self.results_path = results_path
         self.documents = [_document_of(item) for item in items]
         self._has_ids = any(document.id is not None for document in self.documents)
+        """Then a text that no document has is rather an id that names none."""
         self._are_texts = all(isinstance(item, str) for item in items)
         """Whether the documents are texts alone, of which each may be an id as well."""
 
@@ -501,6 +504,7 @@ class _Request:
         Raises:
             ValueProblem: the result names no document, or it is in doubt which one.
         """
+        # A place is the surest: ids and texts may repeat.
         if result.place is not None:
             return self._checked_place(result, result.place)
         document = result.document
