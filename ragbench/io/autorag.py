@@ -97,6 +97,7 @@ def _list_in_cell(text: str) -> object:
     try:
         # A JSON list of texts and numbers is a literal of Python, too.
         value: object = ast.literal_eval(text.strip())
+    # Python raises the last two for a text that is nested too deep.
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         message = f"expected a list as JSON or as Python prints it, found {describe(text)}"
         raise ValueProblem(message) from None

@@ -83,6 +83,7 @@ def _python_literal(text: str) -> object:
         if text.startswith("["):
             return spelled_list("retrieved_contexts", text)
         value: object = ast.literal_eval(text)
+    # Python raises the last two for a text that is nested too deep.
     except (ValueProblem, ValueError, SyntaxError, RecursionError, MemoryError):
         return text
     return value

@@ -97,6 +97,7 @@ def read_labels(path: Path, metric: str = "") -> tuple[LabelledClaim, ...]:
     if is_object(document) and {"tasks", "evaluations", "documents"} <= document.keys():
         claims = list(_mtrag_claims(document))
     elif _holds_answers(source):
+        # That reader opens the file itself.
         source.close()
         claims = list(_answers_as_claims(path, metric))
     else:

@@ -617,6 +617,7 @@ class RowDecoder(ABC, Generic[RecordT]):
             earlier_source = next(name for bound, name in plan.bindings if bound == target)
             message = disagreement(target, earlier_source, source)
             self.problems.add(message, path=row.path, line=row.line, field=source)
+        # The two are equal, or the row gives no record.
         return value
 
     def _converted(self, target: str, source: str, value: object, cells: bool) -> Any:

@@ -549,6 +549,7 @@ def _schema_of_type(hint: Any, special: Mapping[Any, Any]) -> dict[str, Any] | N
         hint: the type.
         special: schemas of types that have one of their own.
     """
+    # A list that may not be shorter than so many: its type is annotated with that.
     if get_origin(hint) is Annotated and get_origin(get_args(hint)[0]) is collections.abc.Sequence:
         sequence, length = get_args(hint)[:2]
         schema = _schema_of_type(sequence, special)
@@ -563,6 +564,7 @@ def _schema_of_type(hint: Any, special: Mapping[Any, Any]) -> dict[str, Any] | N
         return {"anyOf": [_schema_of_type(record_types[0], special), {"type": "null"}]}
     try:
         return msgspec.json.schema(hint, schema_hook=lambda kind: dict(special[kind]))
+    # Neither msgspec nor `special` has a schema of the type.
     except (TypeError, KeyError):
         return None
 

@@ -127,6 +127,7 @@ class TraceFile:
             # It is written below into a file that no one else can write: to unpickle it is safe.
             row = Row(*pickle.loads(body))
             if session is not None:
+                # The session's first turn, that of this trace, and how many are read at the most.
                 place = (first_place, first_place + turn - 1, _MOST_TURNS)
                 history = self._history_before(place)
                 fields = in_turn(history, session, row.values["tags"], number=turn)

@@ -325,6 +325,7 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
         changes_before = self._db.total_changes
         # One by one: each argument selects on its own, and what is deleted already counts once.
         if everything:
+            # A condition that every answer meets.
             self._rows("DELETE FROM replies WHERE ?", True)
         if model is not None:
             self._rows("DELETE FROM replies WHERE model = ?", model)

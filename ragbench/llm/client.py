@@ -531,6 +531,7 @@ class LLMClient(Caller):
         if schema is not None:
             try:
                 value = read_structure(reply.text, schema)
+            # An answer that is not good enough any more is asked for anew.
             except LLMReplyError:
                 return None
         reply = replace(reply, value=value)

@@ -325,4 +325,5 @@ def _detectable_drop(
     from_none = detectable(beyond_none, totals.clusters, alpha=level * share)
     if from_tolerance is None or from_none is None:
         return None
+    # One distance counts from what is tolerated, the other from no change.
     return max(from_tolerance + tolerance, from_none)

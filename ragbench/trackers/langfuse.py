@@ -204,6 +204,7 @@ class _Batch:
         if not self._events:
             return
         answer = self._endpoint.call("POST", "/api/public/ingestion", {"batch": self._events})
+        # Also where an event is refused: what is here is never sent twice.
         self._events = []
         self._bytes = 0
         # Where the field is missing, `TrackerEndpoint.in_use` makes an error of it.

@@ -559,6 +559,7 @@ def _text_path(objects: Sequence[object], form: DumpForm) -> str | None:
     counts: Counter[str] = Counter()
     for path in paths:
         counts[path] = sum(_has_text(value, path) for value in objects)
+    # Of equals the first, which is the more telling name.
     best = max(paths, key=counts.__getitem__, default=None)
     if best is not None and counts[best] > 0:
         return best
@@ -683,6 +684,7 @@ def _lists_with_texts(value: object, path: str) -> Iterator[tuple[int, str, str]
         names = text.split(".") if text else [path.rpartition(".")[2]]
         no_text = set(field_names("hit")["no_text"])
         if letters is not None and no_text.isdisjoint(map(_plain_name, names)):
+            # The letters first: the caller takes the largest of these tuples.
             yield letters, path, text
     elif is_object(value) and path.count(".") < _DEEPEST:
         for name, inner in value.items():

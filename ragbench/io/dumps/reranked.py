@@ -96,6 +96,7 @@ def own_hits(hits: Hits) -> list[dict[str, object]]:
         assert is_object(document)
         chunk = {"text": document["text"], "score": hit["relevance_score"]}
         if "id" in document or "index" in hit:
+            # Without an id the chunk goes by its place in the request.
             chunk["id"] = document.get("id", hit.get("index"))
         if "metadata" in hit:
             chunk["metadata"] = hit["metadata"]
