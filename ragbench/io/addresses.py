@@ -168,6 +168,7 @@ def _as_os_errors() -> Generator[None]:
     except OSError:
         raise
     except Exception as error:
+        # Two arguments, since callers show `strerror`, which a single one leaves empty.
         raise OSError(None, f"{type(error).__name__}: {error}") from error
 
 

@@ -192,6 +192,7 @@ def _shown_records(source: Source, container: str, text: str) -> tuple[object, l
         return None, _first_rows(source, container, text)
     whole = shown_value(text) if container == "json" else _yaml_value(source)
     records_in_value = _records_in_value(whole)[:_RECORDS_TO_LOOK_AT]
+    # A value may hold the records, or be one itself.
     return whole, [*records_in_value, whole]
 
 
@@ -698,6 +699,7 @@ def _first_rows(source: Source, container: str, text: str) -> list[object]:
     if header.strip('" \r').lower().startswith("sep="):
         header, _, rows_text = rows_text.partition("\n")
     header = header.rstrip("\r")
+    # Of CSV it is the sign that the header has most often.
     separator = "\t" if container == "tsv" else max(",;\t|", key=header.count)
     try:
         lines = csv.reader(StringIO(f"{header}\n{rows_text}"), delimiter=separator)

@@ -312,6 +312,7 @@ def look_at(place: Source, form: str) -> RankingFile:
     # A copy, so that the reading in earnest begins at the start of the file.
     with closing(replace(place)) as opened, noting_read_errors(place.name, problems):
         if form == "beir":
+            # Its problems are dropped here: the reading in earnest reports them.
             results = as_object(load(opened, Problems()))
             ranking_file = RankingFile(queries=tuple(results), read=read_result)
         else:

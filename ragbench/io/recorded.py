@@ -199,6 +199,7 @@ def outcomes(
     ids = values.get("retrieved_context_ids")
     if ids is not None:
         ids = chunks.complete_ids(ids)
+    # An error counts before chunks: a search that failed has no result to measure.
     if error:
         recorded["retrieve"] = failed_outcome("retrieve", error, seconds=seconds)
     elif contexts is not None or ids is not None:

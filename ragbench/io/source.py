@@ -334,6 +334,7 @@ class Source:
             with noting_read_errors(self.name, problems):
                 yield stream
         finally:
+            # Given back, so that `close` finds it.
             self._stream = stream
             self.close()
 

@@ -369,6 +369,7 @@ def _sheet_rows(openpyxl: Any, file: BinaryIO, source: Source, problems: Problem
                 header = _header_cells(cells)
                 if not _has_distinct_columns(header, source.name, number, problems):
                     return
+            # Without a name, no field could take it: the value would be lost without a word.
             elif any(cells[len(header) :]):
                 message = f"a cell has a value behind the last column of the header, {len(header)}"
                 problems.add(message, path=source.name, line=number)

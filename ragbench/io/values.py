@@ -736,6 +736,7 @@ def _turn_of(value: object) -> Turn:
     if not isinstance(role, str) or not role.strip():
         raise ValueProblem(f"{_EXPECTED_TURNS}; found {describe(value)} in it")
     word = role.strip().casefold()
+    # A role that no list knows stays as it is written.
     for name, words in field_names("role").items():
         if word in words:
             role = name

@@ -257,9 +257,8 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
         the next command need not find it out again by rejected requests.
         """
         with guarded(self.path):
-            self._db.executescript(
-                _table_statements()
-            )  # caches made by older versions lack the table
+            # Caches made by older versions lack the table.
+            self._db.executescript(_table_statements())
         oldest = int(self._today()) - _DIALECT_DAYS * _DAY
         select = "SELECT body FROM dialects WHERE judge = ? AND learned > ?"
         # One row or none, and none where it is too old.

@@ -177,6 +177,7 @@ class LLMClient(Caller):
         key = cache_key(identity, messages, schema=definition, version=version, repeat=repeat)
         cached_reply = self._cached_reply(key, schema)
         if cached_reply is not None:
+            # A stored answer shows that the endpoint worked for an earlier command.
             self.circuit.has_worked = True
             self.ledger.call(purpose, self.endpoint.model, cached=True)
             return cached_reply

@@ -108,6 +108,7 @@ def _among_words(text: str) -> list[object]:
             remainder = candidate[end:]
             break
         else:
+            # It looks like a value, yet it does not end as one.
             if _BEGINNING.match(remainder):
                 return []
             remainder = remainder[1:]  # a bracket of the prose

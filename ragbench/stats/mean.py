@@ -279,6 +279,7 @@ def student_quantile(probability: float, degrees: int) -> float:
     n = degrees
     z = NormalDist().inv_cdf(probability)
     # Of many degrees, and not far out in the tail: there the terms fall fast.
+    # Farther out than this the expansion is no longer exact to 1e-10.
     if n > 1_000 and z * z < n / 60:
         return z + _quantile_beyond_normal(z, n)
     # The height of the density at 0.

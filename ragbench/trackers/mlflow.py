@@ -162,6 +162,7 @@ class _Server:
         MLflow keeps each run in an experiment; where the user names none, it is called
         ``ragbench``.
         """
+        # An id belongs to an experiment that exists; a name may have to be created first.
         experiment_id = os.environ.get("MLFLOW_EXPERIMENT_ID")
         if experiment_id:
             return experiment_id

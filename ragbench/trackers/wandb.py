@@ -56,6 +56,7 @@ def send(run: TrackedRun, receipt: Receipt) -> Tracked:
         try:
             return _filled_run(wandb, stored, run, receipt)
         finally:
+            # After an error, too: W&B then sends what was logged so far.
             stored.finish()
 
 

@@ -306,6 +306,7 @@ def langchain(value: object) -> object:
 
     The form in ``forms.toml`` names this function, which makes a hit of each document.
     """
+    # A document with its score, as searches with scores return it.
     if is_list(value) and len(value) == 2 and type(value[1]) in (int, float):
         document = langchain(value[0])
         if not is_object(document):

@@ -394,6 +394,7 @@ def _document_of(item: object) -> _Document:
     id = None
     for name in field_names("hit")["id"]:
         value = fields.get(name)
+        # By the exact type, since True is a whole number to Python and no id.
         if type(value) in (str, int) and value != "":
             id = as_id(value)
             break
