@@ -120,6 +120,7 @@ class SourceInfo(Record):
         counts: list[str] = []
         for stage, count in self.recorded.items():
             text = f"{stage} {count:,}"
+            # A stage that every case has needs no second number.
             if count != self.looked:
                 text += f" of {self.looked:,}"
             counts.append(text)

@@ -740,6 +740,7 @@ def _choose_key(
         candidates = list(lists)
     if len(candidates) == 1:
         return candidates[0]
+    # Two that suit equally are no choice: the wrong one would be read without a word.
     preferred = [key for key in candidates if key in documented_keys]
     if len(preferred) != 1:
         shown = " and ".join(f"'{key}'" for key in candidates)

@@ -266,6 +266,7 @@ def _request_case(row: Row, source: Source) -> dict[str, object]:
             case[target] = _chunks(value, source)
         else:
             case[target] = value
+    # All at once, since of several references only the first counts.
     expected, own_expectations = _expected_fields(expectations, "", source)
     metadata |= own_expectations
     case["metadata"] = {name: value for name, value in metadata.items() if value is not None}

@@ -68,6 +68,7 @@ def read_result(source: Source, problems: Problems) -> Iterator[Ranking]:
     count.
     """
     value = load(source, problems)
+    # It is empty, or could not be read, which is noted already.
     if value is None:
         return
     if not is_object(value):
@@ -187,6 +188,7 @@ def read_queries(
             message = f"the folder has none of {', '.join(_QUERY_FILES)}"
             raise DataError([Problem(message=message, path=source.name)])
         source = file
+    # Files of topics are often old, and not in UTF-8.
     source = decoded(source)
     with closing(source):
         texts = dict(_queries(source, problems))

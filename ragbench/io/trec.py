@@ -562,6 +562,7 @@ def judged_queries(queries: Iterator[Row], qrels: Source, problems: Problems) ->
         if judgements is not None:
             fields = judged_fields(_plain_grades(judgements))
             yield row._replace(values={**row.values, **fields})
+    # In the order of the file, which a set of unseen ids does not keep.
     for query, judgements in judgements_by_query.items():
         if query in unseen:
             message = f"no query has the id '{query}'"

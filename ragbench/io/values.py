@@ -357,6 +357,7 @@ def _keyed_chunks(text: str) -> list[object] | None:
     for id, chunk in chunk_of_id.items():
         if not is_object(chunk):
             return None
+        # An object without a text is a field with a value of its own, and no chunk.
         if not any(chunk.get(name) for name in text_names):
             return None
         chunks.append({**chunk, "id": id})
@@ -544,6 +545,7 @@ def _as_span(item: object) -> Evidence:
         start = _whole_number(item["start"], "start")
     if item.get("end") is not None:
         end = _whole_number(item["end"], "end")
+    # Where only the end is given, the passage may begin anywhere from 0 on.
     begins_before_text = start is not None and start < 0
     ends_before_start = end is not None and end < (start or 0)
     if begins_before_text or ends_before_start:
