@@ -45,6 +45,7 @@ def open_address(address: str) -> BinaryIO:
         return path.open("rb", buffering=_BUFFER)
     files, name = _file_system(address)
     with _as_os_errors():
+        # Buffered: each small read would be a request of its own.
         return cast("BinaryIO", io.BufferedReader(_RemoteFile(files.open(name, "rb")), _BUFFER))
 
 
@@ -104,6 +105,7 @@ def read_range(address: str, start: int, end: int) -> bytes:
             file.seek(start)
             data = file.read(end - start)
     else:
+        # One request for just these bytes: an opened file would read ahead.
         files, name = _file_system(address)
         with _as_os_errors():
             data = cast("bytes", files.cat_file(name, start=start, end=end))
@@ -166,6 +168,7 @@ def _as_os_errors() -> Generator[None]:
     except OSError:
         raise
     except Exception as error:
+        # Two arguments, since callers show `strerror`, which a single one leaves empty.
         raise OSError(None, f"{type(error).__name__}: {error}") from error
 
 

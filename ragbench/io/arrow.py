@@ -33,6 +33,7 @@ def json_rows(batch: Any) -> Iterator[dict[str, object]]:
     no JSON can hold them, and no metric reads them.
     """
     for row in batch.to_pylist():
+        # Keys that are no texts: those of a map column may be numbers or dates.
         yield orjson.loads(orjson.dumps(row, _json_value, orjson.OPT_NON_STR_KEYS))
 
 
@@ -141,6 +142,8 @@ def read_parquet(source: Source, *, kind: Kind, problems: Problems) -> Iterator[
                         try:
                             source.limits.check_cells(_cells(values))
                         except UnreadableError as error:
+                            # Reading ends: a cell of such a size may be in every row behind it,
+                            # too.
                             problems.add(str(error), path=source.name, line=number)
                             return
                         yield Row(source.name, number, values)
@@ -230,11 +233,13 @@ def arrow_batches(
     """
     pa: Any = require("pyarrow", extra="hf")
     names = [*columns(scores)]
+    # One iterator for all batches: each goes on where the last one stopped.
     rest_of_traces = iter(traces)
     while batch := list(islice(rest_of_traces, _BATCH_ROWS)):
         rows = [table_row(trace, scores) for trace in batch]
         arrays: list[Any] = []
         try:
+            # In the schema JSON columns have other names, so the two go together by their order.
             for name, field in zip(names, schema, strict=True):
                 cells = [row[name] for row in rows]
                 arrays.append(pa.array(cells, type=field.type))
@@ -303,6 +308,7 @@ def write_hugging_face(traces: Iterable[Trace], path: Path, *, scores: Scores) -
         finally:
             if had_progress_bars:
                 datasets.enable_progress_bars()
+        # Both map the scratch file, and Windows removes no file that is mapped.
         del mapped, dataset
     return tally
 
@@ -318,6 +324,7 @@ def write_parquet(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Exp
     tally = Exported(paths=(path,))
     with (
         written_whole(path, make_folders=True, is_text=False) as file,
+        # All settings are given, so that a new default of pyarrow changes no bytes.
         pq.ParquetWriter(
             file, schema, version="2.6", compression="zstd", compression_level=3
         ) as writer,

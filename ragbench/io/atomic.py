@@ -37,6 +37,7 @@ class _Masked(io.BufferedIOBase):
         self._file = file
         self._hide = hide
         self._rest = b""
+        """What is behind the last line end: it waits for the rest of its line."""
 
     def writable(self) -> bool:
         """True, where the base class says False: a text layer on top of the file asks for it.
@@ -146,6 +147,7 @@ def folder_written_whole(path: Path, *, replaceable: Callable[[Path], bool]) -> 
         InputError: ``path`` is a file, a folder with other content, or cannot be written.
     """
     with _naming_output(path):
+        # An empty folder holds nothing that could be lost.
         if path.is_dir() and any(path.iterdir()) and not replaceable(path):
             raise InputError(
                 f"{path}: cannot be written: the folder holds something else; name a new folder"

@@ -52,6 +52,7 @@ def read_autorag(source: Source, *, kind: Kind, problems: Problems) -> Iterator[
                 source.notes[_ALTERNATIVES] = None
             elif len(groups) > 1:  # of single ids, each of which the answer needs
                 case["needs"] = "all"
+        # The lists are spelled out already: a text that looks like one is a text from here on.
         yield row._replace(values=case, cells=False)
 
 
@@ -94,7 +95,9 @@ def _list_in_cell(text: str) -> object:
     if not text.strip().startswith("["):
         return text
     try:
+        # A JSON list of texts and numbers is a literal of Python, too.
         value: object = ast.literal_eval(text.strip())
+    # Python raises the last two for a text that is nested too deep.
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         message = f"expected a list as JSON or as Python prints it, found {describe(text)}"
         raise ValueProblem(message) from None

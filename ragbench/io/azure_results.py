@@ -56,6 +56,7 @@ def read_results(source: Source, *, kind: Kind, problems: Problems) -> Iterator[
             target = _FIELDS.get(name, name)
             source.roles[target] = name
             case[target] = value
+        # The context is spelled out already: a text that looks like a list is a text from here on.
         yield row._replace(values=case, cells=False)
 
 
@@ -69,6 +70,7 @@ def _retrieved_chunks(context: object) -> dict[str, object]:
         ``retrieved_contexts``, and ``retrieved_context_ids`` where the cell has ids; empty where
             nothing was retrieved.
     """
+    # Nothing was retrieved, or it was not logged: that is no list of no chunks.
     if context is None or context == "":
         return {}
     value = context
@@ -97,6 +99,7 @@ def _chunks_by_id(chunks: Mapping[str, object]) -> dict[str, object]:
             names = [name for name in field_names("hit")["text"] if name in chunk]
             text = chunk[names[0]] if names else None
         texts.append(text)
+    # One that is no text: then the keys are names of fields, not ids of chunks.
     if not all(isinstance(text, str) for text in texts):
         return {"retrieved_contexts": [orjson.dumps(chunks).decode()]}
     return {"retrieved_contexts": texts, "retrieved_context_ids": list(chunks)}

@@ -32,6 +32,7 @@ class DistinctChunks:
         A chunk keeps its place for good: callers store places while more lists are added.
         """
         self._chunks: list[dict[str, Any]] = []
+        """By place, completed with what later mentions know."""
         self._names: set[str] = set()
         """The ids that chunks go by, each in use once."""
         self._by_id: dict[str, list[int]] = {}
@@ -123,6 +124,7 @@ class DistinctChunks:
         place = len(self._chunks)
         chunk = dict(document)
         self._chunks.append(chunk)
+        # Replaces the recorded id by the name that the chunk goes by, perhaps with a number.
         if "id" in chunk:
             self._name_chunk(place, str(chunk["id"]))
         if chunk.get("text"):
@@ -159,6 +161,7 @@ class DistinctChunks:
         chunk = self._chunks[place]
         if "id" in document and "id" not in chunk:
             self._name_chunk(place, str(document["id"]))
+        # Before the loop below, which fills the text in: a later mention may have the text alone.
         if chunk.get("text") is None and document.get("text"):
             self._by_text.setdefault(document["text"], []).append(place)
         for name, value in document.items():

@@ -257,6 +257,7 @@ def _converted_document(file: Source, problems: Problems) -> TextAndTitle | None
         if stream is not None:
             _, convert = CONVERTED[file.suffix]
             text, title = convert(file.limits.read_all(stream), file.limits)
+            # In bytes, as all records are measured.
             if len(text.encode()) > file.limits.record:
                 raise UnreadableError(file.limits.long_record("the text"))
             return text, title

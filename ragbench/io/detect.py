@@ -141,6 +141,7 @@ def detect_format(source: Source, kind: Kind, problems: Problems) -> str | None:
         UnreadableError: the format is not recognised, or the file is empty.
         DataError: the records are of a known tool, and such that ragbench does not read.
     """
+    # Read as documents, a text file is one, whatever stands in it.
     if kind == "documents" and source.suffix in converted.SUFFIXES and not source.is_folder:
         return "text"
     container, text = detect_container(source, kind, problems)
@@ -191,6 +192,7 @@ def _shown_records(source: Source, container: str, text: str) -> tuple[object, l
         return None, _first_rows(source, container, text)
     whole = shown_value(text) if container == "json" else _yaml_value(source)
     records_in_value = _records_in_value(whole)[:_RECORDS_TO_LOOK_AT]
+    # A value may hold the records, or be one itself.
     return whole, [*records_in_value, whole]
 
 
@@ -359,6 +361,7 @@ def trace_files(source: Source) -> list[Source]:
     files: list[Source] = []
     for name in names:
         file = source.child(name)
+        # A folder may have such a suffix, too.
         if file is not None:
             files.append(file)
     return files
@@ -408,6 +411,7 @@ def _form_of_object(
         value = orjson.loads(first_line)
     except (orjson.JSONDecodeError, UnicodeEncodeError):
         # A pretty-printed file begins with a short line; a long one may merely be cut by the head.
+        # Characters are counted here, and the head is cut by bytes: a character has up to four.
         is_cut = not is_ended and len(first_line) >= HEAD_BYTES // 4
         if is_cut:
             return _form_of_cut_object(first_line, by_suffix)
@@ -511,6 +515,7 @@ def _signs() -> list[Sign]:
     beside those of a plain record.
     """
     spans = read_table("span_forms.toml")
+    # In the order in which they are tried: spans, records of tools, then what is refused.
     signs: list[Sign] = []
     for name, form in spans["form"].items():
         row = {"form": "traces", "spans": name}
@@ -651,6 +656,7 @@ def _refuse_without_cases(whole: Mapping[str, object]) -> None:
         if names >= set(sign["all"].split()):
             message = f"it is {sign['what']}"
             raise UnreadableError(message)
+    # A result of ragbench's own has a version; with cases or a question it can be read.
     has_cases, _ = array_of(whole, ("cases",))
     if "schema_version" in names and not has_cases and names.isdisjoint({"query", "question"}):
         raise UnreadableError("it is a result that ragbench wrote, without questions")
@@ -693,6 +699,7 @@ def _first_rows(source: Source, container: str, text: str) -> list[object]:
     if header.strip('" \r').lower().startswith("sep="):
         header, _, rows_text = rows_text.partition("\n")
     header = header.rstrip("\r")
+    # Of CSV it is the sign that the header has most often.
     separator = "\t" if container == "tsv" else max(",;\t|", key=header.count)
     try:
         lines = csv.reader(StringIO(f"{header}\n{rows_text}"), delimiter=separator)
@@ -735,6 +742,7 @@ def _rows_before_damage(
         return UnreadableError(reading_problem(error, after=last_line))
 
     with Reading(damaged):
+        # Row by row, not by ``yield from``: the error has to know the last one.
         for row in read(source, kind=kind, problems=problems):
             yield row
 

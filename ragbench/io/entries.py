@@ -106,6 +106,7 @@ class SourceInfo(Record):
                 if own_names <= _OWN_NAMES_SHOWN:
                     shown.append(target)
         fields = ", ".join(shown) + _and_more(own_names - _OWN_NAMES_SHOWN)
+        # Without any field nothing follows the colon.
         return f"read {self.path} as {self.form}: {fields}".rstrip(": ")
 
     def _recorded_line(self) -> str:
@@ -119,6 +120,7 @@ class SourceInfo(Record):
         counts: list[str] = []
         for stage, count in self.recorded.items():
             text = f"{stage} {count:,}"
+            # A stage that every case has needs no second number.
             if count != self.looked:
                 text += f" of {self.looked:,}"
             counts.append(text)
@@ -159,6 +161,7 @@ def looked_at(info: SourceInfo, entries: Sequence[Entry], *, is_whole: bool) -> 
             failed += 1
         if any(outcome.seconds is not None for outcome in outcomes):
             timed += 1
+        # Several searches for one answer: the reader of traces lists them in the metadata.
         search = entry.recorded.get("retrieve")
         if search is not None and search.value is not None:
             has_hops = has_hops or "hops" in as_object(search.value.metadata)
@@ -277,6 +280,7 @@ def repeat_notes(entries: Sequence[Entry]) -> Iterator[str]:
     Read as cases, such records would score every text as a retrieval of its own.
     """
     questions = {entry.case.query for entry in entries}
+    # Half: some datasets ask a question twice on purpose, or by mistake.
     if 2 * len(questions) <= len(entries):
         count = counted(len(questions), "question")
         yield (
@@ -309,6 +313,7 @@ def gold_notes(
                 items.append(value)
         if not items:
             continue
+        # Exact types: a flag is also an int, and is no id.
         if all(type(item) in (str, int) and _ID.fullmatch(str(item)) for item in items):
             target = "reference_context_ids"
             contents = "ids of what is relevant"

@@ -44,6 +44,7 @@ def read_ragas(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Ro
     """
     container, _ = detect_container(source, "cases", problems)
     for row in container_rows(source, problems, field_names("array")["ragas"]):
+        # What is beside the sample wins: it is of the result.
         sample = {**as_object(row.values.get("eval_sample")), **row.values}
         if is_object(sample.get("eval_sample")):
             del sample["eval_sample"]
@@ -86,6 +87,7 @@ def _has_unclear_contexts(values: Values) -> bool:
     if "contexts" not in values:
         return False
     has_answer = any(name in values for name in ("answer", *names["response"]))
+    # A field with any other of these names has what was retrieved: ``contexts`` is the gold then.
     names_of_retrieved = set(names["retrieved_contexts"]) - {"contexts"}
     has_retrieved = not names_of_retrieved.isdisjoint(values)
     return has_answer and not has_retrieved
@@ -255,6 +257,7 @@ def read_promptfoo(source: Source, *, kind: Kind, problems: Problems) -> Iterato
     With several providers or prompts, `source.split` names one of them.
     """
     fields = FieldMap("cases", {})
+    # All rows first: what tells the systems apart is seen in all of them together.
     rows = list(container_rows(source, problems, field_names("array")["promptfoo"]))
     for row in one_part(rows, _promptfoo_parts(rows), source):
         test = as_object(row.values.get("testCase"))
@@ -446,6 +449,7 @@ def one_part(items: Sequence[_ItemT], parts: Sequence[str], source: Source) -> I
     part_to_read = source.split
     if part_to_read is None and len(names) == 1:
         part_to_read = names[0]
+    # A source without rows has no part, which its caller reports.
     if items and part_to_read not in names:
         reason = f"no '{source.split}'"
         if source.split is None:

@@ -51,6 +51,7 @@ def cell_text(value: object, number_format: str) -> str:
     """
     if value is None:
         return ""
+    # Before numbers, and `datetime` before `date`: each is a kind of the other in Python.
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, float)):
@@ -254,6 +255,7 @@ def _time_text(moment: time, number_format: str) -> str:
 
     Excel stores a time of day as a part of a day, so its format alone shows how people read it.
     """
+    # The time since midnight, which a format shows in its own units.
     elapsed = timedelta(
         hours=moment.hour,
         minutes=moment.minute,

@@ -79,9 +79,11 @@ def _python_literal(text: str) -> object:
     pandas writes such cells. Only literals are evaluated, never code.
     """
     try:
+        # By the reader of cells, which refuses a list that is not clear.
         if text.startswith("["):
             return spelled_list("retrieved_contexts", text)
         value: object = ast.literal_eval(text)
+    # Python raises the last two for a text that is nested too deep.
     except (ValueProblem, ValueError, SyntaxError, RecursionError, MemoryError):
         return text
     return value
@@ -175,6 +177,7 @@ def _reference_fields(reference: Values) -> dict[str, str]:
             fields[key] = "reference"
         elif key == contexts:
             fields[key] = "reference_contexts"
+        # The id and the question of a case are on the side of the inputs.
         elif field in case_fields() and field not in ("id", "query", "metadata", "reference"):
             fields[key] = field
     return fields

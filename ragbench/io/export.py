@@ -168,6 +168,7 @@ def table_row(trace: Trace, scores: Scores) -> dict[str, Any]:
         values[name] = getattr(trace.case, name)
     retrieved = trace.context.value
     for name, column in RETRIEVAL_COLUMNS.items():
+        # None for each column where nothing was retrieved: ``getattr`` of None gives the default.
         values[column] = getattr(retrieved, name, None)
     sample = sample_row(trace)
     values |= sample.as_mapping()
@@ -183,6 +184,7 @@ def table_row(trace: Trace, scores: Scores) -> dict[str, Any]:
     with in_case(trace.case.id):
         values["rubrics_json"] = None if sample.rubrics is None else json_text(sample.rubrics)
         row: dict[str, Any] = {}
+        # In the order of the columns; what a case has beside them is not in the table.
         for name, kind in columns(scores).items():
             row[name] = _cell_of_column(name, kind, values[name])
         return row
@@ -308,6 +310,7 @@ def write_cases(cases: Iterable[Case], path: str | Path) -> int:
                 message = f"'{case.id}' is already the id of record {earlier}"
                 raise _unwritable_case(message, path, count, "id")
             try:
+                # Deeper values than this no reader of ragbench takes back.
                 check_depth(values)
                 line = orjson.dumps(values, option=orjson.OPT_APPEND_NEWLINE)
             except (TypeError, ValueProblem) as error:
@@ -340,6 +343,7 @@ def write_lines(traces: Iterable[Trace], path: Path, *, scores: Scores) -> Expor
     with written_whole(path, make_folders=True) as file:
         for trace in traces:
             case = trace.case
+            # All fields of the case, also empty ones: null says that something is not known.
             record = {name: getattr(case, name) for name in Case.__struct_fields__}
             record["retrieval"] = trace.retrieval
             record["post_retrieval"] = trace.post_retrieval

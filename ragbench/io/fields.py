@@ -129,6 +129,7 @@ def says_verdict(name: str) -> bool:
     words = set(name_words(name))
     for scale in ({"yes", "no"}, {"oui", "non"}, {"si", "no"}):
         if scale <= words:
+            # Left in, "no" would count as a word of another kind.
             words -= scale
     word_lists = field_names("verdict")
     if not words.isdisjoint(word_lists["others"]):

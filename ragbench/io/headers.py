@@ -50,6 +50,7 @@ def header_meaning(name: str) -> str:
     kinds: set[str] = set()
     for word in words:
         kinds |= _kinds_of(word)
+    # Only where no word is a noun: in "Source A" the letter is a position.
     if kinds.isdisjoint(_NOUNS) and words and words[-1] in _LETTERS:
         kinds.add(_LETTERS[words[-1]])
     if "time" in kinds:

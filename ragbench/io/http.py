@@ -120,6 +120,7 @@ class _Connections:
         together.
         """
         self.process = os.getpid()
+        """The process that may use the connections; a fork may not."""
         self._loop = _loop_of(self.process)
         self._client = client
 
@@ -170,6 +171,7 @@ class JsonEndpoint:
                 may have done the work.
             sleep: waits some seconds between two attempts.
         """
+        # How another process makes the same endpoint, see `__reduce__`.
         self._construct = partial(
             type(self),
             url,
@@ -181,19 +183,25 @@ class JsonEndpoint:
         )
         parts = urlsplit(url)
         self.url = mask_url(url).rstrip("/")
+        """Without credentials: messages show it, and a run's identity holds it."""
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigError(f"'{self.url}' is not an http:// or https:// URL")
         check_patience(timeout, retries)
         self._secrets = _secrets(parts.username, parts.password, headers or {})
         hide(*self._secrets)  # what answers may be an echo
         self._base = url.partition("?")[0].rstrip("/")
+        """The address of requests, with its credentials; `url` is the one to be shown."""
         self._query = parts.query
+        """Of the base URL: it goes with every request."""
         self._where = (parts.hostname, parts.port)
+        """Host and port, by which the watch on connections knows the server."""
         self._retries = retries
         self._is_repeatable = repeatable
         self._timeout = timeout
         self._has_asked_version = False
+        """Set before the question: a server that names no version is not asked again."""
         self._has_answered = False
+        """Whether the server has ever answered: then a broken connection is worth more attempts."""
         # All attempts at one question found no connection: the next question gets one attempt.
         self._is_down = False
         self.versions: dict[str, None] = {}
@@ -202,7 +210,9 @@ class JsonEndpoint:
         self._httpx = require("httpx", extra="http")
         self._headers = {**ACCEPTED_PACKING, **(headers or {})}
         self._opening = threading.Lock()
+        """Connections are opened and closed by one thread at a time."""
         self._connections: _Connections | None = None
+        """None before the first request."""
 
     def _opened(self) -> _Connections:
         """The connections of this process to the server, opened at the first request.
@@ -372,6 +382,7 @@ class JsonEndpoint:
             if wait > _LONGEST_WAIT:
                 message += f" and asks to wait {wait:.0f} s"
             raise self._error(message, response)
+        # `_send` gives one of the two.
         assert failure is not None
         if failure.was_connected:
             raise LostConnectionError(f"{shown} broke the connection{attempts}: {failure.reason}")
@@ -450,6 +461,7 @@ class JsonEndpoint:
         """
         async with asyncio.timeout(self._timeout):
             response = await client.request(**self._request_of(address, payload))
+            # A redirect beyond these is returned as it is: its status is an error to the caller.
             for _ in range(_MAX_REDIRECTS):
                 if response.status_code not in _REDIRECTS_OF_POST:
                     break
@@ -486,6 +498,7 @@ class JsonEndpoint:
                 "that no credentials go there. Give that URL if it is meant",
                 response.status_code,
             )
+        # A location without credentials would be refused by the same server.
         if origin.userinfo and not location.userinfo:
             return location.copy_with(username=origin.username, password=origin.password)
         return location

@@ -214,6 +214,7 @@ def _without_itself(case: Case, recorded: dict[str, Outcome[Any]]) -> dict[str, 
     result = RetrievalResult[Any](
         [chunk.text for chunk in chunks],
         context_ids=[chunk.id for chunk in chunks],
+        # Rankings give each document a score; a missing one could not be listed beside the others.
         scores=[chunk.score or 0.0 for chunk in chunks],
     )
     return {**recorded, "retrieve": replace(outcome, value=result)}
@@ -330,6 +331,7 @@ def _pair_in_order(db: sqlite3.Connection, cases: EntrySource, answers: SourceIn
             f"on: ragbench eval DATASET --outputs {answers.path}"
         )
         raise DataError([Problem(message=message, path=answers.path)])
+    # Cases and answers both count from 0.
     for position in range(counts.cases):
         counts.by_order += 1
         _give_answer(db, position, position)
@@ -420,6 +422,7 @@ def _check_joined(
     Args:
         min_joined: the least share of the cases that have an output, 0 to 1.
     """
+    # Without a single pair the files do not belong together, whatever is demanded.
     if counts.joined and counts.joined >= min_joined * counts.cases:
         return
     (records,) = db.execute("SELECT count(*) FROM answers").fetchone()
@@ -477,10 +480,12 @@ def _joined_info(
     stages: Counter[str] = Counter()
     failed = 0
     timed = 0
+    # One row for each set of stages that answers have in common.
     for stage_names, count, with_failure, with_time in db.execute(_sql("by_stages")):
         stages.update(dict.fromkeys(stage_names.split(), count))
         failed += with_failure
         timed += with_time
+    # An empty retrieval is recorded for these, see `_recorded_of_missing`.
     stages += Counter(retrieve=counts.empty)
     case_count = counts.cases
     if not keep_unanswered:
@@ -522,6 +527,7 @@ def _notes_on_joining(
     (repeated,) = db.execute(_sql("twice")).fetchone()
     if repeated:
         yield f"{counted(repeated, 'output')} for a question that has one already: the first counts"
+    # Repeated answers are among the unused ones.
     if unused > repeated:
         yield f"{counted(unused - repeated, 'output')} of questions that no case asks: skipped"
     if counts.without or unused > repeated:
@@ -647,6 +653,7 @@ def _detect_dump_form(path: str | Path, encoding: str | None, *, has_corpus: boo
         noting_read_errors(place.name, Problems()),
     ):
         form = "run" if place.run() else detect_format(place, "cases", Problems())
+        # These forms are recognised by a second look, and standard input can be read only once.
         if form == "json" and has_corpus and path != STDIN and is_beir_result(place):
             form = "beir"
         if form == "jsonl" and path != STDIN and holds_labels(place):
@@ -663,6 +670,7 @@ def _open_labels(path: str | Path) -> OpenDump:
     retrievals = labelled_retrievals(path, notes)
     return OpenDump(
         name=Source.of(path).name,
+        # People's verdicts are in the field ``value`` of such a file.
         mapping=replace(OWN, format="labels", answer_present="value"),
         problems=Problems(most=KEPT),
         notes=tuple(notes),

@@ -94,6 +94,7 @@ def read_bytes(source: Source, problems: Problems) -> bytes | None:
     count_before = problems.count
     content = bytearray()
     with noting_read_errors(source.name, problems):
+        # In pieces: a file of JSON may be a single line.
         for line in read_lines(source, problems, piece=_CHUNK_BYTES):
             content += line.raw
             source.limits.check_held(len(content))
@@ -262,6 +263,7 @@ def is_unambiguous(raw: bytes, value: object, path: str, line: int, problems: Pr
         line: the line in the file on which the text begins.
         problems: takes the problem.
     """
+    # Too many at most: a text may hold a quote and a colon. More keys are a suspicion alone.
     keys_in_text = sum(1 for _ in _END_OF_KEY.finditer(raw))
     if keys_in_text <= _count_keys(value):
         return True
@@ -544,6 +546,7 @@ def json_elements(
     else:
         elements = array_elements(source, key, problems)
     for line, raw in elements:
+        # An empty file, or one whose problem is noted already.
         if not raw:
             continue
         try:
@@ -737,6 +740,7 @@ def _choose_key(
         candidates = list(lists)
     if len(candidates) == 1:
         return candidates[0]
+    # Two that suit equally are no choice: the wrong one would be read without a word.
     preferred = [key for key in candidates if key in documented_keys]
     if len(preferred) != 1:
         shown = " and ".join(f"'{key}'" for key in candidates)
@@ -886,6 +890,7 @@ def line_value(
     except orjson.JSONDecodeError:
         if not line.raw.strip():
             return ()
+        # With NaN, which Python writes into JSON and orjson refuses.
         try:
             value = parse_json(line.raw)
         except ValueProblem as problem:
@@ -920,6 +925,7 @@ def read_json_lines(source: Source, *, kind: Kind, problems: Problems) -> Iterat
     """
     path = source.name
     for line in read_lines(source, problems):
+        # The list of one value, or an empty one where the problem is noted.
         for value in line_value(line, path, problems):
             if type(value) is dict:
                 record = cast("Mapping[str, object]", value)

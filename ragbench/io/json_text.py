@@ -128,9 +128,11 @@ def _plain_of_rare_type(value: object, place: str) -> Any:
         return str(value)
     if isinstance(value, Set):
         members = [plain(item, place) for item in cast("Set[object]", value)]
+        # A set has no order of its own: sorted, the same value gives the same bytes.
         return sorted(members, key=json.dumps)
     if isinstance(value, (bytes, bytearray, memoryview)):
         raise _refusal("bytes", place)
+    # Behind texts and bytes, which are sequences, too.
     if isinstance(value, Sequence):
         return plain(list(cast("Sequence[object]", value)), place)
     return _plain_of_record(value, place)

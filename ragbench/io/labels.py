@@ -97,6 +97,7 @@ def read_labels(path: Path, metric: str = "") -> tuple[LabelledClaim, ...]:
     if is_object(document) and {"tasks", "evaluations", "documents"} <= document.keys():
         claims = list(_mtrag_claims(document))
     elif _holds_answers(source):
+        # That reader opens the file itself.
         source.close()
         claims = list(_answers_as_claims(path, metric))
     else:
@@ -234,6 +235,7 @@ def _label_value(row: Row, *, is_expertqa: bool) -> float:
         value = label_value(label)
     except ValueProblem:
         value = None
+    # Any other number is a rating, not a label: no level fits it.
     if value is None or value not in (0, 0.5, 1):
         levels = ", ".join(LEVELS)
         raise _FieldError("label", f"must be {levels}, true, false, 1, 0.5 or 0, not {label!r}")

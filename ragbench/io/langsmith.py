@@ -53,6 +53,7 @@ def _sdk_experiment(values: Values) -> Experiment:
         "metadata": example.get("metadata"),
     }
     return Experiment(
+        # A run without an example holds its inputs itself.
         inputs=part_of(example.get("inputs")) or part_of(run.get("inputs")),
         outputs=part_of(run.get("outputs")),
         reference=part_of(example.get("outputs")),
@@ -76,6 +77,7 @@ def _table_experiment(row: Row) -> Experiment:
         value = spelled(cell) if row.cells else cell
         name, dot, key = column.partition(".")
         part = part_by_name.get(name)
+        # A column of its own, or feedback that is not divided by keys: kept under its name.
         if part is None or (not dot and part == "feedback"):
             columns[column] = value
         elif dot:

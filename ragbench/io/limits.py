@@ -154,9 +154,11 @@ class Unpacked(io.RawIOBase):
         import gzip  # most files are not packed
 
         self._packed = _CountingReader(packed)
+        """Counts the packed bytes, of which the limit is a multiple."""
         self._stream: Any = gzip.GzipFile(fileobj=cast("Any", self._packed), mode="rb")
         self._limits = limits
         self._size = 0
+        """Bytes that came out so far."""
 
     def readable(self) -> bool:
         """True: a buffered reader refuses a raw stream of `io` that cannot be read.

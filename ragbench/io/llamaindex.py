@@ -39,6 +39,7 @@ def read_dataset(source: Source, *, kind: Kind, problems: Problems) -> Iterator[
         case: dict[str, object] = {}
         for name, value in row.values.items():
             target = _FIELDS.get(name, name)
+            # Texts stay as they are: a question that begins with a bracket is no list.
             if target in ("query", "reference"):
                 case[target] = value
             elif row.cells:
@@ -58,6 +59,7 @@ def read_predictions(source: Source, *, kind: Kind, problems: Problems) -> Itera
     source.roles["retrieved_contexts"] = "contexts"
     for number, row in enumerate(read_json_arrays(source, ("predictions",), problems), start=1):
         values = {
+            # Of no case: predictions are joined by their order.
             "id": f"prediction {number}",
             "response": row.values.get("response"),
             "retrieved_contexts": row.values.get("contexts"),

@@ -58,6 +58,7 @@ def read_rows(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row
             if "request" in row.values and "inputs" not in row.values:
                 case = _request_case(row, source)
             elif mlflow_results(row.values):
+                # The user's own columns may spell lists: their cells are read by the next reader.
                 yield _results_row(row, source)
                 continue
             else:
@@ -151,6 +152,7 @@ def _outputs_with_answer(value: object) -> Values:
             return {**value, "response": answer}
     if value is None or is_object(value) or isinstance(value, str):
         return part_of(value)
+    # A list or a number is kept whole: no text is recognised in it.
     return {"value": value}
 
 
@@ -195,6 +197,7 @@ def _expected_fields(
         fields: dict[str, object] = {}
         if name == "expected_retrieved_context":
             fields = _expected_documents(value)
+        # The first of several counts; any other one is kept as the user's own.
         elif squash(name) in references and "reference" not in case:
             fields = {"reference": value}
         else:
@@ -224,6 +227,7 @@ def _expected_documents(value: object) -> dict[str, object]:
             )
         texts.append(document.get("content"))
         names.append(document.get("doc_uri"))
+    # Texts first: by them a chunk is found, whatever its document is called.
     if all(isinstance(text, str) and text.strip() for text in texts):
         return {"reference_contexts": texts}
     if all(isinstance(name, str) and name.strip() for name in names):
@@ -262,6 +266,7 @@ def _request_case(row: Row, source: Source) -> dict[str, object]:
             case[target] = _chunks(value, source)
         else:
             case[target] = value
+    # All at once, since of several references only the first counts.
     expected, own_expectations = _expected_fields(expectations, "", source)
     metadata |= own_expectations
     case["metadata"] = {name: value for name, value in metadata.items() if value is not None}
@@ -284,6 +289,7 @@ def _chunks(value: object, source: Source) -> object:
                 f"expected objects of content and doc_uri, found {describe(chunk)}",
             )
         name = chunk.get("doc_uri")
+        # Without a name there is nothing to add.
         if name is None:
             chunks.append(chunk)
             continue
@@ -308,6 +314,7 @@ def _results_row(row: Row, source: Source) -> Row:
             target = "response"
         elif name == "inputs":
             target = "query"
+        # A column ``ground_truth`` is recognised by itself, and is the surer one.
         elif name == "target" and "ground_truth" not in row.values:
             target = "reference"
         elif name == "latency":

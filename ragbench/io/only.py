@@ -68,6 +68,7 @@ class Only(Record):
         """
         begin = -float("inf")
         if self.since is not None:
+            # A date alone begins at midnight, and as an end it lasts to its last moment.
             begin = _seconds_of_option(self.since, "--since", time.min)
         end = float("inf")
         if self.until is not None:
@@ -125,6 +126,7 @@ class Only(Record):
             if is_meant:
                 seen.meant += 1
                 yield record
+        # A record without a time is a problem of its own, and might have been one of those meant.
         if seen.count and not seen.meant and not seen.untimed:
             problems.raise_if_any()
             message = f"none of {counted(seen.count, 'record')} is taken ({self.described})"
@@ -197,6 +199,7 @@ def _seconds_of_option(text: str, option: str, time_of_date: time) -> float:
         raise ConfigError(
             f"{option} {text}: expected a date or a time, such as 2026-09-21 or 2026-09-21T10:00Z"
         ) from None
+    # ISO 8601 also writes 20260921, which is shorter.
     is_date = len(text_of_time) <= len("2026-09-21")
     if is_date:
         moment = datetime.combine(moment, time_of_date)
@@ -294,6 +297,7 @@ def seconds_of(value: object) -> float | None:
     Texts are dates of ISO 8601, or numbers; numbers say their unit by their size.
     """
     moment: datetime | None = None
+    # Digits alone are a number of seconds: Python would take 20260921 for a date.
     if isinstance(value, str) and not value.isdecimal():
         with suppress(ValueError):
             moment = datetime.fromisoformat(value)

@@ -57,6 +57,7 @@ def meant_fields(kind: Kind, mapping: Mapping[str, str]) -> Overrides:
             numbered_columns.append((int(match[1]), name, source))
             continue
         field = name
+        # Another name of the field, in any spelling; an unknown one is refused by its reader.
         if name not in names:
             field = targets(kind).get(squash(name), name)
         if field in fields:

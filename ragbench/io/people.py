@@ -221,6 +221,7 @@ def _labels_of_row(
         verdicts: list[object] = []
         for name, value in fields.items():
             squashed[squashed_word(str(name))] = value
+            # A column such as ``OK?`` may also hold remarks, which are no verdicts.
             if says_verdict(str(name)) and (is_missing(value) or is_verdict(value)):
                 verdicts.append(value)
         if bound is not None:
@@ -314,6 +315,7 @@ def _put_rating(
             f"or score. The fields are: {', '.join(names) or 'none'}"
         )
     rating = rating_of(fields[column])
+    # Else the rating itself, under such a name, would be read as the label.
     for name in _names_of_fields()["value"]:
         squashed.pop(name, None)
     squashed["value"] = None if rating is None else float(bound.is_right(rating))
@@ -537,6 +539,7 @@ def _feedback_rows(trace: Trace, exported: Exported) -> Iterator[dict[str, Any]]
         value = None
         with suppress(ValueProblem):
             value = label_value(score.get("value"))
+        # First, so that a model's scores are counted as such, whatever their form.
         if score.get("is_model"):
             exported.leave_out("the feedback is a model's")
         elif value is None:
@@ -579,6 +582,7 @@ class LabelBook:
         self.labels = tuple(labels)
         self.bounds = bounds or {}
         self._by_key: dict[tuple[str, Key], list[HumanLabel]] = {}
+        """By metric and key; each label is filed under two keys."""
         for label in self.labels:
             question, answer, _ = label.key
             for key in (label.key, (question, answer, ANY)):
@@ -605,6 +609,7 @@ class LabelBook:
         bounds: dict[str, RatingBound] = {}
         for file in map(str, files):
             metric, equals, path = file.rpartition("=")
+            # A file whose own name has an equals sign is a path.
             if not equals or Path(file).exists():
                 labels += read_people(file, columns=columns)
                 continue

@@ -66,6 +66,7 @@ def _answer_row(row: Row, source: Source) -> Row:
         "retrieved_contexts": "reference",
     }
     text = row.values.get("reference")
+    # All documents in one text: where one of them ends is not known.
     chunks = None if is_missing(text) else [text]
     case: dict[str, object] = {
         "id": row.values.get(_SPAN),
@@ -91,6 +92,7 @@ def _documents_row(rows: Sequence[Row], span: object, source: Source) -> Row:
         "retrieved_contexts": "reference",
         "retrieved_scores": _SCORE,
     }
+    # Rows without a position keep their order.
     ranked = sorted(rows, key=lambda row: as_score(row.values.get(_POSITION)) or 0.0)
     documents = [row.values for row in ranked if not is_missing(row.values.get("reference"))]
     scores = [as_score(document.get(_SCORE)) for document in documents]

@@ -91,6 +91,7 @@ class _ConfigReader:
         A configuration also says what all its tests have in common, which is kept in `default`.
         """
         container, _ = detect_container(self.source, "cases", self.problems)
+        # Any other form is a table or lines of tests: only a document says what all tests share.
         if container not in ("yaml", "json"):
             yield from self._tests_of_rows(container_rows(self.source, self.problems))
             return
@@ -187,6 +188,7 @@ class _ConfigReader:
             self.problems.add(message, path=self.source.name, line=line)
             return
         relative = name.removeprefix(_FILE)
+        # Behind its own prefix an address is of a package or a server, not of a file here.
         if Path(relative).suffix.lower() not in _DATA_SUFFIXES or "://" in relative:
             self._note_program(name, line)
             return
@@ -197,6 +199,7 @@ class _ConfigReader:
         if not paths:
             self.problems.add(f"no file is named '{name}'", path=self.source.name, line=line)
         for path in paths:
+            # Without the stream, which is that of the configuration.
             yield replace(self.source, name=str(path), path=path, split=None, _stream=None)
 
     def _note_program(self, name: str, line: int | None) -> None:
@@ -243,9 +246,11 @@ class _ConfigReader:
                 the test would be another one.
         """
         variables: dict[str, object] = {}
+        # In this order, so that a variable of the test itself wins.
         for part in (self.default.get("vars"), test.values.get("vars")):
             if isinstance(part, str):
                 for file in self._files(part, test.line):
+                    # Variables from a file are those of its first record.
                     for row in islice(self._rows_of(file), 1):
                         variables |= row.values
             else:
@@ -302,6 +307,7 @@ class _ConfigReader:
             # Where no name says so, the only variable with a text is the question.
             texts = [name for name, value in variables.items() if isinstance(value, str)]
             if len(texts) == 1:
+                # It may be a case's field or kept as metadata; only a field is moved.
                 case["query"] = case.pop(texts[0], variables[texts[0]])
         if "reference" not in bindings and "answers" not in bindings:
             case["answers"] = references(assertions, variables)
@@ -337,6 +343,7 @@ def _variables_of_each_test(variables: Values) -> Iterator[Values]:
     """
     lists: dict[str, Sequence[object]] = {}
     for name, value in variables.items():
+        # An empty list would leave no combination, and so no test at all.
         if is_list(value) and value:
             lists[name] = value
     count = prod(len(entries) for entries in lists.values())
@@ -358,6 +365,7 @@ def _test_of_cells(cells: Values) -> dict[str, object]:
     variables: dict[str, object] = {}
     metadata: dict[str, object] = {}
     assertions: list[Values] = []
+    # The test holds these three objects, which are filled below.
     test: dict[str, object] = {"vars": variables, "assert": assertions, "metadata": metadata}
     for name, cell in cells.items():
         if is_missing(cell):

@@ -104,6 +104,7 @@ class Proposal(Record):
             yield f"  {options}"
         for column in self.doubtful:
             header = shell_quoted(column.name)
+            # A noun such as "answer" may be either of two fields: each gets an option of its own.
             for name in SIDES_OF.get(column.meaning, (column.meaning,)):
                 yield f"  --field {name}={header}   if it is {_DESCRIPTIONS[name]}"
 

@@ -68,6 +68,7 @@ def read_result(source: Source, problems: Problems) -> Iterator[Ranking]:
     count.
     """
     value = load(source, problems)
+    # It is empty, or could not be read, which is noted already.
     if value is None:
         return
     if not is_object(value):
@@ -158,6 +159,7 @@ def _texts_by_id(
     """
     db = database()
     texts: dict[str, str] = {}
+    # One by one: SQLite takes a limited number of values in a statement.
     for id in ids:
         row = db.execute("SELECT text FROM texts WHERE id = ?", (id,)).fetchone()
         if row is not None:
@@ -186,6 +188,7 @@ def read_queries(
             message = f"the folder has none of {', '.join(_QUERY_FILES)}"
             raise DataError([Problem(message=message, path=source.name)])
         source = file
+    # Files of topics are often old, and not in UTF-8.
     source = decoded(source)
     with closing(source):
         texts = dict(_queries(source, problems))
@@ -234,6 +237,7 @@ def _topics(source: Source, problems: Problems) -> Iterator[tuple[str, str]]:
         return
     for topic in _TOPIC.finditer(raw.decode("utf-8", "replace")):
         number = _NUMBER.search(topic[1])
+        # A title ends where the next tag begins, and the last one has none behind it.
         title = _TITLE.search(f"{topic[1]}<")
         if number is None or title is None:
             problems.add("a topic lacks <num> or <title>", path=source.name)
@@ -307,8 +311,10 @@ def look_at(place: Source, form: str) -> RankingFile:
     """
     problems = Problems()
     ranking_file = RankingFile(queries=(), read=read_result)
+    # A copy, so that the reading in earnest begins at the start of the file.
     with closing(replace(place)) as opened, noting_read_errors(place.name, problems):
         if form == "beir":
+            # Its problems are dropped here: the reading in earnest reports them.
             results = as_object(load(opened, Problems()))
             ranking_file = RankingFile(queries=tuple(results), read=read_result)
         else:
@@ -355,6 +361,7 @@ class Topics(Record):
             "retrieved_scores": [ranking.scores[document] for document in documents],
         }
         if self.queries is not None:
+            # The caller has looked whether the query is known.
             values["query"] = self.queries[query]
         if grades is not None:
             values |= judged_fields(grades)
@@ -393,6 +400,7 @@ def read_ranking_rows(
         else:
             message = f"no query has the id '{ranking.query}'"
             problems.add(message, path=path, line=ranking.line, field="query")
+    # Joined with a dataset: the join adds the queries that are not ranked.
     if topics.grades is None or topics.queries is None:
         return
     for query in topics.grades:
@@ -507,6 +515,7 @@ def _check_shared(
     """
     ranked = set(ranking.queries)
     missing = [query for query in grades if query not in ranked]
+    # An empty file of judgements shares no query with any run, either.
     if ranked and len(missing) == len(grades):
         judged = f" (such as '{missing[0]}')" if missing else ""
         message = (
@@ -543,6 +552,7 @@ def _qrels(place: Source, folder: str | Path | None) -> Source | None:
     path = place.path
     if path is not None:
         beside = path.with_suffix(".qrels")
+        # A run that is itself called .qrels must not be its own judgements.
         if beside != path and beside.is_file():
             return Source.of(beside)
     if folder is None:

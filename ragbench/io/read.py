@@ -135,6 +135,7 @@ def _cases_of(
         yield entry.case
     if not is_raised:
         return
+    # One error for the table, with a proposal for its columns, in place of one a row.
     if decoder.headless:
         plan = decoder.plans[tuple(decoder.headless[0].values)]
         problem = question_problem(
@@ -238,8 +239,11 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
         """
         self.overrides = overrides
         self._has_answers = has_answers
+        """Whether a system's answers are in the source, also where a record has none."""
         self._is_join = is_join
+        """Whether the source is there for a system's answers alone."""
         self._targets = targets(kind)
+        """Field by each recognised name, in the spelling of `squash`."""
         names = (*entry_fields(), *HIT_FIELDS) if kind == "cases" else (*document_fields(),)
         for target in overrides:
             if target not in names:
@@ -361,6 +365,7 @@ class FieldMap(dict[tuple[str, ...], FieldPlan]):
         overriding_name = self.overrides.get("retrieved_contexts")
         if overriding_name:
             context_names.append(overriding_name)
+        # The names of `contexts`, without their plural: "contexts" has "contextids".
         id_names = {squash(name).removesuffix("s") + "ids" for name in context_names}
         with_ids: list[tuple[str | None, str]] = []
         for target, name in recognised:
@@ -448,6 +453,7 @@ class RowDecoder(ABC, Generic[RecordT]):
 
     problems: Problems
     fields: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Field of the record to field of the source, as the user named them."""
     has_answers: bool = False
     """See `FieldMap`."""
     outcomes: bool = True
@@ -467,7 +473,9 @@ class RowDecoder(ABC, Generic[RecordT]):
     _paths: tuple[tuple[str, Callable[[object], object]], ...] = field(init=False)
     """What a mapping names that stands deeper in a row."""
     _ids: IdRegister = field(default_factory=IdRegister)
+    """The ids so far, which have to be unique in a source."""
     _count: int = 0
+    """Rows so far, the wrong ones included; the line of a row that names none."""
 
     def __post_init__(self) -> None:
         """Refuses a mapping to a field that does not exist, before anything is read.
@@ -561,6 +569,7 @@ class RowDecoder(ABC, Generic[RecordT]):
         count_before = self.problems.count
         record: dict[str, Any] = {}
         has_nul = False
+        # Not converted at all: a damaged answer must not keep a case from being read.
         ignored = outcome_fields() if plan.has_outcome and not self.outcomes else ()
         for target, source in plan.bindings:
             value = values[source]
@@ -608,6 +617,7 @@ class RowDecoder(ABC, Generic[RecordT]):
             earlier_source = next(name for bound, name in plan.bindings if bound == target)
             message = disagreement(target, earlier_source, source)
             self.problems.add(message, path=row.path, line=row.line, field=source)
+        # The two are equal, or the row gives no record.
         return value
 
     def _converted(self, target: str, source: str, value: object, cells: bool) -> Any:
@@ -726,6 +736,7 @@ class EntryDecoder(RowDecoder[Entry]):
             row = self._with_deep_values(row)
         plan = self.plans[tuple(row.values)]
         row = _with_line_feeds(row, plan)
+        # What is wrong may be noted without an error: a case is made of a row without any problem.
         count_before = self.problems.count
         self._check_rival(row, plan)
         record = self._converted_fields(row, plan)
@@ -789,6 +800,7 @@ class EntryDecoder(RowDecoder[Entry]):
         record["metadata"] = {**(record.get("metadata") or {}), source: value}
         if answerable is None:
             return
+        # A field of its own may have said it already: the two have to agree.
         if record.setdefault("answerable", answerable) is not answerable:
             message = "says another thing than the field on whether there is an answer"
             self.problems.add(message, path=row.path, line=row.line, field=source)
@@ -901,6 +913,7 @@ def _add_metadata(
     metadata: dict[str, Any] = {}
     for name in unknown:
         value = row.values[name]
+        # Kept as people see it in the table; a field for numbers reads the number behind it.
         if isinstance(value, NumberText):
             value = str(value)
         metadata[name] = value

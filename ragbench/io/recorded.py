@@ -147,6 +147,7 @@ class Retrieved:
         """
         texts: Mapping[str, str] = {}
         if self.texts is not None:
+            # Also where the corpus knows none of them: the report says that it was used.
             self.looked_up = True
             texts = self.texts(ids)
             unknown_ids = [id for id in ids if id not in texts]
@@ -198,6 +199,7 @@ def outcomes(
     ids = values.get("retrieved_context_ids")
     if ids is not None:
         ids = chunks.complete_ids(ids)
+    # An error counts before chunks: a search that failed has no result to measure.
     if error:
         recorded["retrieve"] = failed_outcome("retrieve", error, seconds=seconds)
     elif contexts is not None or ids is not None:
@@ -239,6 +241,7 @@ def _retrieval(
     """
     if contexts is None:
         return chunks.of_ids(ids or (), scores)
+    # Texts have come as a tuple (`as_contexts`); a list or an object holds objects.
     if not isinstance(contexts, tuple):
         result = chunks.of_objects(row, source or "")
         return _with_lists(result, ids, scores)

@@ -56,6 +56,7 @@ def _paragraphs(document: object, path: str, problems: Problems) -> Iterator[_Pa
     articles = as_object(document).get("data")
     if document is not None and not is_list(articles):
         raise UnreadableError("expected an object with a list under 'data'")
+    # Damage is noted at each level with its place, and what is sound beside it is read.
     for article_number, article in enumerate(as_list(articles)):
         article_place = f"data[{article_number}]"
         fields = as_object(article)
@@ -88,6 +89,7 @@ def _squad_cases(paragraphs: Iterator[_Paragraph], path: str, problems: Problems
     number = 0
     for paragraph in paragraphs:
         for position, question in enumerate(paragraph.questions):
+            # Counted before it is looked at: the number is the question's place in the file.
             number += 1
             place = f"{paragraph.place}.qas[{position}]"
             if not is_object(question):

@@ -154,6 +154,7 @@ def problems_of(error: Exception, names: Iterable[str] = ()) -> list[tuple[Place
     if isinstance(error, SettingsError):
         return list(error.problems)
     problems: list[tuple[Place, str]] = []
+    # Only a line that begins with a setting's name has a place of its own.
     for line in str(error).splitlines():
         first_word = line.split(" ")[0]
         place = (first_word,) if first_word in names else ()
@@ -243,6 +244,7 @@ def _value_of_type(value: object, hint: Any, where: str, makers: Makers) -> Any:
     origin = get_origin(hint)
     arguments = get_args(hint)
     if origin is collections.abc.Sequence and isinstance(value, (list, tuple)):
+        # A tuple: the settings of a record do not change afterwards.
         items = enumerate(cast("Sequence[object]", value))
         return tuple(_values_by_key(items, arguments[0], where, makers).values())
     if origin is collections.abc.Mapping and isinstance(value, Mapping):
@@ -332,10 +334,12 @@ def _expected_in_words(message: str) -> str:
 
     A message of any other form is returned as it is: msgspec may word it anew in a later version.
     """
+    # As msgspec words it: Expected `int` >= 1 - at `$.retries`.
     match = re.match(r"Expected `([^`]+)`(?: (of length )?([<>=!]+ \S+?))?(?:,| - |$)", message)
     if match is None:
         return message
     type_names, of_length, bound = match.groups()
+    # A missing value is nothing that a user has to be reminded of.
     kinds = [_KINDS.get(name, name) for name in type_names.split(" | ") if name != "null"]
     expected = " or ".join(kinds)
     if bound:
@@ -390,6 +394,7 @@ def build_named(
     )
     model_of_run = partial(_chat_of_run, chat=chat, name=name, noun=noun)
     made: dict[Any, Any] = {protocol: build_nested, ChatModel: model_of_run}
+    # A place such as ``file.py:Class`` is the user's own code, and no known name.
     if ":" in name:
         built = built_own(
             name, settings, folder=folder, made=made, offers=lambda value: hasattr(value, method)
@@ -480,6 +485,7 @@ def built_own(
         return target
     try:
         return from_settings(target, settings, where=place, made=made)
+    # It names what is wrong already.
     except RagbenchError:
         raise
     except Exception as error:
@@ -543,6 +549,7 @@ def _schema_of_type(hint: Any, special: Mapping[Any, Any]) -> dict[str, Any] | N
         hint: the type.
         special: schemas of types that have one of their own.
     """
+    # A list that may not be shorter than so many: its type is annotated with that.
     if get_origin(hint) is Annotated and get_origin(get_args(hint)[0]) is collections.abc.Sequence:
         sequence, length = get_args(hint)[:2]
         schema = _schema_of_type(sequence, special)
@@ -557,6 +564,7 @@ def _schema_of_type(hint: Any, special: Mapping[Any, Any]) -> dict[str, Any] | N
         return {"anyOf": [_schema_of_type(record_types[0], special), {"type": "null"}]}
     try:
         return msgspec.json.schema(hint, schema_hook=lambda kind: dict(special[kind]))
+    # Neither msgspec nor `special` has a schema of the type.
     except (TypeError, KeyError):
         return None
 

@@ -94,6 +94,7 @@ class Problems:
             kind: equal for problems of the same kind.
             message: with ``{more}`` where the count of further records goes.
         """
+        # The place that it gets in the list, if it is listed at all.
         position, earlier_count = self._kinds.get(kind, (self.count, 0))
         self._kinds[kind] = (position, earlier_count + 1)
         if earlier_count == 0:
@@ -309,6 +310,7 @@ class Source:
         The first bytes can be looked at without consuming them, by which compression is recognised.
         """
         if self.hub is not None:
+            # Such a dataset is opened by its package, never as a stream of bytes.
             raise IsADirectoryError(None, "it is a dataset on the hub, not a file")
         if self.address is not None:
             return open_address(self.address)
@@ -332,6 +334,7 @@ class Source:
             with noting_read_errors(self.name, problems):
                 yield stream
         finally:
+            # Given back, so that `close` finds it.
             self._stream = stream
             self.close()
 
@@ -531,9 +534,13 @@ class IdRegister:
     """
 
     _hashes: array[int] = field(default_factory=lambda: array("Q", (0,)) * _FIRST_SLOTS)
+    """The hash of an id by slot; 0 marks a free one."""
     _lines: array[int] = field(default_factory=lambda: array("I", (0,)) * _FIRST_SLOTS)
+    """The line of the record with the id in the same slot."""
     _used: int = 0
+    """Slots that are not free."""
     _repeats: dict[str, int] = field(default_factory=dict[str, int])
+    """Derived id to the last number behind it: the next search goes on from there."""
 
     def add(self, identifier: str | int, line: int) -> int | None:
         """Notes an id; returns the line of the earlier record with this id, None without one.
@@ -544,6 +551,7 @@ class IdRegister:
             identifier: the id, or the hash of one.
             line: the line of its record, from 1.
         """
+        # Another one in each process, as Python's hashes of texts are: it is never stored.
         hashed = hash(identifier) & _HASH_BITS
         if hashed == 0:  # which marks a free slot
             hashed = 1

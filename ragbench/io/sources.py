@@ -187,6 +187,7 @@ def _content_digest(paths: Iterable[str | Path | None], settings: str) -> str:
             if name is None:
                 continue
             path = Path(name)
+            # Sorted, since systems list the files of a folder in different orders.
             files = sorted(path.rglob("*")) if path.is_dir() else [path]
             if any(file.is_symlink() and file.is_dir() for file in files):
                 return ""
@@ -608,6 +609,7 @@ class _Opening:
             DataError: no column has the question, and headers suggest what the columns are.
         """
         values = [row.values for row in sample]
+        # Without headers there is nothing to propose, and what is joined needs no question.
         if not sample or not sample[0].cells or self.is_join:
             yield from verdict_notes(values, unused, bound, self.place.name)
             return
@@ -631,6 +633,7 @@ class _Opening:
         Raises:
             ConfigError: the user named such a field.
         """
+        # Of a source in which nothing was read, nothing can be said to be missing.
         if not entries or "retrieved_contexts" in bound:
             return
         options: list[str] = []
@@ -656,6 +659,7 @@ class _Opening:
         chunk_form = ""
         if chunks.decoder is not None:
             chunk_form = chunks.decoder.mapping.format
+        # What a reranker left has become chunks of ragbench's own form, which says nothing.
         if self.response_form == _RERANKED:
             chunk_form = _RERANKED
         roles = Roles(
@@ -678,6 +682,7 @@ class _Opening:
         Args:
             name: the name of the format, ``"trec"`` or ``"beir"``.
         """
+        # Loaded late: few sources are rankings.
         from ragbench.io.rankings import Topics, find_topics, look_at
 
         ranking = look_at(self.place, name)
@@ -840,6 +845,7 @@ def _hit_bindings(mapping: DumpMapping, chunks: str) -> dict[str, str]:
         path = getattr(mapping, name)
         if path is not None:
             bindings[target] = f"{chunks}[].{path}"
+    # Distances are read with their sign turned: a reader of the report has to know.
     if "chunk_score" in bindings and mapping.scores is not None:
         bindings["chunk_score"] += f" ({mapping.scores.value})"
     return bindings
@@ -860,6 +866,7 @@ def _reranked_rows(reader: Reader, source: Source, *, problems: Problems) -> Ite
         try:
             lists = reranked(form, row.values)
         except ValueProblem as problem:
+            # Here the chunks are a field of a case, which has another name than that of a dump.
             message = str(problem).replace("--field chunks=", "--field retrieved_contexts=")
             problems.add(message, path=row.path, line=row.line)
             continue
@@ -945,6 +952,7 @@ def _holds_any_text(decoder: Decoder, records: Sequence[Row]) -> bool:
         decoder: how the rows' chunks would be read.
     """
     for record in records:
+        # A row that cannot be read is reported later, with its line.
         with suppress(ValueProblem):
             for raw in decoder.raw(record):
                 chunks = decoder.retrieval(raw, "", "").chunks

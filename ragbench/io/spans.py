@@ -250,6 +250,7 @@ def spans_of(form: SpanForm, record: Values, line: int | None) -> Iterator[Span]
                 inner += as_list(opened_json(_cached_getter(name)(parent)))
         roots = inner
     # Depth first, in the order of the file: the last of the list comes next.
+    # Each with the record that it is in, and its depth.
     waiting = [(root, record, 0) for root in reversed(roots)]
     while waiting:
         value, outer, depth = waiting.pop()

@@ -41,6 +41,7 @@ def header_position(rows: Sequence[Sequence[str]]) -> int:
         usual_width = widths_below[len(widths_below) // 2] if widths_below else 0
         if 2 * widths[position] > usual_width or _is_header(row, usual_width):
             return position
+    # No row is full enough to be a header: the first one is taken for it.
     return 0
 
 
@@ -67,6 +68,7 @@ def look_at_head(lines: Sequence[str], delimiter: str | None) -> TableHead:
         delimiter = _likely_delimiter(lines)
     rows: list[list[str]] = []
     line_numbers: list[int] = []
+    # The last line of the row before: the cells of a row may go over several lines.
     end = 0
     reader = csv.reader(lines, delimiter=delimiter)
     for cells in reader:

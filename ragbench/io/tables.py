@@ -52,6 +52,7 @@ def _has_distinct_columns(header: list[str], path: str, line: int, problems: Pro
     if not has_few_fields(len(header), path, line, problems):
         return False
     counts = Counter(header)
+    # An empty name is that of pandas' row numbers, or of a column that is not in use.
     repeated = sorted(name for name in counts if name and counts[name] > 1)
     for name in repeated:
         message = (
@@ -368,6 +369,7 @@ def _sheet_rows(openpyxl: Any, file: BinaryIO, source: Source, problems: Problem
                 header = _header_cells(cells)
                 if not _has_distinct_columns(header, source.name, number, problems):
                     return
+            # Without a name, no field could take it: the value would be lost without a word.
             elif any(cells[len(header) :]):
                 message = f"a cell has a value behind the last column of the header, {len(header)}"
                 problems.add(message, path=source.name, line=number)

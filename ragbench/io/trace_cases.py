@@ -47,6 +47,7 @@ class Tree:
         They are sorted by their start: exporters write a span when it ends, the inner ones first.
         """
         self.line = spans[0].line
+        """By which problems name the trace: that of the span that comes first in the file."""
         self.spans = sorted(spans, key=lambda span: seconds_of(span.start) or 0.0)
         """By when they began: exporters send them when they end, the inner ones first."""
         self._by_id = {span.id: span for span in self.spans}
@@ -207,12 +208,14 @@ def feedback_of(value: object) -> Iterator[dict[str, Any]]:
     if is_object(value):
         for name, score in value.items():
             fields = score if is_object(score) else {"value": score}
+            # A score that has a name itself keeps it.
             scores.append({"name": name, **fields})
     for score in scores:
         row: dict[str, Any] = {}
         for part, finders in _feedback_parts().items():
             for find in finders:
                 content = find(score)
+                # Lists and objects are no name and no value: the next place may have one.
                 if content != "" and isinstance(content, (str, int, float)):
                     row[part] = content
                     break
@@ -301,6 +304,7 @@ def _hop_for_metadata(span: Span) -> dict[str, Any]:
     """
     row: dict[str, Any] = {"query": question_in(span.input)}
     if span.documents is not None:
+        # Ids only where each has one: a list with gaps would shift the ranks.
         if all("id" in document for document in span.documents):
             row["context_ids"] = [document["id"] for document in span.documents]
         else:

@@ -107,8 +107,10 @@ class TraceFile:
     """A file of its own, gone when it is closed."""
     sql: Mapping[str, str] = field(default_factory=lambda: read_table("scratch.toml")["traces"])
     problems: Problems = field(default_factory=Problems)
+    """What is wrong with the source: noted in the one reading of it, handed on at each call."""
     counts: _Counts = field(default_factory=_Counts)
     is_filled: bool = False
+    """Whether the database holds the source already."""
 
     def rows(self, source: Source, *, problems: Problems) -> Iterator[Row]:
         """A row per trace of the source that has a question, with what is recorded of it.
@@ -125,6 +127,7 @@ class TraceFile:
             # It is written below into a file that no one else can write: to unpickle it is safe.
             row = Row(*pickle.loads(body))
             if session is not None:
+                # The session's first turn, that of this trace, and how many are read at the most.
                 place = (first_place, first_place + turn - 1, _MOST_TURNS)
                 history = self._history_before(place)
                 fields = in_turn(history, session, row.values["tags"], number=turn)
@@ -181,6 +184,7 @@ class TraceFile:
         would take far longer.
         """
         encode = msgspec.msgpack.Encoder().encode
+        # Of neighbours alone: a trace that comes again in the file gets a further row.
         for trace, spans in groupby(self._spans_of_source(source), key=lambda span: span.trace):
             part: list[Span] = []
             for span in spans:
@@ -206,6 +210,7 @@ class TraceFile:
                 continue
             counts.form_summaries[form.summary] = None
             spans: list[Span] = []
+            # What was read of a record before its error is kept.
             with noting_read_errors(record.path, self.problems, record.line):
                 spans += spans_of(form, value, record.line)
             for span in spans:
@@ -238,6 +243,7 @@ class TraceFile:
         counts = self.counts
         decode = msgspec.msgpack.Decoder(list[Span]).decode
         for (trace,) in self.db.execute(self.sql["all"]):
+            # A trace may lie in several parts, which come in the order of the file.
             spans: list[Span] = []
             for (body,) in self.db.execute(self.sql["parts"], (trace,)):
                 spans += decode(body)
@@ -304,6 +310,7 @@ def _without_unneeded_texts(spans: list[Span]) -> list[Span]:
     step itself, so all texts stay.
     """
     roots = [span for span in spans if span.parent is None]
+    # Without a root here, another part of the trace has it.
     if not roots or roots[0].kind in (MODEL, RETRIEVER, RERANKER):
         return spans
     root = roots[0]

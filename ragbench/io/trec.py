@@ -212,6 +212,7 @@ def read_run(
         if document in ranking.scores:
             message = f"document '{document}' appears twice in the ranking of query '{query}'"
             problems.add(message, path=source.name, line=number)
+        # Of two scores the first stands.
         ranking.scores.setdefault(document, float(columns[4]))
     yield from rankings.values()
 
@@ -437,6 +438,7 @@ def read_trec(source: Source, *, kind: Kind, problems: Problems) -> Iterator[Row
         yield from _lines_with_ids(file, "text", problems)
         return
     file = source.first_child(QUERY_FILES)
+    # TREC's own file first; a folder such as BEIR's has one for each split.
     qrels = trec_qrels(source) or pick_qrels(source)
     if file is None:
         source.notes[NO_TOPICS] = None
@@ -560,6 +562,7 @@ def judged_queries(queries: Iterator[Row], qrels: Source, problems: Problems) ->
         if judgements is not None:
             fields = judged_fields(_plain_grades(judgements))
             yield row._replace(values={**row.values, **fields})
+    # In the order of the file, which a set of unseen ids does not keep.
     for query, judgements in judgements_by_query.items():
         if query in unseen:
             message = f"no query has the id '{query}'"
@@ -589,6 +592,7 @@ def _with_query(row: Row) -> Row:
     """
     if "text" not in row.values or "query" in row.values:
         return row
+    # Built anew, so that the field keeps its place among the others.
     values: dict[str, object] = {}
     for name, value in row.values.items():
         if name == "text":

@@ -39,6 +39,7 @@ def read_records(source: Source, *, kind: Kind, problems: Problems) -> Iterator[
 
     Two apps' answers to the same question are not one system's.
     """
+    # All rows first: whether several apps are in the file is seen in all of them together.
     rows = list(container_rows(source, problems, field_names("array")["cases"]))
     app_names = [_app_name(row.values) for row in rows]
     if rows:
@@ -79,6 +80,7 @@ def _record_case(row: Row, source: Source, problems: Problems) -> dict[str, obje
     for name, value in row.values.items():
         if name in _IGNORED_COLUMNS or name in ("input", "output"):
             continue
+        # A blank cell says nothing.
         if isinstance(value, str) and is_missing(value):
             continue
         target = _CASE_FIELDS.get(name)

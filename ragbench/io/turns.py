@@ -439,6 +439,7 @@ def _gold_of_contexts(contexts: object, texts: Values) -> dict[str, object]:
     for context in as_list(contexts):
         if not is_object(context) or not _is_relevant(context):
             continue
+        # MTRAG's files name it in either way.
         context_id = context.get("document_id", context.get("pid"))
         gold_ids.append(context_id)
         text = context.get("text", texts.get(str(context_id)))

@@ -137,6 +137,7 @@ def has_carriage_return(value: object) -> bool:
 
     Few have one: the look saves building the same value again for each record.
     """
+    # Without recursion, which a value that is nested deep would exhaust.
     waiting = [value]
     while waiting:
         item = waiting.pop()
@@ -201,6 +202,7 @@ def as_id(value: object) -> str:
     Raises:
         ValueProblem: it is neither text nor an exact number.
     """
+    # Exact types: a flag is also an int in Python, and is no id.
     if type(value) is str:
         return as_text(value)
     if type(value) is int:
@@ -355,6 +357,7 @@ def _keyed_chunks(text: str) -> list[object] | None:
     for id, chunk in chunk_of_id.items():
         if not is_object(chunk):
             return None
+        # An object without a text is a field with a value of its own, and no chunk.
         if not any(chunk.get(name) for name in text_names):
             return None
         chunks.append({**chunk, "id": id})
@@ -369,6 +372,7 @@ def as_error(value: object) -> str:
     if type(value) is str:
         text = value.strip()
         return "" if text.casefold() in _NO_ERROR else text
+    # Null, false, 0 and an empty list: as programs say that nothing went wrong.
     if not value:
         return ""
     message = as_object(value).get("message")
@@ -470,6 +474,7 @@ def as_label(value: object) -> bool | None:
 
     None for what is no label, such as a score; grades above 0 are yes.
     """
+    # Only whole grades: 2.5 is a score, whose scale is not known.
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         is_grade = value in range(_HIGHEST_GRADE + 1)
         return value > 0 if is_grade else None
@@ -540,6 +545,7 @@ def _as_span(item: object) -> Evidence:
         start = _whole_number(item["start"], "start")
     if item.get("end") is not None:
         end = _whole_number(item["end"], "end")
+    # Where only the end is given, the passage may begin anywhere from 0 on.
     begins_before_text = start is not None and start < 0
     ends_before_start = end is not None and end < (start or 0)
     if begins_before_text or ends_before_start:
@@ -732,6 +738,7 @@ def _turn_of(value: object) -> Turn:
     if not isinstance(role, str) or not role.strip():
         raise ValueProblem(f"{_EXPECTED_TURNS}; found {describe(value)} in it")
     word = role.strip().casefold()
+    # A role that no list knows stays as it is written.
     for name, words in field_names("role").items():
         if word in words:
             role = name

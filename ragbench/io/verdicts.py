@@ -56,6 +56,7 @@ def label_value(value: object) -> float | None:
         return verdict_words()[word]
     try:
         if word:
+            # A number as text; "nan" is one to Python, and refused with the words.
             return as_number(float(word))
         return as_number(float(value) if value in (0, 1) else value)  # true and false, too
     except (ValueProblem, ValueError):

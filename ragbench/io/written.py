@@ -253,6 +253,7 @@ def _value_of_cell(kind: ColumnKind, value: object, is_text: bool) -> Any:
     is_list_as_text = is_text and kind in (ColumnKind.TEXTS, ColumnKind.NUMBERS)
     if (kind is ColumnKind.JSON or is_list_as_text) and isinstance(value, str):
         value = orjson.loads(value)
+    # Only CSV guards texts; the other formats hold them as they were.
     if is_text and kind is ColumnKind.TEXT:
         return unguarded(str(value))
     if kind is ColumnKind.NUMBERS:

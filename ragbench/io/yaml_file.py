@@ -59,6 +59,7 @@ def read_yaml(path: Path) -> YamlFile:
     Raises:
         DataError: it cannot be read, or is no YAML.
     """
+    # Loaded late: not every command reads YAML.
     import yaml
 
     try:
@@ -280,6 +281,7 @@ class SettingsFile:
             return {}
         mapping: dict[str, Any] = {}
         for key, item in value.items():
+            # YAML reads some keys as numbers or dates.
             name = str(key)
             if known is None or name in known:
                 mapping[name] = item
@@ -296,6 +298,7 @@ class SettingsFile:
         if is_list(value):
             return [*value]
         if value is None:
+            # The mapping around it has a line, a key that is missing has none.
             self.wrong(place[:-1], f"the key '{place[-1]}' is missing")
         else:
             self.wrong(place, f"expected a list, found {shown(value)}")

@@ -77,6 +77,7 @@ def _error_in(body: str) -> dict[str, Any]:
     Google wraps it into a list; gateways put a provider's whole body into their message.
     """
     try:
+        # Not strict: raw line breaks within strings are taken. Deep nesting raises RecursionError.
         value: object = json.loads(body, strict=False)
     except (ValueError, RecursionError):
         return {}
@@ -88,6 +89,7 @@ def _error_in(body: str) -> dict[str, Any]:
     else:
         error = _object_or_empty(error_value)
     message = error.get("message")
+    # The inner error is the provider's own, so its fields win over the gateway's.
     if isinstance(message, str) and message.startswith(("{", "[")):
         inner_error = _error_in(message)
         error = {**error, **inner_error}
@@ -170,12 +172,14 @@ def decoded(answer: Answer) -> Mapping[str, Any]:
     There `reported_cost` finds it, as where the endpoint itself put it. A cost in the body stays.
     """
     try:
+        # Not strict: raw line breaks within strings are taken.
         value: object = json.loads(answer.body, strict=False)
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
         raise EmptyAnswerError("an answer that is not a JSON object")
     body = cast("dict[str, Any]", value)
+    # Put into the object `usage` of the body, in place; a cost that is there already is kept.
     if _COST_HEADER in answer.headers:
         usage = _object_or_empty(body.get("usage"))
         usage.setdefault("cost", answer.headers[_COST_HEADER])
@@ -203,6 +207,7 @@ def completion_of(body: Mapping[str, Any]) -> Completion:
     reply = _object_or_empty(choice.get("message"))
     text = _message_text(reply.get("content"))
     reason = choice.get("finish_reason")
+    # Before the finish reason and an empty text: a refusal may come with either, and is final.
     refusal = _message_text(reply.get("refusal"))
     if refusal:
         raise LLMRefusedError(f"the model declined: {_short_line(refusal)}", reply=refusal)
@@ -210,6 +215,8 @@ def completion_of(body: Mapping[str, Any]) -> Completion:
         raise LLMRefusedError("a content filter stopped the answer", reply=text)
     usage = usage_of(body)
     if reason == "length":
+        # A tag of thoughts that never closes: the room went into thinking, and `LLMClient` gives
+        # more.
         has_open_thought = THINKS.match(text) is not None and "</" not in text
         was_thinking = usage.reasoning_tokens > 0 or has_open_thought
         message = _CUT_THINKING if was_thinking else _CUT_ANSWERING
@@ -416,6 +423,7 @@ def meaning_of(answer: Answer, *, has_answered: bool) -> Meaning:
         return Meaning.REJECTED
     if status == 429 and _is_used_up(answer):
         return Meaning.NO_ACCESS
+    # The first row that fits decides, so a row with words comes before the same statuses without.
     for statuses, kind, meaning in _MEANINGS:
         if status not in statuses:
             continue
@@ -436,17 +444,20 @@ def _is_used_up(answer: Answer) -> bool:
     """
     error = answer.error
     message = answer.message
+    # Google's message, OpenAI's code and a gateway's type: the words may be in any of the three.
     description = f"{error.get('code')} {error.get('type')} {message}"
     if says("no_money").search(description):
         return True
     if re.search(r"\blimit: 0\b", description, re.IGNORECASE):  # the plan is without this model
         return True
+    # Google names the period in the quota: one of a day is used up, one of a minute comes back.
     quotas: list[str] = []
     for detail in _objects_in_list(error.get("details")):
         for violation in _objects_in_list(detail.get("violations")):
             quotas.append(f"{violation.get('quotaId')} {violation.get('quotaMetric')}")
     if quotas:
         return re.search("PerDay|per_day", " ".join(quotas), re.IGNORECASE) is not None
+    # Who names a wait, or sends Google's code of any limit, will answer again.
     if requested_wait(answer) is not None or error.get("status") == "RESOURCE_EXHAUSTED":
         return False
     return re.search("exceeded your current quota|billing", message, re.IGNORECASE) is not None
@@ -467,6 +478,7 @@ def requested_wait(answer: Answer) -> float | None:
 
     Read are Google's ``RetryInfo`` and sentences such as "Please try again in 1.2s".
     """
+    # Google's field first: it is exact, and its message repeats it in words.
     for detail in _objects_in_list(answer.error.get("details")):
         delay = re.fullmatch(r"(\d+(?:\.\d+)?)s", str(detail.get("retryDelay")))
         if delay is not None:
@@ -545,6 +557,7 @@ def limit_of(text: str, answer_tokens: int | None) -> Limit | None:
     prompt_and_answer = _stated_number(text, "both")
     if limit is None:
         return None
+    # The answer's room is a part of such a sum: the prompt alone is the rest.
     if prompt is None and prompt_and_answer is not None:
         prompt = prompt_and_answer - (answer_tokens or 0)
     is_rate = says("per_minute").search(text) is not None

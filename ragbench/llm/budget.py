@@ -167,6 +167,7 @@ class Ledger:
         self._answered: Counter[tuple[str, str]] = Counter()
         """How many requests were answered, by purpose and model."""
         self._lines: dict[tuple[str, str], ReceiptLine] = {}
+        """The lines of the receipt so far, by purpose and model."""
         self._open: dict[int, tuple[ReceiptLine, Decimal | None]] = {}
         """Requests in flight by their numbers, each with the most that it can cost."""
 
@@ -177,6 +178,7 @@ class Ledger:
         command that is killed in between still shows it.
         """
         number = next(_NUMBERS)
+        # Before the first request, so that the receipt of a killed command names its price, too.
         price = self._price
         if price is not None and self._origin is None:
             self._record_event("p", price.currency, price.origin)
@@ -190,7 +192,9 @@ class Ledger:
             number: of the request, as `request` gave it.
             cost: in US dollars; None where neither the endpoint nor a price gives it.
         """
+        # In the order in which `add` unpacks them; it is stored, too.
         tokens = (usage.prompt_tokens, usage.completion_tokens, usage.reasoning_tokens)
+        # Costs that the endpoint reports need an origin: a receipt without one shows no currency.
         if self._price is None and cost is not None and self._origin is None:
             self._record_event("p", Price.currency, "as the endpoint reports")
         self._record_event("a", number, tokens, cost)
@@ -220,6 +224,7 @@ class Ledger:
         It may be asked for at any time: requests in flight are in its count of requests, not in its
         costs.
         """
+        # A price that is given names the origin, even before the first request.
         origin = self._origin
         if self._price is not None:
             origin = self._price.origin
@@ -236,6 +241,7 @@ class Ledger:
         answered = self._answered[line.purpose, line.model]
         lost = line.unconfirmed_requests
         estimate = None
+        # Nothing was lost: 0 is exact, also where no cost is known.
         if not lost:
             estimate = Decimal(0)
         elif answered and line.cost is not None and line.unconfirmed is not None:
@@ -268,6 +274,8 @@ class Ledger:
                 line.requests += 1
                 self._open[number] = (line, _decimal(most))
             case "a", number, (prompt, completion, reasoning), cost:
+                # A number that was never sent raises KeyError: `CallBook.open` skips such a line of
+                # a book.
                 line, _ = self._open.pop(number)
                 self._answered[line.purpose, line.model] += 1
                 line.prompt_tokens += prompt
@@ -277,6 +285,7 @@ class Ledger:
             case "e", number, billed:
                 line, most = self._open.pop(number)
                 if billed:
+                    # Not a part of the cost: whether it is billed is not known.
                     line.unconfirmed = total((line.unconfirmed, most))
                     line.unconfirmed_requests += 1
             case "q", purpose, model, cached, failed:
@@ -358,6 +367,8 @@ class CallBook:
                         receipts, earlier.receipt(), ended="killed", in_flight=in_flight
                     )
                 self.spent_before = _spent_by_receipts(receipts)
+                # Emptied only now: killed before, the book counts twice, and nothing it paid is
+                # lost.
                 flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
                 self._file = os.open(calls, flags, 0o600)
             except OSError as error:
@@ -413,6 +424,7 @@ def _append_receipt(path: Path, receipt: Receipt, **ending: Any) -> None:
     Receipts show what was paid when, repetitions and lost answers included, and so differ from run
     to run: the report shows what the answers took that its scores rest on.
     """
+    # The keys of the line are stored: `_spent_by_receipts` of a later version reads them.
     line: dict[str, Any] = {}
     for name in _RECEIPT_FIELDS:
         line[name] = getattr(receipt, name)
@@ -491,6 +503,7 @@ class Budget:
         self.reserved = Decimal(0)
         """Set aside for requests in flight."""
         self._lock = threading.Lock()
+        """Over the amounts and the waiting calls: loops in several threads book at once."""
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
         """Calls that wait for money to come back, each as its loop and the event that says so."""
 
@@ -553,12 +566,15 @@ class Budget:
         with self._lock:
             fits = True
             for subject, limit, spent in self._limits_in_force():
+                # Waiting gives back what is in flight, never what is spent: so this cannot fit any
+                # more.
                 if spent + amount > limit:
                     raise LLMBudgetError(
                         f"{subject} is capped at {limit:f}; {spent:.6f} is spent, and the next "
                         f"call may cost up to {amount:.6f}. Answers are kept: a higher cap "
                         "goes on from there"
                     )
+                # Too much only together with what is in flight: some of that may come back.
                 if spent + self.reserved + amount > limit:
                     fits = False
             if fits:
@@ -583,6 +599,7 @@ class Budget:
         with self._lock:
             self.reserved -= amount
             self.spent += cost
+            # Taken out under the lock: a call that has to wait again gets into the next list.
             waiting = self._waiting
             self._waiting = []
         for loop, money_came_back in waiting:
@@ -606,6 +623,7 @@ def price_for(endpoint: Endpoint) -> Price | None:
     prices = _price_table().get(endpoint.host, {})
     name = endpoint.model.removeprefix("models/")  # as Gemini lists its own
     undated_name = _DATE_IN_NAME.sub("", name)
+    # The exact name first: a list may price a dated version apart.
     return prices.get(name) or prices.get(undated_name)
 
 
@@ -619,6 +637,7 @@ def _price_table() -> dict[str, dict[str, Price]]:
     prices_by_host: dict[str, Any] = {}
     for table in msgspec.json.decode(content)["tables"]:
         host = table["host"]
+        # Names the price in receipts: prices change, so the date belongs to it.
         origin = f"list price of {host}, {table['as_of']}"
         if "note" in table:
             origin += f", {table['note']}"

@@ -59,6 +59,7 @@ def connect(path: Path, *, must_exist: bool = False) -> sqlite3.Connection:
     except OSError as error:
         raise LLMCacheError(f"{path} cannot be made: {error.strerror}") from error
     with ExitStack() as opened, guarded(path):
+        # Each statement is a transaction of its own: an answer is on disk when `put` returns.
         db = sqlite3.connect(path, isolation_level=None, timeout=_BUSY_SECONDS)
         opened.callback(db.close)
         # One statement sees one moment: another process may be making the file just now.
@@ -81,6 +82,7 @@ def connect(path: Path, *, must_exist: bool = False) -> sqlite3.Connection:
         db.execute("PRAGMA synchronous=NORMAL")
         if is_new:
             db.executescript(f"BEGIN IMMEDIATE; {_table_statements()} {_MARKS} COMMIT;")
+        # All went well: the file stays open for the caller.
         opened.pop_all()
     return db
 
@@ -167,7 +169,9 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
         self._max_bytes = max_bytes
         self._today = today
         self._db: sqlite3.Connection = connect(path, must_exist=must_exist)
+        """One connection, which serves the thread of this object alone."""
         self._stored = 0
+        """Answers that this object stored: `put` trims by it, and `close` only after any."""
 
     def __exit__(self, *_: object) -> None:
         """Closes the cache's file, also after an error: the answers in it are paid for.
@@ -206,6 +210,7 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
         It is None without an answer. The question's key is made by `cache_key`. That the answer was
         used is noted at most once a day.
         """
+        # One row or none: a key has one answer.
         for body, used in self._rows("SELECT body, used FROM replies WHERE key = ?", key):
             now = int(self._today())
             with guarded(self.path):  # a damaged cell may hold a text
@@ -229,6 +234,7 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
             judge: the fingerprint of the endpoint that answered.
             purpose: what the call was for, such as a metric's name; the cache's statistics list it.
         """
+        # What is left out follows from the text and the key; see `_STORED_FIELDS`.
         fields: dict[str, Any] = {}
         for name in _STORED_FIELDS:
             fields[name] = getattr(reply, name)
@@ -237,6 +243,7 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
         body = hidden(text)
         size = len(body) + _OVERHEAD
         now = int(self._today())
+        # In the order of the table's columns; the last two are when it was stored and when used.
         row = (reply.key, judge, model, purpose, body, size, now, now)
         self._rows("INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *row)
         self._stored += 1
@@ -250,11 +257,11 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
         the next command need not find it out again by rejected requests.
         """
         with guarded(self.path):
-            self._db.executescript(
-                _table_statements()
-            )  # caches made by older versions lack the table
+            # Caches made by older versions lack the table.
+            self._db.executescript(_table_statements())
         oldest = int(self._today()) - _DIALECT_DAYS * _DAY
         select = "SELECT body FROM dialects WHERE judge = ? AND learned > ?"
+        # One row or none, and none where it is too old.
         for (body,) in self._rows(select, judge, oldest):
             return str(body).encode()
         return None
@@ -313,8 +320,11 @@ class ResponseCache(AbstractContextManager["ResponseCache"]):
             model: the answers of this model.
             everything: all answers.
         """
+        # SQLite counts the changed rows of a connection: the difference is what is deleted here.
         changes_before = self._db.total_changes
+        # One by one: each argument selects on its own, and what is deleted already counts once.
         if everything:
+            # A condition that every answer meets.
             self._rows("DELETE FROM replies WHERE ?", True)
         if model is not None:
             self._rows("DELETE FROM replies WHERE model = ?", model)

@@ -132,16 +132,22 @@ class Caller:
         """What its tokens cost; None when that is not known."""
         self.cache = options.get("cache")
         self.clock = options.get("clock") or Clock()
+        """The time of the event loop, and whether the user has stopped the run."""
         book = None if budget is None else budget.book
         self.ledger = Ledger(self.price, book)
+        """What every call took; receipts are made of it."""
         self._limits = options.get("limits") or CallLimits()
         self.concurrency = Concurrency(self._limits.concurrency, self.clock)
+        """The slots for requests, which all calls share."""
         self._budget = budget
+        """The cap, which several clients may share; None for no cap."""
         self._transport: Transport = options.get("transport") or OpenAITransport(
             endpoint, timeout=self._limits.timeout
         )
         self._where = f"{endpoint.model} at {endpoint.base_url}"
+        """The model and its address, for messages."""
         self.circuit = Circuit(self.clock, where=self._where)
+        """Whether calls may be made at all: it opens once there is no hope."""
         self.rates: dict[str, int] = {}
         """What the endpoint says of its limits in its headers, such as ``limit-tokens``."""
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -160,6 +166,7 @@ class Caller:
         if self._loop is not None:
             raise RuntimeError("the client is open already")
         await self._transport.open()
+        # Only now: a transport that fails to open leaves the client closed.
         self._loop = asyncio.get_running_loop()
         self._ends = None
         if self._limits.deadline is not None:
@@ -203,6 +210,7 @@ class Caller:
         budget_left = self._budget.left
         if budget_left is None:
             return longest
+        # More than an eighth of what is left: one long limit of length would hold up the others.
         is_near = highest_cost * _SHARE > budget_left
         if not is_near:
             return longest
@@ -243,6 +251,7 @@ class Caller:
             max_tokens: the longest answer; None when it has no limit.
         """
         self.check_open()
+        # An end that has passed is the same error as one that comes while the call waits.
         seconds_left = None if self._ends is None else self._ends - self.clock.now()
         highest_cost = self._highest_cost(payload, max_tokens)
         try:
@@ -254,6 +263,8 @@ class Caller:
                     question.attempts += 1
                     sent = await self._send(path, payload, question.purpose, highest_cost)
                     problem = sent.detail
+                    # A body that holds no answer is tried again, but shows that the endpoint is
+                    # there.
                     if sent.body is not None:
                         self._given_up = 0
                         try:
@@ -269,6 +280,7 @@ class Caller:
         except TimeoutError:
             raise LLMDeadlineError(_TIME_IS_OVER.format(self._where)) from None
         except LLMError as error:
+            # An error from within keeps the count that it came with.
             error.attempts = error.attempts or question.attempts
             raise
 
@@ -290,6 +302,7 @@ class Caller:
         if is_over or asks_too_long:
             requests = counted(question.attempts, "request")
             raise self._give_up(f"no answer from {self._where} to {requests}: {problem}", sent)
+        # The number of failures before this one: the first wait is the shortest.
         usual_seconds = limits.wait(question.failures - 1, question.spread)
         await self.clock.sleep(max(requested_seconds, usual_seconds))
 
@@ -300,6 +313,7 @@ class Caller:
         """
         limits = self._limits
         wait = sent.wait
+        # The endpoint knows best how long; without its word the usual wait doubles each time.
         if wait is None:
             wait = limits.wait(question.limited, question.spread)
         question.limited += 1
@@ -343,6 +357,7 @@ class Caller:
             self.circuit.open(error)
             return error
         rejected = RejectedError(f"{where} rejects this request: {detail}", status=status)
+        # `LLMClient` reads from it how the request can be put another way.
         rejected.body = sent.text
         return rejected
 
@@ -401,12 +416,14 @@ class Caller:
             # Once there was a connection, the endpoint may have done the work.
             may_be_billed = error.kind != "connection"
             return Sent(meaning=Meaning.UNANSWERED, detail=detail, may_be_billed=may_be_billed)
+        # Whole numbers alone: the same headers hold times such as "6m0s".
         for name, value in answer.headers.items():
             if name.startswith(_RATE) and value.isdecimal():
                 self.rates[name.removeprefix(_RATE)] = int(value)
         meaning = meaning_of(answer, has_answered=self.circuit.has_answered)
         status = answer.effective_status
         if meaning is not Meaning.ANSWERED:
+            # The header is exact; in the body the wait is a sentence.
             wait = retry_after(answer.headers)
             if wait is None:
                 wait = requested_wait(answer)
@@ -440,6 +457,7 @@ class Caller:
         elif sent.meaning in (Meaning.BROKEN, Meaning.UNANSWERED):
             self.concurrency.failed(epoch)
         else:
+            # A rejection or a refusal counts as well: the endpoint had the capacity to answer.
             self.concurrency.succeeded(self.rates.get("remaining-requests"))
         if sent.meaning is Meaning.UNANSWERED:
             self.circuit.unanswered(sent.detail)
@@ -452,13 +470,16 @@ class Caller:
         That is the most that it can have cost where it may be billed and nobody says how much.
         """
         body = sent.body or {}
+        # An error has no body here: it reports neither tokens nor a cost.
         usage = usage_of(body)
         cost = reported_cost(body)
         if not usage.reported and cost is None:
             may_be_billed = sent.may_be_billed or sent.body is not None
             self.ledger.ended(number, billed=may_be_billed)
             return highest_cost if may_be_billed else Decimal(0)
+        # What the endpoint itself charged goes before a list price.
         if cost is None and self.price is not None:
             cost = self.price.of(usage)
         self.ledger.answered(number, usage, cost)
+        # An unknown cost is 0 for the budget alone: a capped one has a price (`check_cap`).
         return cost or Decimal(0)

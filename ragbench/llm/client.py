@@ -104,14 +104,19 @@ class LLMClient(Caller):
         budget = options.get("budget")
         is_capped = budget is not None and budget.is_capped
         self.dialect = Dialect(endpoint, must_limit=is_capped)
+        """What the endpoint understands: requests are made by it."""
         self._reading = Reading(self._where, self.dialect, self._ask_plainly)
+        """Whether prompts are read whole: each answer's count of tokens is looked at."""
         self._longest_answer = 0
         """Tokens of the longest answer so far."""
         self._stored_dialect = self.dialect.learned
         """What was learned of the endpoint and is in the cache already."""
         self._judge = endpoint.fingerprint()
+        """Stored beside each answer in the cache."""
         self._place = endpoint.place()
+        """The name under which the cache stores what was learned of the endpoint."""
         self._in_flight: dict[bytes, _InFlight] = {}
+        """Questions that are being asked, by their cache keys: equal ones share the answer."""
         self._cache_error: LLMCacheError | None = None
         """Why answers cannot be kept any more: then no new ones are bought."""
 
@@ -172,6 +177,7 @@ class LLMClient(Caller):
         key = cache_key(identity, messages, schema=definition, version=version, repeat=repeat)
         cached_reply = self._cached_reply(key, schema)
         if cached_reply is not None:
+            # A stored answer shows that the endpoint worked for an earlier command.
             self.circuit.has_worked = True
             self.ledger.call(purpose, self.endpoint.model, cached=True)
             return cached_reply
@@ -196,6 +202,8 @@ class LLMClient(Caller):
         if question is None:
             question = _InFlight(asyncio.create_task(work()))
             self._in_flight[key] = question
+            # However it ends: a later equal question finds the cache, or is asked anew after an
+            # error.
             question.task.add_done_callback(lambda _: self._in_flight.pop(key, None))
         failed = True
         question.waiting += 1
@@ -209,6 +217,7 @@ class LLMClient(Caller):
             raise
         finally:
             question.waiting -= 1
+            # For the others the answer costs nothing, as one from the cache.
             cached = not is_first and not failed
             self.ledger.call(purpose, self.endpoint.model, cached=cached, failed=failed)
         return reply if is_first else replace(reply, cached=True)
@@ -277,6 +286,7 @@ class LLMClient(Caller):
             try:
                 return self._read_value(text, schema, question), False
             except LLMReplyError as error:
+                # Another way of asking for JSON is tried before the model is blamed.
                 weaker = self.dialect.ignored(question.mode)
                 if weaker is None:
                     problem = str(error)
@@ -323,6 +333,7 @@ class LLMClient(Caller):
         while True:
             before = dialect.learned
             longest = question.room or dialect.longest_beside(messages)
+            # Taken now: the name of the field may be learned anew before the rejection is read.
             payload = self._request_body(messages, question, longest)
             limit = payload.get(dialect.learned.token_limit)
             try:
@@ -417,6 +428,7 @@ class LLMClient(Caller):
             left_out: gets the parameter that is left out for it.
         """
         status = error.status or 0
+        # A parameter first: without one the answer changes less than with a weaker call for JSON.
         parameter = self.dialect.learns(status, error.body, payload)
         if parameter is not None:
             left_out.append(parameter)
@@ -445,6 +457,7 @@ class LLMClient(Caller):
         limit = limit_of(error.body, answer_limit)
         if limit is None:
             return False
+        # Kept for later questions: `longest_beside` gives their answers less from the start.
         self.dialect.learn(room=limit.most)
         requested = answer_limit or 0
         if limit.prompt is None:
@@ -494,6 +507,7 @@ class LLMClient(Caller):
             LLMPromptCutError: the prompt is longer than the endpoint reads.
         """
         endpoint = self.endpoint
+        # Checked before it is sent: a prompt that is surely too long costs nothing.
         fewest = fewest_prompt_tokens(payload["messages"])
         if endpoint.context is not None and fewest > endpoint.context:
             raise LLMPromptCutError(
@@ -518,6 +532,7 @@ class LLMClient(Caller):
         if schema is not None:
             try:
                 value = read_structure(reply.text, schema)
+            # An answer that is not good enough any more is asked for anew.
             except LLMReplyError:
                 return None
         reply = replace(reply, value=value)
@@ -597,6 +612,7 @@ class EmbeddingClient(Caller):
         if not all(text.strip() for text in texts):
             raise ConfigError("an empty text cannot be embedded")
         keys: dict[str, bytes] = {}
+        # By text: a text that comes several times is looked up, sent and paid for once.
         vectors: dict[str, Vector] = {}
         for text in texts:
             message = Message(role="user", content=text)
@@ -613,6 +629,7 @@ class EmbeddingClient(Caller):
             batches.append(batch)
             tasks.append(asyncio.create_task(self._vectors_of_batch(batch, keys, purpose)))
         try:
+            # Each batch is in the cache as soon as it is answered, whatever becomes of the others.
             for batch, task in zip(batches, tasks, strict=True):
                 new_vectors = await task
                 vectors.update(zip(batch, new_vectors, strict=True))
@@ -635,6 +652,7 @@ class EmbeddingClient(Caller):
         """
         model = self.endpoint.model
         payload = {"model": model, "input": texts, **self.endpoint.extra}
+        # A vector has no tokens of an answer: the prompt alone bounds the cost.
         question = Question(purpose=purpose, spread=_spread_of_key(keys[texts[0]]))
         read = partial(_vectors_of_answer, count=len(texts))
         failed = True
@@ -645,6 +663,7 @@ class EmbeddingClient(Caller):
             self.ledger.call(purpose, model, failed=failed)
         if self.cache is not None:
             judge = self.endpoint.fingerprint()
+            # An endpoint counts the tokens of a request, not those of each text.
             usage_unknown = Usage(reported=False)
             for text, vector in zip(texts, vectors, strict=True):
                 vector_text = json.dumps(vector)
@@ -685,11 +704,13 @@ def _vectors_of_answer(body: Mapping[str, Any], count: int) -> list[Vector]:
     """
     vectors: list[Vector] = []
     try:
+        # Without an index all count as 0, and a stable sort leaves the order of the answer.
         entries = sorted(body["data"], key=lambda entry: int(entry.get("index", 0)))
         for entry in entries:
             numbers = entry["embedding"]
             vectors.append(tuple(float(number) for number in numbers))
     except (AttributeError, KeyError, TypeError, ValueError):
+        # Any other form: the check below raises, and the request is sent again.
         vectors = []
     lengths = {len(vector) for vector in vectors}
     are_alike = len(lengths) == 1 and 0 not in lengths

@@ -111,6 +111,7 @@ class Dialect:
             return None
         if learned.reasons:
             longest += self._endpoint.reasoning_tokens
+        # The endpoint's own limit holds for thoughts and answer together.
         if learned.most_tokens is not None:
             longest = min(longest, learned.most_tokens)
         return longest
@@ -233,6 +234,8 @@ class Dialect:
         if self.mode_is_known:
             return None if mode is self.structured else self.structured
         self._ignored[mode] += 1
+        # Only where the mode is still the one that calls start with: another call may have moved
+        # it.
         if self._ignored[mode] >= _OFTEN and self.structured is mode:
             self.structured = _next_weaker(mode)  # others need not try in vain, too
         return _next_weaker(mode)
@@ -268,6 +271,7 @@ class Dialect:
         name = _named_parameter(answer, sent)
         if name is None:
             return None
+        # Cut: it is kept in the cache and printed in reports.
         reason = mask_text(answer.message)[:300]
         if name in (_LIMIT, _NEWER_LIMIT):
             limit = int(sent[name])
@@ -278,8 +282,10 @@ class Dialect:
             if allowed and learned.most_tokens is None:
                 self.learn(most_tokens=max(allowed))
                 return name
+            # Without the field, a cap on costs could not be kept.
             if self._must_limit:
                 return None
+        # It was left out of this request already: the rejection is about something else.
         if name in learned.not_sent:
             return None
         self.learn(not_sent={**learned.not_sent, name: reason})
@@ -302,6 +308,8 @@ class Dialect:
 
         What the user set now wins: with a cap on costs, an answer keeps its limit of length.
         """
+        # A cap needs the limit of length: an earlier command without one may have dropped the
+        # field.
         not_sent = dict(learned.not_sent)
         if self._must_limit:
             not_sent.pop(_LIMIT, None)
@@ -348,6 +356,7 @@ def _named_parameter(answer: Answer, sent: Mapping[str, Any]) -> str | None:
     Args:
         sent: the body of the rejected request; only its fields can be meant.
     """
+    # Only a field of this request can be left out of the next one.
     candidates = [name for name in sent if name not in _NEVER_DROPPED]
     param = str(answer.error.get("param") or "").rpartition(".")[2]
     if param in candidates:
@@ -399,6 +408,7 @@ class Marked:
         """
         # Drawn by its length: every command hides the same codes in a prompt of that length.
         draw = random.Random(words)
+        # Two gaps lie between three codes: each gets half of the filling.
         self._codes = [f"{draw.randrange(10_000, 99_999)}" for _ in range(3)]
         repetitions = words // len(_FILLER.split())
         half = _FILLER * (repetitions // 2)
@@ -455,6 +465,7 @@ class Reading:
         self._cut: int | None = None
         """Words of a prompt that was read in part."""
         self._asking = asyncio.Lock()
+        """One trial at a time: other calls wait for its outcome."""
 
     async def check(self, usage: Usage, fewest: int) -> None:
         """Raises `LLMPromptCutError` where an answer's token count shows that its prompt was cut.
@@ -500,10 +511,12 @@ class Reading:
                     self._cut = fewest
                     return
                 unsure = "does not find what is hidden even in a short one"
+        # The run or the endpoint is stopped: that shows nothing about the prompt.
         except LLMStoppedError:
             raise
         except LLMError as error:
             unsure = f"could not be tried out ({error})"
+        # Whatever came out: prompts of this length are not tried again in this command.
         self._whole = fewest
         if unsure:
             warn(f"{doubt}, and {unsure}: whether it reads all of it is unknown")
@@ -553,6 +566,7 @@ def fewest_prompt_tokens(messages: Sequence[Mapping[str, Any]]) -> int:
     for message in messages:
         text = str(message.get("content", ""))
         tokens += len(_WORD.findall(text))
+        # Most prompts are ASCII, which has none of these letters: the second search is spared.
         if not text.isascii():
             tokens += len(_DENSE.findall(text)) // _LETTERS_A_TOKEN
     return tokens

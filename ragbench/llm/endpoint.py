@@ -192,9 +192,11 @@ class Endpoint(Checked):
             )
         if not self.model.strip():
             raise ConfigError("no model is named")
+        # By the class's name: with `slots=True` the decorator makes a new class, and super() fails.
         Checked.__post_init__(self)
         _check_extra(self.extra)
         _check_headers(self.headers)
+        # Frozen, so past its own guard. Addresses with and without a last slash are one endpoint.
         object.__setattr__(self, "base_url", self.base_url.rstrip("/"))
 
     @property
@@ -210,6 +212,7 @@ class Endpoint(Checked):
         all answers, so another name or value makes stored answers unknown.
         """
         parameters: dict[str, Any] = {}
+        # None is left out: the endpoint then decides on its own.
         for name in _SENT:
             value = getattr(self, name)
             if value is not None:
@@ -272,6 +275,7 @@ class Endpoint(Checked):
 
         What was learned of an endpoint, such as refused parameters, is stored under it.
         """
+        # Named one by one: a new field of the identity, such as headers, belongs to the place, too.
         place = self.identity()
         for name in ("parameters", "structured"):
             del place[name]
@@ -311,6 +315,7 @@ def _check_extra(extra: Mapping[str, Any]) -> None:
     Extra fields are written into manifests and reports, where no key may go.
     """
     for name in extra:
+        # Headers are given by their own setting, which hides the credentials in them.
         if "headers" in name or name in _OURS:
             raise ConfigError(f"'{name}' cannot be an extra field: there is a setting for it")
     try:
@@ -406,6 +411,7 @@ def by_address(base_url: str) -> Provider | None:
         return providers()["azure"]
     if host == "localhost":
         return None
+    # Filled anew at each call: the table is short, and asked for once a model.
     provider_of_host: dict[str | None, Provider] = {}
     for provider in providers().values():
         if provider.keys:  # of two at one host the last counts

@@ -119,6 +119,7 @@ def _with_model(error: LLMError, problem: str) -> LLMError:
         problem: how the model fails, in words.
     """
     text = f"{problem}, so nothing was judged: {error}. 'ragbench doctor --llm' says more"
+    # Of the same kind: exit codes and callers go by the kind.
     return type(error)(text, status=error.status, reply=error.reply, attempts=error.attempts)
 
 
@@ -182,6 +183,7 @@ def _parameter_findings(endpoint: Endpoint, client: LLMClient, reply: Reply[str]
     dialect = client.dialect
     refused = dialect.learned.not_sent
     findings: list[Finding] = []
+    # What is refused comes first: it needs a setting.
     for name, reason in refused.items():
         finding = Finding(name=name, good=False, detail=f"refused: {reason}", settings={name: None})
         findings.append(finding)
@@ -239,6 +241,7 @@ async def _structure_finding(
                 cause = error.status or type(error).__name__
                 failures.append(f"{mode.value} is refused ({cause})")
             else:
+                # Where the strongest way works, the default finds it: nothing needs to be set.
                 settings = {"structured": mode.value} if failures else {}
                 return Finding(
                     name="structure",
@@ -255,6 +258,7 @@ async def reads(endpoint: Endpoint, limits: CallLimits) -> list[Finding]:
     Codes are hidden in such prompts. The limits are those that the endpoint reported on the way:
     its rates, and its room for prompt and answer.
     """
+    # The client's own checks are off: a cut prompt is to be seen here, not raised.
     plain = replace(endpoint, prompt_check=False, context=None)
     async with LLMClient(plain, limits=limits) as client:
         findings = [finding async for finding in _context_findings(client, _JUDGING_SIZES)]
@@ -294,6 +298,7 @@ async def _context_findings(client: LLMClient, sizes: Sequence[int]) -> AsyncGen
         missing_codes = [str(number) for number in marked.missing(reply.text)]
         tokens = reply.usage.prompt_tokens
         is_reported = reply.usage.reported
+        # The count is compared as `Reading` compares it in a run.
         counts_too_few = is_reported and is_short(reply.usage, fewest)
         if len(missing_codes) == 3 and is_reported and not counts_too_few:
             # The server counts all that was sent: the model just does not name codes, which says

@@ -47,6 +47,8 @@ def json_values(text: str) -> Iterator[object]:
     for candidate in (answer, *reversed(_FENCE.findall(answer))):
         value = _parsed_json(candidate)
         if value is not _NOT_JSON:
+            # A value that fills the text or a fence leaves no doubt: brackets in words are not
+            # read.
             yield value
             return
     yield from reversed(_among_words(answer))
@@ -76,6 +78,7 @@ def _parsed_json(text: str) -> object:
     backslashes) are mended, since they leave no doubt; nothing is guessed.
     """
     stripped = text.strip().lstrip("\ufeff")
+    # As it is first: mending could change a text that is valid.
     for candidate in (stripped, _mended_json(stripped)):
         with suppress(ValueError, RecursionError):
             return _DECODER.decode(candidate)
@@ -105,6 +108,7 @@ def _among_words(text: str) -> list[object]:
             remainder = candidate[end:]
             break
         else:
+            # It looks like a value, yet it does not end as one.
             if _BEGINNING.match(remainder):
                 return []
             remainder = remainder[1:]  # a bracket of the prose
@@ -185,6 +189,7 @@ def schema_of(kind: type[ValueT]) -> Schema[ValueT]:
     pydantic = require("pydantic", extra="llm")
     adapter: Any = pydantic.TypeAdapter(kind)
     definition: dict[str, Any] = changed(adapter.json_schema(), _closed_object)
+    # Named types bring a title of their own; OpenAI wants a name for every schema.
     definition.setdefault("title", kind.__name__)
     return Schema(definition=definition, check=partial(_validated, adapter))
 
@@ -227,6 +232,7 @@ def read_structure(text: str, schema: Schema[ValueT]) -> ValueT:
             problems.append(str(error))
     problem = "it holds no JSON"
     if problems:
+        # Of the likeliest value: the others are more often brackets of the prose.
         problem = problems[0]
     line = " ".join(hidden(text).split())
     excerpt = shortened(line, _SHOWN)
@@ -254,6 +260,7 @@ def changed(
             the object describes, or an empty one, and the object.
         name: of what this schema describes.
     """
+    # Entries of a list have no name of their own.
     if isinstance(schema, list):
         return [changed(part, change) for part in cast("list[object]", schema)]
     if not isinstance(schema, dict):
@@ -281,6 +288,7 @@ def _closed_object(_: str, part: dict[str, Any]) -> dict[str, Any]:
         part: the object, which is changed in place; the name that it goes by does not matter.
     """
     part.pop("default", None)
+    # In the order of the fields: cache keys hold this list as it is.
     if isinstance(part.get("properties"), dict):
         part["required"] = list(part["properties"])
         part.setdefault("additionalProperties", False)
@@ -334,6 +342,7 @@ def field_schema(
         form: the JSON schema of its value.
         check: gives the checked value, or raises `ValueError` saying what is wrong.
     """
+    # A part of the cache key: another form makes stored answers unknown.
     definition = {
         "title": key,
         "type": "object",

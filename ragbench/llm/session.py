@@ -114,6 +114,7 @@ async def open_models(
         panel: judges beside the first.
         cache: opens a file of answers; `ResponseCache` where it is None.
     """
+    # Loaded late: most evaluations ask no model, and do not wait for these packages.
     from ragbench.llm.cache import ResponseCache
     from ragbench.llm.client import EmbeddingClient, LLMClient
 
@@ -176,9 +177,13 @@ class LLMSession(AbstractContextManager["LLMSession"]):
         Most evaluations ask no model, and need neither a key nor a connection.
         """
         self._opening = opening
+        """Gives the context in which the clients are open; called once for each opening."""
         self._stack = AsyncExitStack()
+        """Keeps that context open until `close`."""
         self._lock = threading.Lock()
+        """Several threads may need the models, or close them, at once."""
         self._models: ModelClients | None = None
+        """The open clients; None while there are none."""
 
     def __exit__(self, *_: object) -> None:
         """Closes the connections of all models.
@@ -187,6 +192,7 @@ class LLMSession(AbstractContextManager["LLMSession"]):
         """
         with self._lock:
             if self._models is not None:
+                # First: whatever fails below, the next call opens the clients anew.
                 self._models = None
                 try:
                     self._thread.run(self._stack.aclose())
@@ -205,6 +211,7 @@ class LLMSession(AbstractContextManager["LLMSession"]):
         """
         with self._lock:
             if self._models is None:
+                # Loaded late: sessions without a model need no event loop.
                 from ragbench.core.calling import LoopThread
 
                 self._thread = LoopThread()
@@ -238,6 +245,7 @@ class LLMSession(AbstractContextManager["LLMSession"]):
 
         So code without an event loop can ask a model from any thread.
         """
+        # Opened before the coroutine is made: else a failed opening leaves one that nothing awaits.
         models = self.models
         return self._thread.run(work(models))
 
@@ -246,6 +254,7 @@ class LLMSession(AbstractContextManager["LLMSession"]):
 
         The future of its result is given at once, so that the caller can do other things.
         """
+        # Opened before the coroutine is made: else a failed opening leaves one that nothing awaits.
         models = self.models
         return self._thread.begin(work(models))
 
@@ -274,6 +283,7 @@ class LLMSession(AbstractContextManager["LLMSession"]):
 
         Reports name them: scores were not judged with the temperature that the user set.
         """
+        # Of several judges that refuse the same parameter the last one's reason is kept.
         reasons: dict[str, str] = {}
         if self._models is not None:
             for chat in self._models.chats:

@@ -147,6 +147,7 @@ def _read_setting(name: str, value: object, origin: str) -> Any:
         if kind is _AMOUNT:  # Decimal knows no range
             msgspec.convert(value, _NUMBER.type, strict=False)
         return msgspec.convert(value, kind.type, strict=False)
+    # The errors of msgspec, JSON and shlex are all kinds of ValueError.
     except ValueError:
         raise ConfigError(problem) from None
 
@@ -185,11 +186,15 @@ class _UserSettings:
         """
         self.kind = kind
         self.prefix = f"RAGBENCH_{kind.upper()}_"
+        """How the names of its environment variables begin."""
         self._environ = environ
         self.values: dict[str, Any] = {}
+        """The settings that were given, in their types; None for one that is not to be sent."""
         self._origins: dict[str, str] = {}
+        """Where each of them was given, for reports."""
         ranks: dict[str, int] = {}
         """How near to the command each was given; 0 is an option."""
+        # Wrong names first: the loop below looks for known ones only.
         for name in (*options, *section):
             if name not in _ROWS:
                 names = ", ".join(_ROWS)
@@ -278,6 +283,7 @@ class _UserSettings:
         if self.key_places:
             return ApiKey(**self.key_places)
         environ = self._environ
+        # From the most to the least explicit: ragbench's own variable, OpenAI's, the provider's.
         own_variable = f"{self.prefix}API_KEY"
         if environ.get(own_variable):
             return ApiKey(variable=own_variable)
@@ -287,6 +293,7 @@ class _UserSettings:
             return ApiKey(variable="OPENAI_API_KEY")
         provider_at_address = by_address(base_url)
         provider = provider_at_address
+        # A provider named by the model may be at another address, that of a gateway.
         if provider is None and self.provider is not None:
             provider = self.provider[0]
         if provider is None:
@@ -305,6 +312,7 @@ class _UserSettings:
         A price for one half, input or output, is refused: the cost would be too low.
         """
         parts: dict[str, Any] = {}
+        # The names are those of `Price`'s fields, behind the prefix.
         for name, value in self.values.items():
             if name.startswith("price_"):
                 parts[name.removeprefix("price_")] = value
@@ -319,6 +327,7 @@ class _UserSettings:
 
         Masked: a value may hold a key, and a report is passed on.
         """
+        # The first six are always shown, in this order; a key shows as its place.
         shown: dict[str, object] = {
             "base_url": mask_url(endpoint.base_url),
             "model": endpoint.model,
@@ -367,6 +376,7 @@ class _UserSettings:
             )
         if self.provider is not None:
             model = self.provider[1]
+        # Taken over from the user first: the four that are worked out here replace them.
         facts = self._values_for(Endpoint)
         facts |= {"base_url": base_url, "key": key, "price": self.price(), "model": model}
         endpoint = Endpoint(**facts)
@@ -428,6 +438,7 @@ def resolve_panel(
         given: the option ``--panel``: models, separated by commas.
     """
     section = section or {}
+    # An option replaces the section's value for every judge.
     first_model: dict[str, object] = {}
     for name, value in section.items():
         if name != _PANEL:
@@ -467,10 +478,12 @@ def _judge_of_panel(
     is_of_provider = by_model(str(own_settings["model"])) is not None
     own_names = {"model"}
     hidden_variables = set[str]()
+    # The first one's key must not go to another address.
     if has_own_address or is_of_provider:
         own_names = {name for name, row in _ROWS.items() if row.own}
         hidden_variables = {"RAGBENCH_LLM_API_KEY", "OPENAI_BASE_URL"}
     hidden_variables |= {f"RAGBENCH_LLM_{name.upper()}" for name in own_names}
+    # What the judge itself gives wins over what is left of the first model's.
     section = {name: value for name, value in first_model.items() if name not in own_names}
     section.update(own_settings)
     visible = {name: value for name, value in environ.items() if name not in hidden_variables}
@@ -495,11 +508,13 @@ def resolve_embeddings(
     user_settings = _UserSettings({}, section or {}, file, environ, _EMBEDDINGS)
     if chat is None:
         return user_settings.settings_at_own_address(DEFAULT_CACHE)
+    # Where the language model keeps no answers, vectors are not kept either.
     cache = chat.cache or "off"
     if "base_url" in user_settings.values or user_settings.provider is not None:
         return user_settings.settings_at_own_address(cache)
     base_url = chat.endpoint.base_url
     key = chat.endpoint.key
+    # The user's key for embeddings, though at the language model's address.
     if user_settings.key_places:
         key = user_settings.key(base_url)
     return user_settings.settings(base_url, key, cache)

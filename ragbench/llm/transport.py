@@ -209,6 +209,7 @@ class Concurrency(AdaptiveLimit):
         if self.in_flight < self.limit and not self._waiting:
             self.in_flight += 1
             return
+        # The slot comes with the turn: `_rose` counts it as in flight before this goes on.
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:
@@ -236,6 +237,7 @@ class Concurrency(AdaptiveLimit):
         """
         while self._waiting and self.in_flight < self.limit:
             turn = self._waiting.popleft()
+            # A call that was cancelled while it stood in line has no use for a turn.
             if not turn.done():
                 self.in_flight += 1
                 turn.set_result(None)
@@ -267,6 +269,7 @@ class CallLimits(Checked, Record):
                 on it.
         """
         doublings = min(attempt, 30)  # more would overflow, and the longest wait is reached before
+        # At 0.5 s the seventh wait reaches the longest.
         seconds = min(_FIRST_WAIT * 2.0**doublings, _LONGEST_WAIT)
         share = 0.5 + 0.5 * spread
         return seconds * share
@@ -359,9 +362,13 @@ class OpenAITransport:
         self._secret: str | None = None
         """The API key; None where there is none."""
         self._headers: dict[str, str] = {}
+        """Sent with every request; read when the transport is opened."""
         self._renewed_at = 0.0
+        """When the key was read, by a clock that is never set back."""
         self._renewing = asyncio.Lock()
+        """Of calls at once one reads a new key."""
         self._client: openai.AsyncOpenAI | None = None
+        """The connection pool; None while the transport is closed."""
 
     async def open(self) -> None:
         """Reads the key and makes the connection pool. Nothing is sent.
@@ -373,6 +380,7 @@ class OpenAITransport:
         package = require("openai", extra="llm")
         endpoint = self._endpoint
         self._headers = endpoint.sent_headers(self._environ)
+        # A lock belongs to the event loop in which it is used first: this may be another one now.
         self._renewing = asyncio.Lock()
         await self._read_key()
         # Bodies are read up to a limit: an endpoint may send more, packed or without end.
@@ -435,6 +443,7 @@ class OpenAITransport:
         async with self._renewing:
             if time.monotonic() - self._renewed_at >= _KEY_SECONDS:
                 await self._read_key()
+                # The client of Azure's dated interface asks `_current_token` instead.
                 if self._endpoint.api_version is None:
                     client.api_key = self._secret or _PLACEHOLDER
 
@@ -474,14 +483,17 @@ class OpenAITransport:
         except package.APIConnectionError as error:
             cause = error.__cause__ or error
             if isinstance(cause, BodyError):
+                # Repeating it would give as large an answer again: no kind of "no answer".
                 raise LLMError(f"{self._endpoint.base_url}: {cause}") from None
             name = type(cause).__name__
             detail = mask_text(f"{name}: {cause}".rstrip(": "), self._secrets())
+            # httpx names them ConnectError and ConnectTimeout: nothing reached the endpoint.
             if "Connect" in name:
                 raise NoAnswerError("connection", detail) from None
             if isinstance(error, package.APITimeoutError):
                 raise NoAnswerError("timeout", detail) from None
             raise NoAnswerError("lost", detail) from None
+        # Looked up by lower-case names everywhere: servers write them in any case.
         headers = {name.lower(): value for name, value in response.headers.items()}
         answer = Answer(status=response.status_code, headers=headers, body=response.text)
         if answer.effective_status in range(200, 300):

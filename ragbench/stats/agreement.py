@@ -142,6 +142,7 @@ def cohen_kappa(pairs: Sequence[tuple[float, float]]) -> float | None:
     values: set[float] = set()
     for pair in pairs:
         values.update(pair)
+    # Numbers from 0, as `_kappa` takes levels; without weights their order does not count.
     positions = {value: position for position, value in enumerate(sorted(values))}
     table = np.zeros((len(positions), len(positions)))
     for value_of_first, value_of_second in pairs:
@@ -173,6 +174,7 @@ def krippendorff_alpha(ratings: Sequence[Sequence[float]]) -> float | None:
     for values in items:
         all_values += values
     expected = _squared_distances(all_values)
+    # All ratings are the same: there is no disagreement by chance to compare with.
     if not expected:
         return None
     observed = math.fsum(map(_squared_distances, items))
@@ -213,6 +215,7 @@ def rank_correlation(
     rows_of_clusters = np.split(rows_by_code, ends[:-1])
     grades = np.array(pairs, dtype=float).reshape(-1, 2)
     value = _spearman(grades)
+    # Of so few clusters the resamples are too alike: the value alone is given.
     if len(rows_of_clusters) < _FEWEST_CLUSTERS:
         return _with_interval(value, None)
     samples: list[float] = []
@@ -240,6 +243,7 @@ def _spearman(grades: Floats) -> float:
     ranks -= ranks.mean(axis=0)
     first = ranks[:, 0]
     second = ranks[:, 1]
+    # 0 where a column does not vary, since its ranks are all the mean.
     scale = math.sqrt(float((first**2).sum() * (second**2).sum()))
     if not scale:
         return math.nan
@@ -414,6 +418,7 @@ class Scored(Record, eq=False):
         for _ in range(draws):
             order = np.array(source.sample(clusters, len(clusters)))
             questions_so_far = self.sizes[order].cumsum()
+            # The first place at which so many questions are reached, and one beyond it as an end.
             needed = int(np.searchsorted(questions_so_far, count)) + 1
             # At least one cluster is left to compare with.
             end = min(needed, len(order) - 1)
@@ -491,6 +496,7 @@ def tau_interval(value: float, samples: Floats) -> Estimated:
     """
     if np.isnan(value):
         return Estimated(value=None)
+    # NaN in a resample: one side does not tell any two systems apart in it.
     percentiles = np.nanquantile(samples, [0.005, 0.995])
     low = float(percentiles[0])
     high = float(percentiles[1])

@@ -60,6 +60,7 @@ class CaseSums(Record, kw_only=False):
             run: the number of the run, one more than that of the run before.
             score: None where the case was not measured.
         """
+        # Each run since the first has a value, so this is also the number of values so far.
         age = run - self.first
         if score is None:
             value = self.total / age
@@ -98,6 +99,7 @@ def fall(cases: Sequence[CaseSums], run: int) -> float:
     slopes = [case.slope(run) for case in cases]
     width = math.fsum(width for _, width in slopes)
     if not width:
+        # All cases were asked once: no line goes through one point.
         return 0.0
     slope = math.fsum(rise for rise, _ in slopes) / width
     span = run - min(case.first for case in cases)
@@ -144,6 +146,7 @@ def bet_on_fall(
     width = 0.0
     for case, code in zip(cases, cluster_codes(labels), strict=True):
         rise, width_of_case = case.slope(run)
+        # What a line that fell by just the tolerance would be short of in the numerator.
         tolerated = tolerance / span * width_of_case
         totals[code] = totals.get(code, 0.0) + rise + tolerated
         width += width_of_case
@@ -228,6 +231,7 @@ class MeanBet:
         Raises:
             InputError: the value is not between them.
         """
+        # Rounding may carry a value a little beyond its ends.
         slack = 1e-9 * self.scale
         if not lowest - slack <= value <= highest + slack:
             raise InputError(f"a value of {value:g} lies outside of {lowest:g} to {highest:g}")

@@ -99,6 +99,7 @@ def _share_below_zero(totals: Floats, times: Floats) -> float:
     # t = width * sinh(x) turns the slow decay of few clusters into an exponential one, and x takes
     # equal steps (the trapezoidal rule, so the first term counts half).
     integral = 0.5 * width / -centre
+    # Ends at the first negligible term; the number is a guard alone.
     for step in range(1, 1000):
         x = step * _STEP
         t = width * math.sinh(x)
@@ -167,11 +168,13 @@ def rare_gains_p_value(
     """
     if scale is None:
         return None
+    # A cluster that did not move is no evidence of the share of upward moves.
     moved = [total for total in totals.shifted_sums(tolerance) if total]
     # What one cluster in twenty would gain beyond the tolerated loss, at the end of the scale.
     rare_gains = _RARE_SHARE / (1.0 - _RARE_SHARE)
     largest_gain = rare_gains * (scale + tolerance) * totals.cases
     loss = -math.fsum(moved)
+    # Above by more than rounding.
     if loss > largest_gain * (1.0 + 1e-9):
         return None
     upward = sum(total > 0.0 for total in moved)

@@ -332,6 +332,7 @@ class Plan(Record):
         error = self.deviation * math.sqrt(variance)
         # Of all cases: those with the same answers differ by nothing.
         all_cases = self.total or self.cases
+        # Above 0, since the margin is divided by it.
         error = max(error * self.cases / all_cases, 1e-12)
         # The level is one-sided; slope and level are fitted, so two degrees are gone.
         critical = student_quantile(1.0 - self.alpha, labels - 2)

@@ -159,10 +159,12 @@ def decide_family(
                 f"tolerance is {tolerance:g} and the largest possible drop {scale:g}: no run could "
                 "ever be worse; tolerate less"
             )
+    # The limit of a loss: a change of the mean below it is more than tolerated.
     tolerated = [-question.tolerance for question in questions]
     family, p_worse = _p_values_of_losses(questions, tolerated, alpha, resamples, seed)
     is_worse = [p_value <= alpha for p_value in p_worse]
     if alpha_unchanged is not None and any(is_worse):
+        # The second test can only take away: where nothing looks worse, it is not needed.
         no_change = [0.0] * len(questions)
         _, p_changed = _p_values_of_losses(questions, no_change, alpha_unchanged, resamples, seed)
         for place, p_value in enumerate(p_changed):
@@ -234,6 +236,7 @@ def _p_value_not_worse(question: RegressionQuestion, resamples: int, seed: int) 
     if question.largest_drop is not None:
         return bounded_mean_p_value(totals, -tolerance, lowest=-question.largest_drop)
     # Sign flips find losses: with all signs turned a gain is a loss.
+    # The turned mean below the tolerance means that the metric fell by less than it.
     gains = replace(sample, differences=-sample.differences)
     flips = family_test([gains], null_means=[tolerance], resamples=resamples, seed=seed)
     p_of_flips = flips.tests[0].p_value
@@ -277,6 +280,7 @@ def _decision_of_tests(
         rare = rare_gains_p_value(totals, tolerance, scale=scale)
         if rare is None or rare <= RARE_GAINS:
             change = ChangeKind.WORSE
+    # A loss that stood out from the tolerance and not from no change is neither of the two.
     elif p_worse > alpha and p_not_worse <= alpha_not_worse:
         change = ChangeKind.NOT_WORSE
     needed = None
@@ -321,4 +325,5 @@ def _detectable_drop(
     from_none = detectable(beyond_none, totals.clusters, alpha=level * share)
     if from_tolerance is None or from_none is None:
         return None
+    # One distance counts from what is tolerated, the other from no change.
     return max(from_tolerance + tolerance, from_none)

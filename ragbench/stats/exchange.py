@@ -137,6 +137,7 @@ class _Columns(NamedTuple):
                 # One number a cluster says which run is the present one: the common case, with
                 # fewer numbers to draw.
                 raw = np.asarray(source.random_raw(size * clusters), dtype=np.uint64)
+                # The remainder is uneven by less than runs / 2^64, which no test can show.
                 drawn_runs = (raw % np.uint64(self.runs)).astype(np.int64)
                 present = drawn_runs.reshape(size, clusters, 1)
             else:

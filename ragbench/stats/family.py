@@ -417,6 +417,7 @@ class _Matrix(NamedTuple):
         tests = len(self.numbers)
         shape = (tests, self.clusters)
         stored = sum(map(len, self.numbers))
+        # A sparse entry takes 12 bytes, a number with its column, and a dense one 8.
         if tests * self.clusters <= max(_DENSE, 1.5 * stored):
             dense = np.zeros(shape)
             for row, columns, numbers in zip(dense, self.columns, self.numbers, strict=True):
@@ -502,6 +503,7 @@ def _digest_of_totals(matrix: _Matrix) -> int:
     import hashlib
 
     digest = hashlib.blake2b(digest_size=8)
+    # In the order of the columns: the order of the cases must not change the digest.
     orders = [columns.argsort() for columns in matrix.columns]
     for numbers, order in zip(matrix.numbers, orders, strict=True):
         digest.update(numbers[order].astype("<i8").tobytes())
@@ -522,6 +524,7 @@ def _level_for_planning(largest: Floats, alpha: float, two_sided: bool) -> float
     """
     from statistics import NormalDist
 
+    # The statistic that at most a share of alpha of the draws exceed.
     position = math.ceil((1.0 - alpha) * len(largest))
     last_position = len(largest) - 1
     critical = float(np.sort(largest)[min(position, last_position)])

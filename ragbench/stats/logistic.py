@@ -30,6 +30,7 @@ def logistic_fit(
     penalty = np.diag(ridge)
     centre = np.array(start)
     coefficients = centre
+    # Ends once a step is tiny, after a few; the number is a guard alone.
     for _ in range(100):
         # Clipped, so that the exponential stays finite.
         predicted = 1 / (1 + np.exp(-np.clip(coefficients @ columns, -30, 30)))
@@ -39,6 +40,7 @@ def logistic_fit(
         hessian = (columns * curvature) @ columns.T + penalty
         step = np.linalg.solve(hessian, gradient)
         size = float(np.abs(step).max())
+        # The bound under the division is for a step of 0, which stays one.
         coefficients = coefficients - step * min(1.0, longest / max(size, 1e-12))
         if size < 1e-9:  # it has arrived
             break

@@ -279,6 +279,7 @@ def student_quantile(probability: float, degrees: int) -> float:
     n = degrees
     z = NormalDist().inv_cdf(probability)
     # Of many degrees, and not far out in the tail: there the terms fall fast.
+    # Farther out than this the expansion is no longer exact to 1e-10.
     if n > 1_000 and z * z < n / 60:
         return z + _quantile_beyond_normal(z, n)
     # The height of the density at 0.
@@ -286,6 +287,7 @@ def student_quantile(probability: float, degrees: int) -> float:
     # Newton's method from the normal quantile, which is smaller. The density falls from there on,
     # so each step ends before the quantile, or on it.
     t = z
+    # A guard alone: Newton's method ends after a few steps.
     for _ in range(200):
         density = scale * (1 + t * t / n) ** (-(n + 1) / 2)
         missing = probability - 0.5 - _student_share(t, n) / 2
@@ -557,6 +559,7 @@ class VarianceComponents(Record):
         None when that is not known, or when only noise varies: then no number does.
         """
         check_share(share, name="share")
+        # Repeats never differ: one shows all that many would.
         if self.within == 0.0 and self.between is not None:
             return 1
         if self.within is None or not self.between:
@@ -584,6 +587,7 @@ def variance_components(scores: Mapping[str, Sequence[float]]) -> VarianceCompon
     """
     for case_id, repeats in scores.items():
         check_finite(repeats, what=f"case '{case_id}': score")
+    # A case without a score has neither a mean nor a variance.
     measured = [repeats for repeats in scores.values() if repeats]
     counts = [len(repeats) for repeats in measured]
     means: list[float] = []

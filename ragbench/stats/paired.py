@@ -66,6 +66,7 @@ class PairedSample(Record, eq=False):
         Args:
             position: of the case among those that were measured.
         """
+        # Without ids the code is all there is: such samples hold the same cases in one order.
         if not self.ids:
             return self.clusters[position]
         place = self.places[position]
@@ -147,6 +148,7 @@ def pair(
     _check_scores(baseline, candidate)
     ids = [id_ for id_ in baseline if id_ in candidate]
     labels: Sequence[str | None] = ()
+    # In the order of the baseline, which all metrics share.
     if clusters is not None:
         labels = [clusters.get(id_) for id_ in ids]
     sample = paired_columns(
@@ -159,6 +161,7 @@ def pair(
     )
     # What the columns cannot show: cases that only one of the runs has.
     left_out: dict[str, int] = {}
+    # `LEFT_OUT` begins with the reasons for cases that one run lacks; see `paired_columns`.
     only_in_baseline, only_in_candidate = LEFT_OUT[:2]
     if len(baseline) > len(ids):
         left_out[only_in_baseline] = len(baseline) - len(ids)
@@ -188,6 +191,7 @@ def paired_columns(
     new_lacks = np.isnan(new)
     is_paired = ~(old_lacks | new_lacks)
     left_out: dict[str, int] = {}
+    # The last three of `LEFT_OUT`: measured only later, only before, or in neither run.
     not_before, not_now, in_neither = LEFT_OUT[2:]
     for reason, is_left_out in (
         (not_before, old_lacks & ~new_lacks),
@@ -215,6 +219,7 @@ def paired_columns(
     scores: list[CaseScores] = []
     if repeats is not None:
         scores = [_directed(repeats(place), higher_is_better) for place in places]
+    # Turned, so that a negative difference is a loss for any metric.
     differences = new - old if higher_is_better else old - new
     # A range where every case was measured, for the same reason.
     compact_places: Sequence[int]

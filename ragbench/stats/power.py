@@ -74,6 +74,7 @@ def detectable(
 
     check_share(alpha, name="alpha")
     check_share(power, name="power")
+    # 2^-1000 is still above 0 as a float, and below any level.
     if math.ldexp(1.0, -min(clusters, 1000)) > alpha or clusters < 2:
         return None
     critical = student_quantile(1.0 - alpha, clusters - 1)
@@ -122,6 +123,7 @@ def _rules_out(
         reach: how far one cluster can fall at most; None for the t test.
         alpha: one-sided level.
     """
+    # Without a bound the test for bounded values does not apply.
     if reach is None:
         distance = detectable(spread, clusters, alpha=alpha)
         return distance is not None and distance <= margin
@@ -162,10 +164,12 @@ def cases_to_settle(
     enlarged = replace(spread, per_cluster=spread.per_cluster * factor)
     reach = None
     if largest_drop is not None:
+        # Beyond what is tolerated: so far the added cluster lies below the limit.
         reach = largest_drop - tolerance
     clusters = clusters_to_rule_out(tolerance, enlarged, reach=reach, alpha=alpha)
     if clusters is None:
         return None
+    # A few cases more would hardly settle what so many left undecided.
     clusters = max(clusters, _WORTH * totals.clusters)
     # Less a rounding error, which would ask for one case more.
     return math.ceil(clusters * enlarged.cluster_size - 1e-9)
@@ -199,6 +203,7 @@ def _step_of_totals(totals: tuple[float, ...]) -> float:
     Args:
         totals: differences from the null mean, summed up by cluster.
     """
+    # By size alone: a step down is as long as one up.
     sizes = [abs(total) for total in totals]
     rounding = 1e-9 * max(sizes, default=0.0)
     step = min((size for size in sizes if size > rounding), default=0.0)

@@ -70,6 +70,7 @@ class _Project:
         """
         self._endpoint = endpoint
         self._place = f"langfuse {endpoint.url} {public_key}"
+        """Its name in receipts on disk: spelled anew, earlier exports would not be found."""
 
     def send(self, run: TrackedRun, receipt: Receipt) -> Tracked:
         """Creates the dataset run in Langfuse's project, or updates the one of an earlier export.
@@ -95,6 +96,7 @@ class _Project:
         cases = 0
         scored = 0
         missing = 0
+        # Read once, case by case: a run may be larger than memory.
         for case in run.cases():
             cases += 1
             trace_id = self._trace_of(case)
@@ -109,6 +111,7 @@ class _Project:
             for metric, value in case.values.items():
                 score = {"id": receipt.derived_id(case.id, metric), "traceId": trace_id}
                 batch.add("score-create", score | _score_body(metric, value))
+            # Only an earlier export can have left a score.
             if stored is not None:
                 self._delete_gone(case, receipt)
             # Equal at every run of the dataset, so that Langfuse shows them in one row.
@@ -126,6 +129,7 @@ class _Project:
         for name, value in run.figures.items():
             score = {"id": receipt.derived_id("", name), "datasetRunId": run_id}
             endpoint.call("POST", "/api/public/scores", score | _score_body(name, value))
+        # Kept last: until then the run is found by its name, which holds the receipt's key.
         receipt.keep(self._place, run_id)
         return Tracked(
             tracker="langfuse",
@@ -170,7 +174,9 @@ class _Batch:
         """
         self._endpoint = endpoint
         self._events: list[dict[str, Any]] = []
+        """Those that are not sent yet."""
         self._bytes = 0
+        """The size of their bodies as JSON."""
 
     def add(self, kind: str, body: dict[str, Any]) -> None:
         """Adds an event to the batch; sends the earlier ones first where it would be too large.
@@ -180,6 +186,7 @@ class _Batch:
             body: the object that the event creates or overwrites, with its id.
         """
         size = len(orjson.dumps(body))
+        # Sent before the event is added: one that is larger than a batch goes alone.
         if self._bytes + size > _LARGEST_BATCH:
             self.send()
         now = datetime.now(UTC).isoformat()
@@ -197,8 +204,10 @@ class _Batch:
         if not self._events:
             return
         answer = self._endpoint.call("POST", "/api/public/ingestion", {"batch": self._events})
+        # Also where an event is refused: what is here is never sent twice.
         self._events = []
         self._bytes = 0
+        # Where the field is missing, `TrackerEndpoint.in_use` makes an error of it.
         errors = answer["errors"]
         if errors:
             error = _error_text(errors[0])

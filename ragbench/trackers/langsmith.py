@@ -56,6 +56,7 @@ class _Workspace:
         """
         self._endpoint = endpoint
         self._place = f"langsmith {endpoint.url}"
+        """Its name in receipts on disk: spelled anew, earlier exports would not be found."""
 
     def send(self, run: TrackedRun, receipt: Receipt) -> Tracked:
         """Uploads the run as a LangSmith experiment, in place of the one of an earlier export.
@@ -76,6 +77,7 @@ class _Workspace:
                     scored += 1
                 else:
                     missing += 1
+        # Deleted only now: whatever fails while the rows are made leaves the earlier one.
         earlier = receipt.id_at(self._place)
         if earlier:
             self._endpoint.delete(f"/api/v1/sessions/{quote(earlier, safe='')}")
@@ -117,8 +119,10 @@ class _Workspace:
             id = receipt.derived_id(case.id, metric)
             about = {"id": id, "run_id": run["id"], "trace_id": trace_id}
             body = {**about, **_feedback_body(metric, value)}
+            # There already: an earlier export made it, and its value is overwritten.
             if not endpoint.create("/api/v1/feedback", body):
                 endpoint.call("PATCH", f"/api/v1/feedback/{id}", {"score": value})
+        # After a first export nothing can be left, and a request for each metric is spared.
         if receipt.id_at(self._place):
             for metric in case.unmeasured:  # they may have had a value
                 endpoint.delete(f"/api/v1/feedback/{receipt.derived_id(case.id, metric)}")

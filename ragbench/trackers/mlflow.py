@@ -62,6 +62,7 @@ def send(run: TrackedRun, receipt: Receipt) -> Tracked:
     Raises:
         TrackerError: MLflow cannot be reached or refuses the run.
     """
+    # Before the package is imported, which reads it.
     os.environ.setdefault(*_RETRIES)
     mlflow = require("mlflow", extra="mlflow")
     with _speaking_of_mlflow(mlflow):
@@ -106,6 +107,7 @@ class _Server:
         self.client = mlflow.MlflowClient()
         self.entities = require("mlflow.entities", extra="mlflow")
         self.uri = _shown_uri(mlflow)
+        """Without credentials: messages show it, and receipts hold it."""
 
     def send(self, run: TrackedRun, receipt: Receipt) -> Tracked:
         """Creates the run in MLflow's store, or updates the one of an earlier export.
@@ -114,6 +116,7 @@ class _Server:
         run is made, so that no old figure is read as one of this run.
         """
         experiment_id = self._experiment_id()
+        # Stored in receipts: spelled anew, earlier exports would not be found.
         place = f"mlflow {self.uri} {experiment_id}"
         figures = dict(run.figures)
         stored = self._stored_run(receipt, place, experiment_id)
@@ -128,6 +131,7 @@ class _Server:
                 tags={_KEY_TAG: receipt.key, "mlflow.source.name": SOURCE},
             )
         run_id: str = stored.info.run_id
+        # Kept before anything is logged: an interrupted export goes on in this run.
         receipt.keep(place, run_id)
         self._log_facts(run, run_id, figures, stored.data)
         for page in run.pages:
@@ -158,6 +162,7 @@ class _Server:
         MLflow keeps each run in an experiment; where the user names none, it is called
         ``ragbench``.
         """
+        # An id belongs to an experiment that exists; a name may have to be created first.
         experiment_id = os.environ.get("MLFLOW_EXPERIMENT_ID")
         if experiment_id:
             return experiment_id
@@ -178,6 +183,7 @@ class _Server:
         # The newest comes first. Deleted runs are not among them.
         runs = self.client.search_runs([experiment_id], filter_string)
         for stored in runs:
+            # With a stored id that run alone; without one the newest that has the key.
             if earlier_id in (None, stored.info.run_id):
                 return stored
         return None
@@ -196,6 +202,7 @@ class _Server:
         entities = self.entities
         now = time.time_ns() // 1_000_000
         metrics: list[Any] = []
+        # An equal value sent again would be a second point of the same metric.
         for name, value in figures.items():
             if stored.metrics.get(name) != value:
                 metrics.append(entities.Metric(name, value, now, 0))
@@ -214,6 +221,7 @@ class _Server:
         A table of MLflow is an artifact that a tag names: file, columns and tag are of a form that
         its page reads.
         """
+        # MLflow takes a file under the name that it has on the disk.
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, TABLE)
             cases = _write_table(run.cases(), path)
@@ -272,6 +280,7 @@ class _Server:
 
         Exports of traces may hold either id.
         """
+        # As it is first: exports of MLflow itself hold the id with ``tr-``.
         for id in (trace_id, f"tr-{trace_id}"):
             try:
                 return self.client.get_trace(id, display=False)

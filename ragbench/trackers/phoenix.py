@@ -63,6 +63,7 @@ class _Server:
         """
         self._endpoint = endpoint
         self._place = f"phoenix {endpoint.url}"
+        """Its name in receipts on disk: spelled anew, earlier exports would not be found."""
         self._now = datetime.now(UTC).isoformat()
         """The time of the export, for fields that have to have one: Phoenix makes latencies of
         them, and those of the run are in the figures."""
@@ -116,6 +117,7 @@ class _Server:
         # Another version of the dataset is another dataset: experiments compare the same examples.
         name = f"{run.dataset}-{run.dataset_fingerprint[:8]}"
         answer = self._endpoint.call("GET", f"/v1/datasets?name={quote(name, safe='')}")
+        # The same name in full: anything else the server lists is another dataset.
         for dataset in answer["data"]:
             if dataset["name"] == name:
                 return str(dataset["id"])
@@ -126,6 +128,7 @@ class _Server:
             inputs.append({"query": case.query})
             outputs.append({"answer": case.reference})
             metadata.append({"case_id": case.id})
+        # Three lists of one length, in the same order: a position is a case.
         upload = {
             "action": "create",
             "name": name,
@@ -133,6 +136,7 @@ class _Server:
             "outputs": outputs,
             "metadata": metadata,
         }
+        # ``sync`` waits for the examples, whose ids are read next.
         answer = self._endpoint.call("POST", "/v1/datasets/upload?sync=true", upload)
         return str(answer["data"]["dataset_id"])
 
@@ -165,6 +169,7 @@ class _Server:
                 "cause": case.cause,
                 "not_measured": case.unmeasured,
             },
+            # A case is asked once in a run.
             "repetition_number": 1,
             "trace_id": case.trace_id,
             "error": case.error,
@@ -204,5 +209,6 @@ class _Server:
             }
             annotations.append(annotation)
         body = {"data": annotations}
+        # Only with ``sync`` does a trace that is not there answer with 404.
         answer = self._endpoint.call_if_there("/v1/trace_annotations?sync=true", body)
         return answer is not None

@@ -47,6 +47,7 @@ class Receipt:
         receipts = None
         if self.path.is_file():
             receipts = _read_receipts(self.path)
+        # Another dataset, system, metric or setting: its ids belong to that other run.
         if receipts is None or receipts.fingerprint != fingerprint:
             receipts = Receipts(key=uuid.uuid4().hex, fingerprint=fingerprint)
         self._receipts = receipts

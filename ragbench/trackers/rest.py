@@ -105,6 +105,7 @@ class TrackerEndpoint(JsonEndpoint):
             try:
                 self._exchanged("POST", path, body)
             except HTTPRagError as error:
+                # The status for an id that is there already.
                 if error.status == 409:
                     return False
                 raise
@@ -181,6 +182,7 @@ class TrackerEndpoint(JsonEndpoint):
         shown = f"{method} {self.url}{path}"
         call = Call(method=method, body=body)
         response = self._successful_response(self._address(path), shown, call)
+        # A deletion answers with nothing.
         if not response.content.strip():
             return None
         try:

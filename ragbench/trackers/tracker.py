@@ -168,6 +168,7 @@ def possible_figures(summaries: Iterable[Summary]) -> Mapping[str, float | None]
     A tracker that overwrites single figures removes by these a figure that only an earlier export
     had. The names are those that dashboards of users read: a change breaks them.
     """
+    # Read twice: once for the names, once for the figures.
     summaries = tuple(summaries)
     names = plain_names(summary.metric.name for summary in summaries)
     figures: dict[str, float | None] = {}
@@ -183,6 +184,7 @@ def possible_figures(summaries: Iterable[Summary]) -> Mapping[str, float | None]
         figures[f"{name}.ci_low"] = low
         figures[f"{name}.ci_high"] = high
         for status in Status:
+            # A summary has a count for each status, in a field of its name.
             figures[f"{name}.{status.value}"] = getattr(summary, status.value)
     return figures
 
@@ -199,10 +201,12 @@ def plain_names(metrics: Iterable[str]) -> Mapping[str, str]:
     for metric in metrics:
         spelled = metric.replace("@", "_at_")
         base = re.sub(r"[^A-Za-z0-9]+", "_", spelled).strip("_")
+        # MLflow and W&B want a letter at the beginning.
         if not base or base[0].isdigit():
             base = f"metric_{base}".rstrip("_")
         name = base
         number = 2
+        # Two metrics may be spelled alike without their signs: the later one gets a number.
         while name.casefold() in used_names:
             name = f"{base}_{number}"
             number += 1

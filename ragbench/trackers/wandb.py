@@ -56,6 +56,7 @@ def send(run: TrackedRun, receipt: Receipt) -> Tracked:
         try:
             return _filled_run(wandb, stored, run, receipt)
         finally:
+            # After an error, too: W&B then sends what was logged so far.
             stored.finish()
 
 
@@ -133,6 +134,7 @@ def _filled_run(wandb: Any, stored: Any, run: TrackedRun, receipt: Receipt) -> T
             "W&B: WANDB_MODE is disabled, so nothing is sent. Set it to online or offline; then "
             "export again"
         )
+    # Stored in receipts: spelled anew, earlier exports would not be found.
     place = f"wandb {stored.settings.base_url} {stored.entity} {stored.project}"
     is_new = receipt.id_at(place) is None
     receipt.keep(place, stored.id)
@@ -154,6 +156,7 @@ def _update_summary(stored: Any, run: TrackedRun) -> None:
     A figure that only an earlier export had would be read as one of this run.
     """
     figures = possible_figures(run.summaries)
+    # W&B filters by names without a dot, which the figures' names have.
     names = plain_names(figures)
     for figure, value in figures.items():
         if value is None:
@@ -169,6 +172,7 @@ def _log_cases(wandb: Any, stored: Any, run: TrackedRun) -> int:
     wandb wants them.
     """
     rows = [case_values(case) for case in run.cases()]
+    # Every row has the columns of the first.
     columns = [*rows[0]] if rows else []
     table = wandb.Table(columns=columns, data=[[*row.values()] for row in rows])
     stored.log({_TABLE: table})
@@ -180,6 +184,7 @@ def _log_pages(wandb: Any, stored: Any, run: TrackedRun) -> None:
 
     So a reader of the run at W&B sees the whole report, with its tables.
     """
+    # A run without a report page has nothing to show here.
     if not run.pages:
         return
     files = wandb.Artifact(f"report-{stored.id}", type="report")

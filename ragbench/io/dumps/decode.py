@@ -171,6 +171,7 @@ class Decoder:
         """
         response = self._find["chunks"](record.values)
         lists: Sequence[Hits] | None
+        # Taken as it is: what is no chunk in it is reported one by one.
         if self.mapping.format == "ragbench" and is_list(response):
             lists = [response]
         else:
@@ -236,6 +237,7 @@ class Decoder:
         if is_object(value) and not self._label_fields.isdisjoint(value):
             relevant_ids = _relevant_ids(value)
             answers = _right_answers(value)
+        # What each chunk says of itself counts before a list of ids, and goes by the new names.
         if any(label is not None for label in labels):
             relevant_ids = _labelled_ids(named_chunks, labels)
         answer_present = None
@@ -364,6 +366,7 @@ class Decoder:
         fields_of_chunk = (self.mapping.id, self.mapping.text, self.mapping.score)
         names: dict[str, object] = {}
         for key in SOURCE_FIELDS:
+            # The chunk's own id or text is no name of its document.
             if key in fields_of_chunk:
                 continue
             name = hit.get(key)
@@ -548,6 +551,7 @@ def raw_retrievals(
             if group is not None:
                 yield group
             group = RawRetrieval(record=record, query=query, query_id=query_id, hits=[])
+            # Neither of the two holds a NUL, so two pairs never make one text.
             earlier = seen.add(f"{query_id}\x00{query}", record.line or 0)
             if earlier is not None:
                 message = (
@@ -557,6 +561,7 @@ def raw_retrievals(
                 problems.add(message, path=record.path, line=record.line)
         hit = as_object(record.values)
         if not decoder.is_empty(hit):
+            # The list that the group began with: it grows until another query comes.
             cast("list[object]", group.hits).append(hit)
     if group is not None:
         yield group

@@ -81,6 +81,7 @@ class DumpForm(Record):
 
         Recognising the form of a dump and reading it are both done with this.
         """
+        # What paths cannot say comes first, a batch last: each of its parts is a response itself.
         if self.special is not None:
             hits_by_query = self.special(self, value)
             if hits_by_query is not None:
@@ -99,6 +100,7 @@ class DumpForm(Record):
         """
         hits_by_query: list[Hits] = []
         for response in responses:
+            # An empty list is a search that found nothing.
             hits: Hits | None = [] if response == [] else self.hits(response)
             if hits is None:
                 return None
@@ -228,6 +230,7 @@ class DumpMapping(Record):
         By it he sees whether the guess is right, and how to name another path.
         """
         parts: list[str] = []
+        # An empty path is said in words: as a pair it would look like a mistake.
         if self.chunks == "":
             parts.append("the record is a response")
         for name in MAPPABLE:

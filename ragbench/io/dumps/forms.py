@@ -33,6 +33,7 @@ def plain(form: DumpForm, value: object) -> Sequence[Hits] | None:
 
     A form in ``forms.toml`` names this function.
     """
+    # Chunks by their ids: the key becomes the id of each.
     if is_object(value) and value and all(map(form.is_hit, value.values())):
         chunks: list[dict[str, object]] = []
         for id, chunk in value.items():
@@ -40,6 +41,7 @@ def plain(form: DumpForm, value: object) -> Sequence[Hits] | None:
         return [chunks]
     if not is_list(value):
         return None
+    # One query without hits.
     if not value:
         return [value]
     if isinstance(value[0], str):
@@ -304,6 +306,7 @@ def langchain(value: object) -> object:
 
     The form in ``forms.toml`` names this function, which makes a hit of each document.
     """
+    # A document with its score, as searches with scores return it.
     if is_list(value) and len(value) == 2 and type(value[1]) in (int, float):
         document = langchain(value[0])
         if not is_object(document):
@@ -381,6 +384,7 @@ def openinference_flat(value: object) -> object:
     fields = as_object(value)
     if is_object(fields.get("attributes")):
         fields = as_object(fields["attributes"])
+    # Phoenix's tables have the names with this prefix.
     for prefix in ("retrieval.documents", "attributes.retrieval.documents"):
         documents = numbered(fields, prefix)
         if documents:

@@ -37,7 +37,7 @@ _SHORTEST_TEXT = 20
 _DEEPEST = 5
 """Dots in the path of a list that a message may propose as the chunks."""
 _WITH_HITS = 1000
-"""How much more a list with hits says of the form than an empty one."""
+"""How much more a list with hits counts than an empty one: more than all records looked at."""
 _SHOWN_KEYS = 12
 """Fields of an object that a message names: enough to know the record again."""
 _PLAIN = frozenset({"ragbench", "plain"})
@@ -310,6 +310,7 @@ def _container_paths(value: object) -> Iterator[tuple[str, bool]]:
                     yield f"{name}.{inner_name}", True
     for name in undocumented:
         content = opened_json(value[name])
+        # A list of texts under an unknown name may be anything, such as tags.
         if is_list(content):
             may_hold_chunks = bool(content) and not isinstance(content[0], str)
         else:
@@ -398,6 +399,7 @@ def _paths_as_spelled(values: Sequence[object], paths: Sequence[str]) -> tuple[s
         values: the records, or the chunks.
         paths: the usual names, the more telling ones first.
     """
+    # Of two spellings of one name in the records the last one counts.
     spellings: dict[str, str] = {}
     for value in values:
         if is_object(value):
@@ -557,6 +559,7 @@ def _text_path(objects: Sequence[object], form: DumpForm) -> str | None:
     counts: Counter[str] = Counter()
     for path in paths:
         counts[path] = sum(_has_text(value, path) for value in objects)
+    # Of equals the first, which is the more telling name.
     best = max(paths, key=counts.__getitem__, default=None)
     if best is not None and counts[best] > 0:
         return best
@@ -610,6 +613,7 @@ def _score_kind(
     for hits in lists:
         values = map(as_score, map(getter(path), hits))
         scores = [score for score in values if score is not None]
+        # A single score has no order.
         if len(scores) > 1:
             orders.add(scores)
     if orders.rising > orders.falling:
@@ -680,6 +684,7 @@ def _lists_with_texts(value: object, path: str) -> Iterator[tuple[int, str, str]
         names = text.split(".") if text else [path.rpartition(".")[2]]
         no_text = set(field_names("hit")["no_text"])
         if letters is not None and no_text.isdisjoint(map(_plain_name, names)):
+            # The letters first: the caller takes the largest of these tuples.
             yield letters, path, text
     elif is_object(value) and path.count(".") < _DEEPEST:
         for name, inner in value.items():

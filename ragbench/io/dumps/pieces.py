@@ -158,6 +158,7 @@ class SplitDump(Record):
         decoder = _decoder_of_form(self.mapping, self.form)
         with suppress(ValueProblem):
             record = DumpRecord(self.name, None, parse_json(line))
+            # By its number, as one line may hold several.
             raw = next(islice(decoder.raw(record), number, None), None)
             if raw is not None:
                 return decoder.retrieval(raw, "", raw.query or "")
@@ -177,6 +178,8 @@ class SplitDump(Record):
                     retrieval = None
                     own_problems = Problems()
                     with noting_read_errors(self.name, own_problems, line.number):
+                        # Without a query it cannot be judged: the caller notes that, with the line
+                        # of the dump.
                         if raw.query is not None:
                             retrieval = decoder.retrieval(raw, "", raw.query)
                     problem = next(iter(own_problems), None)
@@ -211,6 +214,7 @@ def _places_read_together(places: Sequence[Place]) -> Iterator[tuple[int, list[P
     group: list[Place] = []
     end = 0
     for place in places:
+        # Too far behind to be worth reading what lies between, or before the group.
         if group and not group[0].start <= place.start <= end + _GAP:
             yield group[0].start, group
             group = []
@@ -290,6 +294,7 @@ def count_lines(path: str | Path) -> int | None:
                 last_byte = block[-1:]
     except OSError:
         return None
+    # A last line without a line feed is a line, too.
     return line_ends if last_byte == b"\n" else line_ends + 1
 
 
@@ -310,6 +315,7 @@ def read_records(source: Source, container: str, problems: Problems) -> Iterator
             for line in read_lines(source, problems):
                 for value in line_value(line, source.name, problems):
                     yield DumpRecord(source.name, line.number, value)
+        # To a look at its beginning, a dump may seem to be SQuAD's: it is JSON in either case.
         elif container in ("json", "squad"):
             yield from _records_of_json_file(source, problems)
         else:

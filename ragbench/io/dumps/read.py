@@ -195,6 +195,7 @@ def open_responses(
         with looking_at(source.name):
             decoder = guess_mapping(sample, form=form, overrides=overrides)
         if scores is not None and decoder.mapping.score is not None:
+            # Made anew: a decoder prepares its functions from the mapping.
             decoder = Decoder(replace(decoder.mapping, scores=scores), decoder.form)
         if texts is None and decoder.mapping.query is None:
             raise DataError([Problem(message=_NO_QUERY, path=source.name)])
@@ -233,6 +234,7 @@ def _read_ahead(
         sample.append(record)
         counts.append(len(problems.items))
     noted = [*problems.items]
+    # Without a problem there is nothing to bring into order.
     if not noted:
         return sample, chain(sample, records)
 
@@ -256,6 +258,7 @@ def _with_problems_in_order(
         problems: the dump's; they are emptied, and noted again in the order of the file.
     """
     problems.items.clear()
+    # They are noted a second time below, which counts them again.
     problems.count -= len(noted)
     noted_before = 0
     for record, count in zip(sample, counts, strict=True):
@@ -279,6 +282,7 @@ def _query_texts(
     if query is not None and queries is not None:
         raise ConfigError("--query and --queries exclude one another")
     if query is not None:
+        # The id that a record with this query gets, where it has none.
         return {derived_id("q", query): query}
     if queries is None:
         return None
@@ -323,6 +327,7 @@ def _split_dump(source: Source, decoder: Decoder) -> SplitDump | None:
     """
     address = source.address or ""
     try:
+        # First, so that a change of the file between the two requests is noticed.
         version = version_of_address(address)
         size = size_of_address(address)
     except OSError:
@@ -353,6 +358,7 @@ def _retrievals_of_records(
         texts: the queries that the user names, by id: for records that do not hold theirs.
         only_query: the query, where the user names a single one.
     """
+    # For records without an id: their order is that of the file of queries.
     texts_in_order = iter(() if texts is None else texts.items())
     derived = IdRegister()
     for number, raw in enumerate(raw_retrievals(decoder, records, problems), start=1):
@@ -398,6 +404,7 @@ def _retrievals_of_pieces(
     for item in chain.from_iterable(pieces):
         problem = item if isinstance(item, Problem) else None
         if isinstance(item, int):  # the end of a piece
+            # A line that is too long ends the dump, see `SplitDump.read`.
             if item < 0:
                 return
             lines_before += item

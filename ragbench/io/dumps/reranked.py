@@ -96,6 +96,7 @@ def own_hits(hits: Hits) -> list[dict[str, object]]:
         assert is_object(document)
         chunk = {"text": document["text"], "score": hit["relevance_score"]}
         if "id" in document or "index" in hit:
+            # Without an id the chunk goes by its place in the request.
             chunk["id"] = document.get("id", hit.get("index"))
         if "metadata" in hit:
             chunk["metadata"] = hit["metadata"]
@@ -159,6 +160,7 @@ def _ranks_unread(path: str, items: Hits) -> bool:
     Args:
         path: where the list is; its names say what the elements mean.
     """
+    # Bare whole numbers are places only under a name that says so.
     if all(type(item) is int for item in items):
         return not _words_of(path).isdisjoint(_ORDER_WORDS)
     if _is_ranking(path):
@@ -213,6 +215,7 @@ def _scores_by_id(value: object) -> str | None:
         if _are_documents(path, items):
             ids.update(_document_of(item).id for item in items)
     for path, fields in _objects_in(value):
+        # Numbers by anything else than ids of these documents rank nothing here.
         if not _is_ranking(path) or ids.isdisjoint(fields):
             continue
         if all(type(number) in (int, float) for number in fields.values()):
@@ -386,10 +389,12 @@ def _document_of(item: object) -> _Document:
     fields = item
     inner = item.get("document")
     if is_object(inner):
+        # What stands beside the document, such as its id, counts where it lacks that itself.
         fields = {**item, **inner}
     id = None
     for name in field_names("hit")["id"]:
         value = fields.get(name)
+        # By the exact type, since True is a whole number to Python and no id.
         if type(value) in (str, int) and value != "":
             id = as_id(value)
             break
@@ -415,6 +420,7 @@ def _results_in(path: str, items: Hits) -> list[_Result] | None:
         score = _written_score(fields)
         document = _document_of(item)
         has_document = document.id is not None or document.text is not None
+        # Neither a document nor a place with a score: it ranks nothing.
         if not has_document and (place is None or score is None):
             return None
         if not _is_ranking(path) and (score is None or _is_stores_hit(fields)):
@@ -451,6 +457,7 @@ class _Request:
         self.results_path = results_path
         self.documents = [_document_of(item) for item in items]
         self._has_ids = any(document.id is not None for document in self.documents)
+        """Then a text that no document has is rather an id that names none."""
         self._are_texts = all(isinstance(item, str) for item in items)
         """Whether the documents are texts alone, of which each may be an id as well."""
 
@@ -499,6 +506,7 @@ class _Request:
         Raises:
             ValueProblem: the result names no document, or it is in doubt which one.
         """
+        # A place is the surest: ids and texts may repeat.
         if result.place is not None:
             return self._checked_place(result, result.place)
         document = result.document
@@ -646,8 +654,10 @@ def _hit_of_document(
         place: of the document in the request; None if the result brought it along.
     """
     fields = dict(document.fields)
+    # Its fields are among these already.
     fields.pop("document", None)
     inner: dict[str, object] = {**fields, "text": document.text}
+    # The document's id may have come from a field of another name.
     inner.pop("id", None)
     if document.id is not None:
         inner["id"] = document.id
