@@ -37,12 +37,14 @@ def read_autorag(source: Source, *, kind: Kind, problems: Problems) -> Iterator[
                 source.roles[target] = name
                 case[target] = value
         answers = case.get("answers")
+        field = "retrieval_gt"  # the field that is being read, which a problem names
         try:
-            groups = _groups_of_ids(row.values.get("retrieval_gt"))
+            groups = _groups_of_ids(row.values.get(field))
             if row.cells and isinstance(answers, str):
+                field = source.roles["answers"]
                 case["answers"] = _list_in_cell(answers)
         except ValueProblem as problem:
-            problems.add(str(problem), path=row.path, line=row.line, field="retrieval_gt")
+            problems.add(str(problem), path=row.path, line=row.line, field=field)
             continue
         if groups is not None:
             source.roles["reference_context_ids"] = "retrieval_gt"

@@ -95,7 +95,9 @@ def read_labels(path: Path, metric: str = "") -> tuple[LabelledClaim, ...]:
         # A file that is no MTRAG is read again below, which says then what is wrong with it.
         document = load(source, Problems())
     if is_object(document) and {"tasks", "evaluations", "documents"} <= document.keys():
-        claims = list(_mtrag_claims(document))
+        claims = []
+        with noting_read_errors(source.name, problems):  # such as a document that is missing
+            claims = list(_mtrag_claims(document))
     elif _holds_answers(source):
         # That reader opens the file itself.
         source.close()

@@ -179,10 +179,11 @@ def decoded(answer: Answer) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise EmptyAnswerError("an answer that is not a JSON object")
     body = cast("dict[str, Any]", value)
-    # Put into the object `usage` of the body, in place; a cost that is there already is kept.
-    if _COST_HEADER in answer.headers:
+    cost = answer.headers.get(_COST_HEADER)
+    if cost is not None:
+        # A new object, also where the body has none: `usage` may be missing or null.
         usage = _object_or_empty(body.get("usage"))
-        usage.setdefault("cost", answer.headers[_COST_HEADER])
+        body["usage"] = {"cost": cost, **usage}
     return body
 
 

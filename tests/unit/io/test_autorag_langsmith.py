@@ -10,6 +10,7 @@ import pytest
 
 from ragbench import open_source, read_documents
 from ragbench.core.trace import Entry
+from ragbench.errors import DataError
 
 
 def recorded(entry: Entry, stage: str) -> Any:
@@ -70,6 +71,20 @@ def test_groups_of_relevant_ids_are_flat(
     assert entry.case.references == ("Ada", "Lovelace")
     assert entry.case.reference_context_ids == ids
     assert entry.case.metadata.get("needs") == needs
+
+
+@pytest.mark.parametrize(
+    ("cells", "field"), [("['d1,['Ada']", "retrieval_gt"), ("['d1'],['Ada", "generation_gt")]
+)
+def test_a_broken_list_is_named_by_its_column(tmp_path: Path, cells: str, field: str) -> None:
+    table = f"qid,query,retrieval_gt,generation_gt\nq1,Who?,{cells}\n"
+
+    with pytest.raises(DataError) as caught:
+        entries(written(tmp_path, "qa.csv", table), "autorag")
+
+    [problem] = caught.value.problems
+    assert problem.field == field
+    assert problem.line == 2
 
 
 def test_alternatives_are_noted(tmp_path: Path) -> None:

@@ -466,6 +466,20 @@ def test_a_claim_without_evidence_or_verdict_is_left_out(tmp_path: Path, row: Ro
     assert [label.id for label in labels] == ["last"]
 
 
+def test_labels_of_mtrag_without_a_document_are_a_problem_of_the_file(tmp_path: Path) -> None:
+    evaluation = {
+        "task_id": "t1",
+        "model_id": "m",
+        "model_response": "At nine.",
+        "annotations": {"faithfulness": {"ann": {"value": 4}}},
+    }
+    task = {"task_id": "t1", "input": [{"text": "When?"}], "contexts": [{"document_id": "gone"}]}
+    document = {"tasks": [task], "evaluations": [evaluation], "documents": []}
+
+    with pytest.raises(DataError, match="it lacks 'gone'"):
+        read_labels(written(tmp_path / "human.json", json.dumps(document)))
+
+
 def test_problems_of_labels_have_their_line_and_field(tmp_path: Path) -> None:
     row = {"claim": "a", "evidence": "x", "label": 1}
     rows = [row | {"label": "maybe"}, row | {"claim": ""}, row | {"evidence": 5}, []]

@@ -4,6 +4,7 @@ nothing is lost or believed."""
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Mapping
@@ -19,6 +20,7 @@ import pytest
 from ragbench import errors, open_chat
 from ragbench.core.chat import ChatModel, Message, Reply
 from ragbench.errors import ConfigError, LLMRequestError
+from ragbench.llm.answers import Answer, decoded, reported_cost
 from ragbench.llm.budget import Receipt, ReceiptLine
 from ragbench.llm.cache import ResponseCache
 from ragbench.llm.client import LLMClient
@@ -396,6 +398,14 @@ def test_the_cost_of_a_call_is_taken_from_the_endpoint(name: str, cost: str) -> 
     assert reply.cost == Decimal(cost)
     assert receipt.cost == Decimal(cost)
     assert receipt.price_origin == "as the endpoint reports"
+
+
+@pytest.mark.parametrize("usage", [{}, {"usage": None}])
+def test_a_cost_in_a_header_needs_no_usage_in_the_body(usage: dict[str, None]) -> None:
+    body = json.dumps({"choices": [], **usage})
+    answer = Answer(status=200, headers={"x-litellm-response-cost": "0.00042"}, body=body)
+
+    assert reported_cost(decoded(answer)) == Decimal("0.00042")
 
 
 def gateway() -> Endpoint:
