@@ -243,7 +243,8 @@ def passes(index: Mapping[str, Any], row: Any, query: Any) -> bool:
     if kind == "prefix":
         if stored_type not in ("text", "keyword", None):
             raise Refused(f"Can only use prefix queries on keyword and text, not on [{field}]")
-        return any(str(value).startswith(condition["value"]) for value in stored_values)
+        prefix = condition["value"]
+        return any(str(value).startswith(prefix) for value in stored_values)
     accepted = condition if kind == "terms" else [condition]
     return any(value in accepted for value in stored_values)
 

@@ -103,10 +103,11 @@ def test_filters_know_the_kinds_of_fields_in_every_search(
 def test_the_command_line_searches_by_both_under_a_native_filter(
     server: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    command = ["search", "garden", "--strategy", "hybrid", "--json"]
     collection = ["--store", server.url, "--map", "text=content", "--embedder", "hashing:4"]
     native_filter = ["--native-filter", '{"term": {"metadata.year": 2014}}']
 
-    code = main(["search", "garden", *collection, "--strategy", "hybrid", *native_filter, "--json"])
+    code = main([*command, *collection, *native_filter])
 
     assert code == 0
     first_line, *_ = capsys.readouterr().out.splitlines()

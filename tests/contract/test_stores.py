@@ -317,7 +317,12 @@ def test_many_chunks_are_written_and_listed(subject: Subject) -> None:
 # --- search
 
 
-@pytest.mark.parametrize("filters", [None, Not(filter=Equals(field="year", value=2023))], ids=str)
+with_and_without_filters = pytest.mark.parametrize(
+    "filters", [None, Not(filter=Equals(field="year", value=2023))], ids=str
+)
+
+
+@with_and_without_filters
 def test_search_agrees_with_the_definition(filled: OwnCollection, filters: Filter | None) -> None:
     rankings = filled.search(QUERIES, k=10, filters=filters)
 
@@ -325,10 +330,11 @@ def test_search_agrees_with_the_definition(filled: OwnCollection, filters: Filte
         expected = exact_ranking(query, k=10, filters=filters)
         assert ids(ranking) == [id for id, _ in expected]
         scores = [chunk.score for chunk in ranking]
-        assert scores == pytest.approx([cosine for _, cosine in expected], abs=2e-6)
+        cosines = [cosine for _, cosine in expected]
+        assert scores == pytest.approx(cosines, abs=2e-6)
 
 
-@pytest.mark.parametrize("filters", [None, Not(filter=Equals(field="year", value=2023))], ids=str)
+@with_and_without_filters
 def test_a_query_finds_the_same_alone_as_in_a_batch(
     filled: OwnCollection, filters: Filter | None
 ) -> None:
@@ -338,7 +344,8 @@ def test_a_query_finds_the_same_alone_as_in_a_batch(
         alone = ranking_of(filled, query, k=10, filters=filters)
         assert ids(alone) == ids(ranking)
         scores = [chunk.score for chunk in ranking]
-        assert [chunk.score for chunk in alone] == pytest.approx(scores, abs=2e-6)
+        scores_alone = [chunk.score for chunk in alone]
+        assert scores_alone == pytest.approx(scores, abs=2e-6)
 
 
 def test_no_queries_find_nothing(filled: OwnCollection) -> None:

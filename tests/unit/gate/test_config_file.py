@@ -201,7 +201,8 @@ def test_all_mistakes_in_options_and_in_the_file_are_reported_at_once(tmp_path: 
 
 # --- docs/gate.md: its configuration is understood, its tables name what there is
 
-PAGE = (Path(__file__).parents[3] / "docs" / "gate.md").read_text("utf-8")
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "gate.md").read_text("utf-8")
 
 
 def test_the_configuration_in_the_page_is_understood(tmp_path: Path) -> None:

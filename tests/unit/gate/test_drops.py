@@ -415,7 +415,9 @@ def test_a_case_of_two_passages_joins_the_one_that_more_cases_share(
     gold: list[str], clusters: list[tuple[str] | None], order: int
 ) -> None:
     """Clusters are told apart by any mark: the names that the product gives them are its own."""
-    cases = [Case(id="", query="", reference_context_ids=tuple(ids.split())) for ids in gold]
+    cases: list[Case] = []
+    for gold_ids in gold:
+        cases.append(Case(id="", query="", reference_context_ids=tuple(gold_ids.split())))
 
     names = clusters_among(cases[::order])
 
@@ -434,7 +436,8 @@ def test_a_case_of_two_passages_joins_the_one_that_more_cases_share(
 def nine_metrics(value: float, documents: int, each: int) -> RunScores:
     """Nine metrics that move together, on so many cases of each document."""
     clusters = [f"d{number}" for number in range(documents)] * each
-    scores = {f"m{number}": [value] * len(clusters) for number in range(9)}
+    names = [f"m{number}" for number in range(9)]
+    scores = {name: [value] * len(clusters) for name in names}
     return run(scores, clusters=clusters)
 
 

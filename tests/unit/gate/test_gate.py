@@ -201,7 +201,8 @@ def test_cases_are_recognised_under_other_ids(
 
     change = verdict.dataset
     assert change is not None
-    assert [f"{old}>{new}" for old, new in change.renamed] == renamed
+    old_and_new_ids = [f"{old_id}>{new_id}" for old_id, new_id in change.renamed]
+    assert old_and_new_ids == renamed
     assert list(change.edited) == edited
     assert list(change.added) == added
     assert list(change.gone) == gone
@@ -228,7 +229,8 @@ def verdict_on_four_new_cases() -> tuple[GateResult, DatasetChange]:
     now = run_with_tags("aaabbbdddd", [1.0] * 8 + [0.0, 1.0])
     cases = list(now.cases)
     for row in range(6, 10):
-        cases[row] = replace(cases[row], fingerprint=f"new {cases[row].id}")
+        case = cases[row]
+        cases[row] = replace(case, fingerprint=f"new {case.id}")
 
     verdict = gate(with_cases(now, cases), TAGS_BEFORE, RECALL_HELD)
 
@@ -293,8 +295,13 @@ def lost_cases(
     now: dict[str, list[Score]], before: dict[str, list[Score]]
 ) -> list[tuple[str, str, str, float]]:
     """Id, metric, status and loss of each case that lost, in the order of the verdict."""
-    demands = config({"max_error_rate": 1.0}, **{name: {"max_drop": 0.5} for name in now})
-    verdict = gate(run(now, STARS, SECONDS), run(before, STARS, SECONDS), demands)
+    limits = {name: {"max_drop": 0.5} for name in now}
+    demands = config({"max_error_rate": 1.0}, **limits)
+    run_now = run(now, STARS, SECONDS)
+    run_before = run(before, STARS, SECONDS)
+
+    verdict = gate(run_now, run_before, demands)
+
     return [(change.id, change.metric, change.status, change.loss) for change in verdict.lost_cases]
 
 

@@ -23,19 +23,24 @@ def checks_by_subject(verdict: GateResult) -> dict[str, GateCheck]:
 def test_no_improved_pair_is_warned_of_or_inconclusive(undecided: Undecided) -> None:
     """Each case is drawn anew; the mean of the run is better, most often by less than is shown."""
     rng = np.random.default_rng(59)
-    demand = config({"undecided": undecided}, m={"max_drop": 0.02})
+    demands = config({"undecided": undecided}, m={"max_drop": 0.02})
     words: list[str] = []
     for _ in range(PAIRS):
         before = rng.random(60)
-        now = np.clip(before + rng.normal(0.02, 0.2, 60), 0.0, 1.0)
+        moves = rng.normal(0.02, 0.2, 60)
+        now = np.clip(before + moves, 0.0, 1.0)
         if now.mean() <= before.mean():
             before, now = now, before
 
         run_before = run({"m": before.tolist()})
         run_now = run({"m": now.tolist()})
-        words.append(gate(run_now, run_before, demand).word)
+        words.append(gate(run_now, run_before, demands).word)
 
     assert words == ["passed"] * PAIRS
+
+
+def verdict_of(before: list[float], now: list[float], *, max_drop: float) -> GateResult:
+    return gate(run({"m": now}), run({"m": before}), config(m={"max_drop": max_drop}))
 
 
 def noisy_system() -> tuple[list[float], list[float]]:
@@ -91,7 +96,7 @@ def test_the_same_refusals_are_a_warning_where_nothing_else_became_better() -> N
 
 def test_a_likely_loss_is_no_warning_once_asking_again_has_shown_a_gain() -> None:
     before, now = noisy_system()
-    verdict = gate(run({"m": now}), run({"m": before}), config(m={"max_drop": 0.0}))
+    verdict = verdict_of(before, now, max_drop=0.0)
     check = checks_by_subject(verdict)["m"]
     gain = Settled(
         change="open",
@@ -114,7 +119,7 @@ def test_a_likely_loss_is_no_warning_once_asking_again_has_shown_a_gain() -> Non
 def test_what_passes_without_a_warning_is_annotated_as_a_notice() -> None:
     before = [1.0, 0.0] * 20
     now = [0.0, 1.0] * 6 + [1.0, 0.0] * 14
-    verdict = gate(run({"m": now}), run({"m": before}), config(m={"max_drop": 0.02}))
+    verdict = verdict_of(before, now, max_drop=0.02)
 
     annotations = github_annotations(verdict)
 

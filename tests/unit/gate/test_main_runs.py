@@ -103,7 +103,8 @@ def test_the_scores_of_a_baseline_are_the_means_of_its_runs(
     assert [run.date for run in baseline.made_of] == [run.date for run in runs]
     text = baseline_bytes(baseline).decode()
     for number, score in enumerate(written, 1):
-        assert f'"q{number}": {{"fingerprint":"f{number}","scores":{{"m":{score}}}}}' in text
+        row = f'"q{number}": {{"fingerprint":"f{number}","scores":{{"m":{score}}}}}'
+        assert row in text
 
 
 def test_a_baseline_that_is_read_and_written_again_has_the_same_bytes(tmp_path: Path) -> None:

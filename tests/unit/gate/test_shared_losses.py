@@ -16,8 +16,8 @@ from tests.unit.gate.builders import Score, column, config, run
 SIZE = 40
 LOST = 20
 ALL_RIGHT: list[Score] = [1.0] * SIZE
-FIRST_HALF_LOST: list[Score] = [0.0] * LOST + [1.0] * LOST
-SECOND_HALF_LOST: list[Score] = [1.0] * LOST + [0.0] * LOST
+FIRST_HALF_LOST: list[Score] = [*[0.0] * LOST, *[1.0] * LOST]
+SECOND_HALF_LOST: list[Score] = [*[1.0] * LOST, *[0.0] * LOST]
 
 
 def run_of_two(recall: list[Score], answer: list[Score]) -> RunScores:

@@ -91,16 +91,19 @@ def test_figures_by_hand(
     assert result.quadratic.value == pytest.approx(quadratic)
 
 
+# The first rater says level 0 three times of four, the second level 1.
+FOUR_ITEMS = [(0, 1), (0, 1), (0, 0), (1, 1)]
+
+
 def test_the_counts_have_a_row_for_each_level_of_the_first_rater() -> None:
-    result = agreement([(0, 1), (0, 1), (0, 0), (1, 1)], levels=2)
+    result = agreement(FOUR_ITEMS, levels=2)
 
     assert result.count == 4
     assert result.counts == ((1, 2), (0, 1))
 
 
 def test_the_base_rate_is_that_of_the_first_raters_most_frequent_level() -> None:
-    # The first rater says level 0 three times of four, the second level 1.
-    result = agreement([(0, 1), (0, 1), (0, 0), (1, 1)], levels=2)
+    result = agreement(FOUR_ITEMS, levels=2)
 
     assert result.base_rate == 0.75
 

@@ -19,6 +19,7 @@ LABELS: Labels = [1.0, 0.0, 0.0, 0.0, None, None]
 
 
 def mean_of(judged: list[float], labels: Labels, clusters: list[int] | None = None) -> Corrected:
+    """The estimate of a mean, where there is one."""
     estimate = corrected_mean(judged, labels, clusters)
     assert estimate is not None
     return estimate
@@ -139,7 +140,8 @@ def test_prediction_powered_inference_agrees(count: int, seed: int) -> None:
     people_labelled = people[:count]
     judge_labelled = judge[:count]
     judge_unlabelled = judge[count:]
-    slope = np.cov(people_labelled, judge_labelled)[0, 1] / judge_labelled.var(ddof=1)
+    covariance = np.cov(people_labelled, judge_labelled)[0, 1]
+    slope = covariance / judge_labelled.var(ddof=1)
     weight = slope * (1 - count / 600)
     rectifier = people_labelled - weight * judge_labelled
     # That the slope is an estimate, too, they leave out.
@@ -295,9 +297,10 @@ def coverage(
             else:
                 people.append(float(source.random() < rate))
                 clusters.append(case)
-            error_rate = misses if people[-1] else false_alarms
+            truth = people[-1]
+            error_rate = misses if truth else false_alarms
             is_wrong = source.random() < error_rate
-            judge.append(1 - people[-1] if is_wrong else people[-1])
+            judge.append(1 - truth if is_wrong else truth)
         labels: Labels = [None] * 200
         for case in source.sample(range(200), count):
             labels[case] = people[case]

@@ -118,7 +118,8 @@ def test_an_unchanged_world_is_rarely_called_worse(world: Draw, cases: int, size
     share = share_called(ChangeKind.WORSE, questions)
 
     # 5%, and four standard errors of 300 trials.
-    assert share <= 0.05 + 4 * (0.05 * 0.95 / TRIALS) ** 0.5
+    standard_error = (0.05 * 0.95 / TRIALS) ** 0.5
+    assert share <= 0.05 + 4 * standard_error
 
 
 def test_four_flips_can_show_nothing() -> None:
@@ -159,7 +160,8 @@ def test_the_detectable_drop_is_detected_as_often_as_promised() -> None:
 
     share = share_called(ChangeKind.WORSE, questions)
 
-    assert abs(share - 0.8) <= 4 * (0.8 * 0.2 / TRIALS) ** 0.5
+    standard_error = (0.8 * 0.2 / TRIALS) ** 0.5
+    assert abs(share - 0.8) <= 4 * standard_error
 
 
 def test_eight_correlated_metrics_block_no_more_often_than_a_single_metric() -> None:

@@ -38,7 +38,8 @@ def counted_p_values(
     for test, null_mean in zip(tests, null_means, strict=True):
         row: list[float] = []
         for name in names:
-            row.append(sum(value - null_mean for value in test.get(name, [])))
+            distances = [value - null_mean for value in test.get(name, [])]
+            row.append(sum(distances))
         rows.append(row)
     totals = np.array(rows)
 
@@ -118,7 +119,10 @@ def test_a_drawn_p_value_is_near_the_exact_one() -> None:
 
 
 def test_the_order_of_the_cases_changes_no_drawn_p_value() -> None:
-    assert loss_test(LOST_24_OF_36) == loss_test(LOST_24_OF_36[::-1])
+    in_order = loss_test(LOST_24_OF_36)
+    in_reverse = loss_test(LOST_24_OF_36[::-1])
+
+    assert in_order == in_reverse
 
 
 def test_another_seed_draws_another_p_value() -> None:
@@ -194,7 +198,8 @@ def four_tests() -> list[Differences]:
     names = [f"document {number}" for number in range(10)]
     down: Differences = {}
     for number, name in enumerate(names):
-        down[name] = draw.normal(-0.3, 0.5, 1 + number % 3).tolist()
+        size = 1 + number % 3
+        down[name] = draw.normal(-0.3, 0.5, size).tolist()
     alike: Differences = {}
     for name, values in down.items():
         alike[name] = [value + draw.normal(0, 0.3) for value in values]

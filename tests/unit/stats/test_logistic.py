@@ -40,7 +40,10 @@ def fit(
 
 
 def test_a_curve_through_two_points_by_hand() -> None:
-    slope, offset = fit([0.0, 1.0], [1 / 4, 3 / 4])
+    inputs = [0.0, 1.0]
+    targets = [1 / 4, 3 / 4]
+
+    slope, offset = fit(inputs, targets)
 
     # The logit rises from -ln 3 to ln 3.
     assert slope == pytest.approx(2 * LOG_3)
@@ -81,13 +84,20 @@ def test_the_curve_does_not_depend_on_where_the_fit_begins(start: tuple[float, f
 
 
 def test_a_strong_ridge_keeps_the_curve_where_the_fit_begins() -> None:
-    coefficients = fit([0.0, 1.0], [1 / 4, 3 / 4], start=(1.0, 2.0), ridge=(1e9, 1e9))
+    inputs = [0.0, 1.0]
+    targets = [1 / 4, 3 / 4]
+    start = (1.0, 2.0)
 
-    assert coefficients == pytest.approx((1.0, 2.0), abs=1e-6)
+    coefficients = fit(inputs, targets, start=start, ridge=(1e9, 1e9))
+
+    assert coefficients == pytest.approx(start, abs=1e-6)
 
 
 def test_a_ridge_of_the_slope_alone_leaves_the_offset_free() -> None:
-    slope, offset = fit([-1.0, 1.0], [3 / 4, 3 / 4], start=(0.0, 0.0), ridge=(1e9, 0.0))
+    inputs = [-1.0, 1.0]
+    targets = [3 / 4, 3 / 4]
+
+    slope, offset = fit(inputs, targets, start=(0.0, 0.0), ridge=(1e9, 0.0))
 
     assert slope == pytest.approx(0.0, abs=1e-6)
     assert offset == pytest.approx(LOG_3)
@@ -108,9 +118,10 @@ def test_without_a_label_nothing_is_known_of_either_side() -> None:
 
 
 def test_labels_that_a_threshold_parts_have_a_finite_curve_by_the_targets_of_platt() -> None:
+    inputs = [0.0, 0.0, 1.0, 1.0]
     # Two labels of 1 and two of 0: 3/4 and 1/4.
     high, low = platt_targets(positive=2, negative=2)
 
-    coefficients = fit([0.0, 0.0, 1.0, 1.0], [low, low, high, high])
+    coefficients = fit(inputs, [low, low, high, high])
 
     assert coefficients == pytest.approx(FROM_A_QUARTER_TO_THREE)
