@@ -124,7 +124,8 @@ def test_a_metric_with_another_formula_leaves_the_others_judged() -> None:
 
 def run_of_questions(cases: str) -> RunScores:
     """Cases like ``a1``: an id, and a digit that is both the question and tenths of its score."""
-    case_ids, questions = zip(*cases.split(), strict=True)
+    case_ids = [case[0] for case in cases.split()]
+    questions = [case[1] for case in cases.split()]
     scores = run({"m": [int(question) / 10 for question in questions]})
     renamed: list[ScoredCase] = []
     for case, case_id, question in zip(scores.cases, case_ids, questions, strict=True):

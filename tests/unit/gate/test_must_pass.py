@@ -129,8 +129,8 @@ def test_of_a_case_that_was_asked_four_times_most_times_decide(right: int, is_lo
     wrong_cells = [Cell.measured(0.0)] * (4 - right)
     answers = Repeats(cells=(*right_cells, *wrong_cells))
     mean_of_q1 = right / 4
-    asked_once = golden_run([1.0, 1.0, 1.0], [mean_of_q1, 1.0, 1.0])
-    now = with_first_case(asked_once, repeats={"answer_correct": answers})
+    without_repeats = golden_run([1.0, 1.0, 1.0], [mean_of_q1, 1.0, 1.0])
+    now = with_first_case(without_repeats, repeats={"answer_correct": answers})
 
     check = must_pass_check(now, ALL_RIGHT, "q1")
 
