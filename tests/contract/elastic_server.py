@@ -119,17 +119,26 @@ class Server:
         return mappings
 
     def search(self, index: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
-        if body.keys() - {"size", "_source", "query", "knn"} or body["size"] > 10_000:
+        """The documents with the highest scores, and how many shards did not answer."""
+        unknown_keys = body.keys() - {"size", "_source", "query", "knn"}
+        if unknown_keys or body["size"] > 10_000:
             raise Refused(f"unknown key or size {body.keys()}")
         scores = self.scores(index, body)
         excluded = body["_source"]["excludes"]
         hits: list[dict[str, Any]] = []
         for id in _highest(scores, body["size"]):
             row = index["rows"][id]
-            source = {name: value for name, value in row.items() if name not in excluded}
-            hits.append({"_id": id, "_score": scores[id], "_source": source})
-        shards = {"total": 1, "failed": self.shards_failed}
-        return {"timed_out": False, "_shards": shards, "hits": {"hits": hits}}
+            hit = {
+                "_id": id,
+                "_score": scores[id],
+                "_source": {name: value for name, value in row.items() if name not in excluded},
+            }
+            hits.append(hit)
+        return {
+            "timed_out": False,
+            "_shards": {"total": 1, "failed": self.shards_failed},
+            "hits": {"hits": hits},
+        }
 
     def scores(self, index: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, float]:
         """Of the rows that are found, by id."""
@@ -137,12 +146,15 @@ class Server:
         if query == {"match_all": {}}:
             return dict.fromkeys(index["rows"], 1.0)
         if self.kind == "elasticsearch" and "knn" in body:
-            return self.vector_scores(index, elasticsearch_vector_query(body["knn"]))
+            vector_query = elasticsearch_vector_query(body["knn"])
+            return self.vector_scores(index, vector_query)
         if self.kind == "opensearch" and "knn" in query:
-            return self.vector_scores(index, opensearch_vector_query(query["knn"]))
+            vector_query = opensearch_vector_query(query["knn"])
+            return self.vector_scores(index, vector_query)
         return word_scores(index, query["bool"])
 
     def vector_scores(self, index: Mapping[str, Any], query: VectorQuery) -> dict[str, float]:
+        """Of the nearest rows that pass the query's filters."""
         names = VECTOR_SETTINGS[self.kind]
         settings = index["properties"][query.field]
         if len(query.vector) != settings[names.dimension_key]:
@@ -152,15 +164,20 @@ class Server:
         for id, row in index["rows"].items():
             if query.field in row and passes_all(index, row, query.filters):
                 scores[id] = vector_score(space, query.vector, row[query.field])
-        return {id: scores[id] for id in _highest(scores, query.k)}
+        nearest = _highest(scores, query.k)
+        return {id: scores[id] for id in nearest}
 
 
 def elasticsearch_vector_query(knn: Mapping[str, Any]) -> VectorQuery:
     _refuse_other_keys(knn, {"field", "query_vector", "k", "num_candidates", "filter"})
     if not knn["k"] <= knn["num_candidates"] <= 10_000:
         raise Refused("num_candidates")
-    filters = knn.get("filter", [])
-    return VectorQuery(field=knn["field"], vector=knn["query_vector"], filters=filters, k=knn["k"])
+    return VectorQuery(
+        field=knn["field"],
+        vector=knn["query_vector"],
+        filters=knn.get("filter", []),
+        k=knn["k"],
+    )
 
 
 def opensearch_vector_query(knn: Mapping[str, Any]) -> VectorQuery:
@@ -180,11 +197,12 @@ def word_scores(index: Mapping[str, Any], query: Mapping[str, Any]) -> dict[str,
     [must] = query["must"]
     [(field, match)] = must["match"].items()
     query_words = words(match["query"])
+    filters = query.get("filter", [])
     scores = dict[str, float]()
     for id, row in index["rows"].items():
         row_words = words(row.get(field, ""))
         matches = sum(row_words.count(word) for word in query_words)
-        if matches and passes_all(index, row, query.get("filter", [])):
+        if matches and passes_all(index, row, filters):
             scores[id] = float(matches)
     return scores
 
@@ -225,7 +243,8 @@ def passes(index: Mapping[str, Any], row: Any, query: Any) -> bool:
     if kind == "prefix":
         if stored_type not in ("text", "keyword", None):
             raise Refused(f"Can only use prefix queries on keyword and text, not on [{field}]")
-        return any(str(value).startswith(condition["value"]) for value in stored_values)
+        prefix = condition["value"]
+        return any(str(value).startswith(prefix) for value in stored_values)
     accepted = condition if kind == "terms" else [condition]
     return any(value in accepted for value in stored_values)
 
@@ -252,7 +271,8 @@ def passes_range(
         raise Refused("failed to parse date")
     for value in stored_values:
         number = milliseconds(value) if is_date else value
-        if all(COMPARISONS[sign](number, limit) for sign, limit in limits.items()):
+        within = [COMPARISONS[sign](number, limit) for sign, limit in limits.items()]
+        if all(within):
             return True
     return False
 
@@ -288,7 +308,8 @@ def vector_field(kind: str, dimension: int, metric: str) -> dict[str, Any]:
 
 
 def milliseconds(date: str) -> float:
-    return datetime.fromisoformat(date).replace(tzinfo=UTC).timestamp() * 1000
+    midnight = datetime.fromisoformat(date).replace(tzinfo=UTC)
+    return midnight.timestamp() * 1000
 
 
 def values(row: Any, path: str) -> list[Any]:
@@ -306,11 +327,13 @@ def words(text: str) -> list[str]:
 
 def vector_score(space: str, query: list[float], row: list[float]) -> float:
     """By the formulas of the servers' documents; every score is above zero."""
-    product = float(sum(map(operator.mul, query, row)))
-    if space in ("cosine", "cosinesimil"):
-        return (1 + product / (math.hypot(*query) * math.hypot(*row))) / 2
     if space in ("l2_norm", "l2"):
         return 1 / (1 + math.dist(query, row) ** 2)
+    product = float(sum(map(operator.mul, query, row)))
+    if space in ("cosine", "cosinesimil"):
+        lengths = math.hypot(*query) * math.hypot(*row)
+        cosine = product / lengths
+        return (1 + cosine) / 2
     return 1 + product if product >= 0 else 1 / (1 - product)
 
 

@@ -158,12 +158,14 @@ class QdrantPlace(Place):
         size = len(rows[0].vector)
         dense = models.VectorParams(size=size, distance=models.Distance.COSINE)
         sparse = models.SparseVectorParams(modifier=models.Modifier.IDF)
-        average_length = sum(len(_stems(row.text)) for row in rows) / len(rows)
+        lengths = [len(_stems(row.text)) for row in rows]
+        average_length = sum(lengths) / len(rows)
         points: list[tuple[str, Any, Payload]] = []
         for row in rows:
             words = _bm25_vector(row.text, average_length)
             vectors = {"dense": list(row.vector), "words": words}
-            points.append((row.id, vectors, {"text": row.text, **row.metadata}))
+            payload = {"text": row.text, **row.metadata}
+            points.append((row.id, vectors, payload))
         self._create(name, {"dense": dense}, points, sparse_vectors={"words": sparse})
 
     def _create(
@@ -223,10 +225,12 @@ def _bm25_vector(text: str, average_length: float) -> Any:
     from qdrant_client import models
 
     stems = _stems(text)
-    saturation = 1.2 * (0.25 + 0.75 * len(stems) / average_length)
+    relative_length = len(stems) / average_length
+    saturation = 1.2 * (0.25 + 0.75 * relative_length)
     weights = dict[int, float]()
     for stem, frequency in Counter(stems).items():
-        weights[abs(mmh3.hash(stem))] = frequency * 2.2 / (frequency + saturation)
+        number = abs(mmh3.hash(stem))
+        weights[number] = frequency * 2.2 / (frequency + saturation)
     return models.SparseVector(indices=list(weights), values=list(weights.values()))
 
 
@@ -291,10 +295,10 @@ class MilvusPlace(Place):
                 id_type="string",
                 max_length=200,
             )
-            if rows:
-                entities = [
-                    {"id": id, "vector": list(vector), **payload} for id, vector, payload in rows
-                ]
+            entities: list[dict[str, Any]] = []
+            for id, vector, payload in rows:
+                entities.append({"id": id, "vector": list(vector), **payload})
+            if entities:
                 client.insert(name, entities)
 
     def fill_as(self, layout: str, name: str, rows: Sequence[StoredRow]) -> str:
@@ -350,7 +354,8 @@ class MilvusPlace(Place):
             rows = client.query(name, filter="", limit=1000, output_fields=["*"])
             # As whoever has filled it left it: nobody has loaded it.
             client.release_collection(name)
-            return sorted(json.dumps(dict(row), default=str, sort_keys=True) for row in rows)
+            written = [json.dumps(dict(row), default=str, sort_keys=True) for row in rows]
+            return sorted(written)
 
     def drop(self, name: str) -> None:
         with self.client() as client:
@@ -374,21 +379,34 @@ class PostgresPlace(Place):
 
     def table(self, name: str, columns: Mapping[str, str], rows: Sequence[Sequence[Any]]) -> None:
         """Makes a table of columns by name and type, where there is none, and adds the rows."""
-        definitions = ", ".join(f"{column} {kind}" for column, kind in columns.items())
-        self.run(f'CREATE TABLE IF NOT EXISTS "{name}" ({definitions})')
+        definitions = [f"{column} {kind}" for column, kind in columns.items()]
+        self.run(f'CREATE TABLE IF NOT EXISTS "{name}" ({", ".join(definitions)})')
         if not rows:
             return
         # Rows may be shorter than the table: the last columns stay empty.
         kinds = list(columns.values())[: len(rows[0])]
-        placeholders = ", ".join(f"%s::{kind.partition(' ')[0]}" for kind in kinds)
+        placeholders: list[str] = []
+        for kind in kinds:
+            # Of "text PRIMARY KEY" the type alone.
+            placeholders.append(f"%s::{kind.partition(' ')[0]}")
         sql_rows: list[list[str]] = []
         for row in rows:
             sql_rows.append([_sql_text(value) for value in row])
-        self.run(f'INSERT INTO "{name}" VALUES ({placeholders})', *sql_rows)
+        self.run(f'INSERT INTO "{name}" VALUES ({", ".join(placeholders)})', *sql_rows)
 
     def fill(self, name: str, rows: Rows, *, dimension: int, metric: str = "cosine") -> None:
-        distance = {"cosine": "cosine", "dot": "ip", "euclid": "l2", "manhattan": "l1"}[metric]
-        columns = {"id": "text PRIMARY KEY", "payload": "jsonb", "v": f"vector({dimension})"}
+        distance_of_metric = {
+            "cosine": "cosine",
+            "dot": "ip",
+            "euclid": "l2",
+            "manhattan": "l1",
+        }
+        distance = distance_of_metric[metric]
+        columns = {
+            "id": "text PRIMARY KEY",
+            "payload": "jsonb",
+            "v": f"vector({dimension})",
+        }
         values = [(id, dict(payload), vector) for id, vector, payload in rows]
         self.table(name, columns, values)
         self.run(f'CREATE INDEX ON "{name}" USING hnsw (v vector_{distance}_ops)')
@@ -515,7 +533,10 @@ class ElasticPlace(Place):
         self._server.make(name, properties, documents)
 
     def fill_words(self, name: str, rows: Sequence[StoredRow]) -> None:
-        with_text = [(row.id, row.vector, {"text": row.text, **row.metadata}) for row in rows]
+        with_text: list[tuple[str, Sequence[float], Payload]] = []
+        for row in rows:
+            payload = {"text": row.text, **row.metadata}
+            with_text.append((row.id, row.vector, payload))
         self.fill(name, with_text, dimension=len(rows[0].vector))
 
     def everything(self, name: str) -> object:
@@ -534,7 +555,8 @@ def _created(place: Place) -> Place:
 def _qdrant(folder: Path, _: ExitStack) -> Place:
     from qdrant_client import QdrantClient
 
-    return _created(QdrantPlace(f"qdrant:{folder}/q", lambda: QdrantClient(path=f"{folder}/q")))
+    path = f"{folder}/q"
+    return _created(QdrantPlace(f"qdrant:{path}", lambda: QdrantClient(path=path)))
 
 
 def _qdrant_server(_: Path, __: ExitStack) -> Place:
@@ -546,15 +568,17 @@ def _chroma(folder: Path, closing: ExitStack) -> Place:
     import chromadb
     from chromadb.config import Settings
 
+    path = f"{folder}/c"
     settings = Settings(anonymized_telemetry=False)
-    client = cast("Any", chromadb.PersistentClient(f"{folder}/c", settings))
+    client = cast("Any", chromadb.PersistentClient(path, settings))
     closing.callback(client.close)
-    return ChromaPlace(f"chroma:{folder}/c", lambda: client)
+    return ChromaPlace(f"chroma:{path}", lambda: client)
 
 
 def _milvus(folder: Path, _: ExitStack) -> Place:
-    client = pytest.importorskip("pymilvus").MilvusClient
-    return _created(MilvusPlace(f"milvus:{folder}/m.db", lambda: client(f"{folder}/m.db")))
+    pymilvus = pytest.importorskip("pymilvus")
+    path = f"{folder}/m.db"
+    return _created(MilvusPlace(f"milvus:{path}", lambda: pymilvus.MilvusClient(path)))
 
 
 def _postgres(_: Path, closing: ExitStack) -> Place:

@@ -30,11 +30,17 @@ def thirty_rows() -> dict[str, dict[str, Any]]:
     vectors = np.random.default_rng(1).normal(size=(30, 4)).tolist()
     rows = dict[str, dict[str, Any]]()
     for number, vector in enumerate(vectors):
-        metadata: dict[str, Any] = {"year": 2000 + number, "valid": f"2024-01-{number + 1:02}"}
+        metadata: dict[str, Any] = {
+            "year": 2000 + number,
+            "valid": f"2024-01-{number + 1:02}",
+        }
         if number >= 27:
             metadata["note"] = "checked"
-        text = f"The {subjects[number % 3]} of flat {number}."
-        rows[str(number)] = {"content": text, "metadata": metadata, "embedding": vector}
+        rows[str(number)] = {
+            "content": f"The {subjects[number % 3]} of flat {number}.",
+            "metadata": metadata,
+            "embedding": vector,
+        }
     return rows
 
 
@@ -43,7 +49,11 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     """With an index "docs" of the thirty rows."""
     pytest.importorskip(PACKAGES[request.param])
     with serving(request.param) as server:
-        types = {"year": {"type": "integer"}, "valid": {"type": "date"}, "note": {"type": "text"}}
+        types = {
+            "year": {"type": "integer"},
+            "valid": {"type": "date"},
+            "note": {"type": "text"},
+        }
         properties = {
             "content": {"type": "text"},
             "metadata": {"properties": types},
@@ -56,10 +66,22 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 @pytest.mark.parametrize(
     ("written", "ids"),
     [
-        ({"metadata.year": {"gte": 2010, "lt": 2013}}, ["10", "11", "12"]),
-        ({"note": {"exists": True}}, ["27", "28", "29"]),
-        ({"note": {"exists": False}, "year": {"gt": 2024}}, ["25", "26"]),
-        ({"valid": {"gte": "2024-01-05", "lt": "2024-01-08"}}, ["4", "5", "6"]),
+        (
+            {"metadata.year": {"gte": 2010, "lt": 2013}},
+            ["10", "11", "12"],
+        ),
+        (
+            {"note": {"exists": True}},
+            ["27", "28", "29"],
+        ),
+        (
+            {"note": {"exists": False}, "year": {"gt": 2024}},
+            ["25", "26"],
+        ),
+        (
+            {"valid": {"gte": "2024-01-05", "lt": "2024-01-08"}},
+            ["4", "5", "6"],
+        ),
     ],
     ids=["numbers", "a field that exists", "a field that is absent", "dates"],
 )
@@ -69,8 +91,8 @@ def test_filters_know_the_kinds_of_fields_in_every_search(
     filters = parse_filters(written)
 
     with attach(server.url, "docs") as docs:
-        by_vectors = docs.search(QUERIES[:1], k=30, filters=filters)[0]
-        by_words = docs.search_words(["flat"], k=30, filters=filters)[0]
+        (by_vectors,) = docs.search(QUERIES[:1], k=30, filters=filters)
+        (by_words,) = docs.search_words(["flat"], k=30, filters=filters)
         warnings = docs.warnings()
 
     assert sorted(chunk.id for chunk in by_vectors) == ids
@@ -81,13 +103,15 @@ def test_filters_know_the_kinds_of_fields_in_every_search(
 def test_the_command_line_searches_by_both_under_a_native_filter(
     server: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    command = ["search", "garden", "--strategy", "hybrid", "--json"]
     collection = ["--store", server.url, "--map", "text=content", "--embedder", "hashing:4"]
     native_filter = ["--native-filter", '{"term": {"metadata.year": 2014}}']
 
-    code = main(["search", "garden", *collection, "--strategy", "hybrid", *native_filter, "--json"])
+    code = main([*command, *collection, *native_filter])
 
     assert code == 0
-    result = json.loads(capsys.readouterr().out.splitlines()[0])
+    first_line, *_ = capsys.readouterr().out.splitlines()
+    result = json.loads(first_line)
     (chunk,) = result["chunks"]
     assert chunk["metadata"]["year"] == 2014
     assert set(chunk["metadata"]["ranked_by"]) == {"dense", "sparse"}
@@ -125,19 +149,22 @@ def test_the_effort_of_a_search_is_passed_on_by_the_server_s_own_name(server: Se
     with attach(server.url, "docs") as docs:
         docs.search(QUERIES, k=3, effort=Effort(ef=300))
 
-    sent = json.dumps(server.requests)
-    setting = "num_candidates" if server.kind == "elasticsearch" else "ef_search"
-    setting_of_the_rival = "ef_search" if server.kind == "elasticsearch" else "num_candidates"
-    assert f'"{setting}": 300' in sent
-    assert f'"{setting_of_the_rival}": 300' not in sent
+    setting, setting_of_the_rival = "num_candidates", "ef_search"
+    if server.kind == "opensearch":
+        setting, setting_of_the_rival = setting_of_the_rival, setting
+    requests = json.dumps(server.requests)
+    assert f'"{setting}": 300' in requests
+    assert f'"{setting_of_the_rival}": 300' not in requests
 
 
 def test_a_field_of_words_alone_is_not_compared_whole(server: Server) -> None:
+    whole_note = Equals(field="note", value="checked")
+
     with (
         attach(server.url, "docs") as docs,
         pytest.raises(ConfigError, match="keeps it as words only, not whole"),
     ):
-        docs.search(QUERIES, k=1, filters=Equals(field="note", value="checked"))
+        docs.search(QUERIES, k=1, filters=whole_note)
 
 
 def test_an_exact_search_is_refused(server: Server) -> None:
@@ -163,7 +190,9 @@ def test_a_server_without_an_index_is_refused(server: Server) -> None:
 
 
 def test_an_index_without_vectors_is_refused(server: Server) -> None:
-    server.make("plain", {"content": {"type": "text"}}, {"1": {"content": "a"}})
+    properties = {"content": {"type": "text"}}
+    rows = {"1": {"content": "a"}}
+    server.make("plain", properties, rows)
 
     with pytest.raises(ConfigError, match="keeps no dense vectors"):
         attach(server.url, "plain")

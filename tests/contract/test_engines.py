@@ -170,7 +170,8 @@ def mapped(make: Make, items: Sequence[Any], engine: Engine, **settings: Any) ->
 def test_results_come_in_order_from_at_most_two_processes(engine: Engine) -> None:
     results = mapped(squares, range(400), engine, batch=8)
 
-    assert [square for square, _ in results] == [number * number for number in range(400)]
+    squared = [square for square, _ in results]
+    assert squared == [number * number for number in range(400)]
     processes = {process for _, process in results}
     assert len(processes) <= 2
     # Threads take items one by one, and work in this process.
@@ -243,30 +244,38 @@ def test_of_a_lost_worker_only_the_batches_in_flight_are_given_again(
     results = mapped(partial(dying_once, 100, tmp_path), range(200), apart, batch=4)
 
     assert results == list(range(200))
-    given_twice = [int(dots.name) for dots in tmp_path.iterdir() if dots.stat().st_size > 1]
+    given_twice: list[int] = []
+    for dots in tmp_path.iterdir():
+        if dots.stat().st_size > 1:
+            given_twice.append(int(dots.name))
     assert 100 in given_twice
     # A worker has two batches of 4 at a time.
     assert len(given_twice) <= 4 * 2
 
 
 def test_an_item_that_takes_every_worker_down_costs_one_item(apart: Engine) -> None:
-    results = mapped(partial(dying, 50), range(100), apart, batch=8, lost=lambda number: -number)
+    dying_at_50 = partial(dying, 50)
+
+    results = mapped(dying_at_50, range(100), apart, batch=8, lost=lambda number: -number)
 
     assert results == [*range(50), -50, *range(51, 100)]
 
 
 def test_workers_that_end_are_one_clear_error(apart: Engine) -> None:
+    dying_at_50 = partial(dying, 50)
+
     with pytest.raises(RunError, match="a worker process ended without a result"):
-        mapped(partial(dying, 50), range(100), apart, batch=8)
+        mapped(dying_at_50, range(100), apart, batch=8)
 
 
 def test_a_worker_that_dies_while_all_is_stopped_is_no_error(apart: Engine) -> None:
     # Batches are begun; then a signal ends this process and its workers.
     answers = iter([False, False, False, False])
 
-    results = mapped(
-        partial(dying, 3), range(200), apart, batch=8, stopped=lambda: next(answers, True)
-    )
+    def stopped() -> bool:
+        return next(answers, True)
+
+    results = mapped(partial(dying, 3), range(200), apart, batch=8, stopped=stopped)
 
     assert results == []
 
@@ -352,7 +361,8 @@ TWO_PROCESSES = two_processes()
 def test_few_items_or_one_worker_stay_in_this_process(count: int, engine: Engine) -> None:
     results = mapped(squares, range(count), engine, batch=8)
 
-    assert results == [(number * number, os.getpid()) for number in range(count)]
+    here = os.getpid()
+    assert results == [(number * number, here) for number in range(count)]
 
 
 @pytest.mark.parametrize("text", ["cluster", "ray://", "processes://2", ""])
@@ -375,11 +385,11 @@ def dump(in_folder: None) -> str:
     """What a retriever returned for 600 queries, in the current folder."""
     rows: list[dict[str, Any]] = []
     for number in range(600):
-        chunk = {"id": "a", "text": f"The tower {number} has {number + 7} rooms. It is old."}
+        text = f"The tower {number} has {number + 7} rooms. It is old."
         row = {
             "query_id": f"q{number}",
             "query": f"How many rooms has tower {number}?",
-            "chunks": [chunk],
+            "chunks": [{"id": "a", "text": text}],
         }
         rows.append(row)
     return lines("dump.jsonl", rows)
@@ -562,7 +572,8 @@ def test_an_evaluation_gives_the_same_bytes_on_every_engine(cases: str, name: st
     assert str(os.getpid()) not in calls
     # Each question is a call of its own: one that raises costs no other a second call, or its time.
     assert len(calls) == 80
-    latencies = json.loads(Path(f"out-{name}", "timings.json").read_bytes())["latencies"]
+    timings = json.loads(Path(f"out-{name}", "timings.json").read_bytes())
+    latencies = timings["latencies"]
     assert [row["stage"] for row in latencies] == ["retrieve", "validate", "generate"]
     assert [row["sharing"] for row in latencies] == [1, 1, 1]
 
@@ -594,10 +605,10 @@ def test_a_function_that_answers_in_one_call_is_called_once_per_case_on_workers(
 
     on_workers = evaluated(cases, "processes", "--workers", "2", rag="ask")
 
-    asked = Path("pids").read_text("utf-8").split()
+    calls = processes_of_calls()
     assert on_workers == here
-    assert str(os.getpid()) not in asked
-    assert len(asked) == 80
+    assert str(os.getpid()) not in calls
+    assert len(calls) == 80
 
 
 def test_coroutines_on_workers_are_refused_with_what_to_change(

@@ -26,7 +26,8 @@ COLLECTION_NUMBERS = count()
 
 def thirty_rows() -> list[StoredRow]:
     """Ids 1 to 30, years 2000 to 2029; three rows to a document: "doc 0" to "doc 9"."""
-    vectors = np.random.default_rng(1).normal(size=(30, DIMENSION)).round(3)
+    draw = np.random.default_rng(1)
+    vectors = draw.normal(size=(30, DIMENSION)).round(3)
     rows: list[StoredRow] = []
     for position, vector in enumerate(vectors):
         row = StoredRow(
@@ -67,7 +68,8 @@ def fill(place: Place, name: str, *payloads: dict[str, Any]) -> None:
 
 def nearest_chunk_first(place: Place, name: str, mapping: FieldMapping) -> list[Chunk]:
     with place.open(name, mapping) as collection:
-        return collection.search(QUERIES[:1], k=9)[0]
+        (chunks,) = collection.search(QUERIES[:1], k=9)
+    return chunks
 
 
 def years_of(chunks: list[Chunk]) -> list[int]:
@@ -129,15 +131,15 @@ def test_the_nearest_rows_of_a_framework_s_collection_come_first_and_whole(
         rankings = collection.search(QUERIES, k=5)
         warnings = collection.warnings()
 
-    for row_scores, chunks in zip(exact_scores("cosine", squared=False), rankings, strict=True):
+    expected = exact_scores("cosine", squared=False)
+    for row_scores, chunks in zip(expected, rankings, strict=True):
         best_positions = np.argsort(-row_scores)[:5]
         best_rows = [ROWS[position] for position in best_positions]
         assert [chunk.id for chunk in chunks] == [row.id for row in best_rows]
         assert [chunk.text for chunk in chunks] == [row.text for row in best_rows]
         assert [chunk.document_id for chunk in chunks] == [row.document_id for row in best_rows]
-        assert [chunk.score for chunk in chunks] == pytest.approx(
-            row_scores[best_positions], abs=1e-5
-        )
+        scores = [chunk.score for chunk in chunks]
+        assert scores == pytest.approx(row_scores[best_positions], abs=1e-5)
         for row, chunk in zip(best_rows, chunks, strict=True):
             assert chunk.metadata.items() >= row.metadata.items()
     assert warnings == []
@@ -165,12 +167,13 @@ def test_scores_are_the_engine_s_turned_so_that_higher_is_better(place: Place, m
         assert collection.space.metric_known
         rankings = collection.search(QUERIES, k=30)
 
-    for row_scores, chunks in zip(
-        exact_scores(metric, squared=place.squared), rankings, strict=True
-    ):
+    expected = exact_scores(metric, squared=place.squared)
+    for row_scores, chunks in zip(expected, rankings, strict=True):
+        scores = [chunk.score for chunk in chunks]
         highest_first = sorted(row_scores, reverse=True)
-        assert [chunk.score for chunk in chunks] == pytest.approx(highest_first, rel=1e-4)
-        assert [chunk.text for chunk in chunks] == [ROW_OF_ID[chunk.id].text for chunk in chunks]
+        assert scores == pytest.approx(highest_first, rel=1e-4)
+        for chunk in chunks:
+            assert chunk.text == ROW_OF_ID[chunk.id].text
 
 
 # --- which field holds what
@@ -180,11 +183,15 @@ def test_scores_are_the_engine_s_turned_so_that_higher_is_better(place: Place, m
 def own_fields_collection(place: Place) -> str:
     """One row whose fields have names that ragbench does not guess."""
     name = new_name()
-    fill(
-        place,
-        name,
-        {"body": "The text", "key": "k-1", "doc": 7, "head": "Title", "a": 1, "b": "x"},
-    )
+    payload = {
+        "body": "The text",
+        "key": "k-1",
+        "doc": 7,
+        "head": "Title",
+        "a": 1,
+        "b": "x",
+    }
+    fill(place, name, payload)
     return name
 
 
@@ -225,13 +232,16 @@ def test_fields_that_are_not_named_become_metadata(
     assert not {"body", "key", "doc", "head"} & set(chunk.metadata)
 
 
+def listed_metadata(place: Place) -> FieldMapping:
+    """Of the metadata the field b, and a field that no row has."""
+    prefix = place.prefix
+    return FieldMapping(text=f"{prefix}body", metadata=f"{prefix}b,{prefix}rare")
+
+
 def test_metadata_is_limited_to_the_fields_that_a_mapping_lists(
     place: Place, own_fields_collection: str
 ) -> None:
-    prefix = place.prefix
-    mapping = FieldMapping(text=f"{prefix}body", metadata=f"{prefix}b,{prefix}rare")
-
-    (chunk,) = nearest_chunk_first(place, own_fields_collection, mapping)
+    (chunk,) = nearest_chunk_first(place, own_fields_collection, listed_metadata(place))
 
     assert chunk.metadata == {"b": "x"}
 
@@ -239,13 +249,11 @@ def test_metadata_is_limited_to_the_fields_that_a_mapping_lists(
 def test_a_listed_field_of_metadata_that_no_row_has_is_noted(
     place: Place, own_fields_collection: str
 ) -> None:
-    prefix = place.prefix
-    mapping = FieldMapping(text=f"{prefix}body", metadata=f"{prefix}b,{prefix}rare")
+    with place.open(own_fields_collection, listed_metadata(place)) as collection:
+        _, note = collection.notes(by_words=False)
 
-    with place.open(own_fields_collection, mapping) as collection:
-        note = collection.notes(by_words=False)[1]
-
-    assert note == f"(--field metadata={prefix}rare: no row that was looked at has such a field)"
+    field = f"{place.prefix}rare"
+    assert note == f"(--field metadata={field}: no row that was looked at has such a field)"
 
 
 @pytest.fixture(scope="module")
@@ -313,12 +321,18 @@ FILTER_CASES = [
     FilterCase(written={"year": 2010.0}, years=(2010,)),
     # A number is no text, whatever its digits are.
     FilterCase(written={"year": "2010"}, years=()),
-    FilterCase(written={"year": {"gte": 2010, "lt": 2015}}, years=(2010, 2011, 2012, 2013, 2014)),
+    FilterCase(
+        written={"year": {"gte": 2010, "lt": 2015}},
+        years=(2010, 2011, 2012, 2013, 2014),
+    ),
     FilterCase(
         written={"source": {"in": ["file 1.pdf", "file 7.pdf", "no'such\"%s.pdf"]}},
         years=(2001, 2007),
     ),
-    FilterCase(written={"not": {"year": 2010}}, years=(*range(2000, 2010), *range(2011, 2030))),
+    FilterCase(
+        written={"not": {"year": 2010}},
+        years=(*range(2000, 2010), *range(2011, 2030)),
+    ),
     FilterCase(
         written={"not": {"source": {"in": ["file 1.pdf", "file 7.pdf"]}}},
         years=(2000, *range(2002, 2007), *range(2008, 2030)),
@@ -344,7 +358,9 @@ FILTER_CASES = [
     ),
     FilterCase(written={"not": {"source": {"prefix": "file"}}}, years=(), needs="prefix"),
     FilterCase(
-        written={"document_id": {"prefix": "doc 1"}}, years=(2003, 2004, 2005), needs="prefix"
+        written={"document_id": {"prefix": "doc 1"}},
+        years=(2003, 2004, 2005),
+        needs="prefix",
     ),
     # A number has no prefix, not even the empty one.
     FilterCase(written={"year": {"prefix": ""}}, years=(), needs="prefix of a number"),
@@ -381,7 +397,7 @@ def test_filters_are_executed_by_the_store(place: Place, framework_collection: s
             if case.needs in refused:
                 continue
             filters = parse_filters(case.written)
-            chunks = collection.search(QUERIES[:1], k=40, filters=filters)[0]
+            (chunks,) = collection.search(QUERIES[:1], k=40, filters=filters)
             assert years_of(chunks) == list(case.years), case.written
         assert collection.warnings() == []
 
@@ -403,10 +419,9 @@ def test_a_filter_that_the_store_cannot_execute_is_refused(
 def test_a_prefix_is_no_pattern(place: Place) -> None:
     """What is a sign in the store's own language is a character here, or is refused."""
     sources = ["50% off", "50 off", "a_b", "axb", "a\\b", "q\"'x"]
-    rows = [
-        replace(row, metadata={"source": source})
-        for row, source in zip(ROWS, sources, strict=False)
-    ]
+    rows: list[StoredRow] = []
+    for row, source in zip(ROWS, sources, strict=False):
+        rows.append(replace(row, metadata={"source": source}))
     name = place.fill_as("haystack", new_name(), rows)
     only_source = {"50%": "50% off", "a_": "a_b", "a\\": "a\\b", "q\"'": "q\"'x"}
 
@@ -414,7 +429,7 @@ def test_a_prefix_is_no_pattern(place: Place) -> None:
         for prefix, source in only_source.items():
             filters = Prefix(field="source", prefix=prefix)
             try:
-                chunks = collection.search(QUERIES[:1], k=40, filters=filters)[0]
+                (chunks,) = collection.search(QUERIES[:1], k=40, filters=filters)
             except ConfigError as error:
                 assert "prefix" in str(error)
                 continue
@@ -460,21 +475,24 @@ NOT_NATIVE: Mapping[str, object] = {
 def test_a_filter_in_the_store_s_own_syntax_is_passed_through(
     place: Place, haystack_collection: str
 ) -> None:
-    with place.open(haystack_collection, native_filter=FROM_2025[place.kind]) as collection:
-        chunks = collection.search(QUERIES[:1], k=40)[0]
+    from_2025 = FROM_2025[place.kind]
 
-        assert years_of(chunks) == [2025, 2026, 2027, 2028, 2029]
+    with place.open(haystack_collection, native_filter=from_2025) as collection:
+        (chunks,) = collection.search(QUERIES[:1], k=40)
+
+    assert years_of(chunks) == [2025, 2026, 2027, 2028, 2029]
 
 
 def test_a_native_filter_holds_beside_ragbench_s_filters(
     place: Place, haystack_collection: str
 ) -> None:
+    from_2025 = FROM_2025[place.kind]
     in_2027 = Equals(field="year", value=2027)
     in_2010 = Equals(field="year", value=2010)
 
-    with place.open(haystack_collection, native_filter=FROM_2025[place.kind]) as collection:
-        chunks_of_2027 = collection.search(QUERIES[:1], k=40, filters=in_2027)[0]
-        chunks_of_2010 = collection.search(QUERIES[:1], k=40, filters=in_2010)[0]
+    with place.open(haystack_collection, native_filter=from_2025) as collection:
+        (chunks_of_2027,) = collection.search(QUERIES[:1], k=40, filters=in_2027)
+        (chunks_of_2010,) = collection.search(QUERIES[:1], k=40, filters=in_2010)
 
     assert years_of(chunks_of_2027) == [2027]
     assert chunks_of_2010 == []
@@ -483,8 +501,10 @@ def test_a_native_filter_holds_beside_ragbench_s_filters(
 def test_what_is_no_native_filter_is_refused_on_opening(
     place: Place, haystack_collection: str
 ) -> None:
+    no_filter = NOT_NATIVE[place.kind]
+
     with pytest.raises(ConfigError, match="native filter of"):
-        place.open(haystack_collection, native_filter=NOT_NATIVE[place.kind])
+        place.open(haystack_collection, native_filter=no_filter)
 
 
 # --- words
@@ -550,7 +570,7 @@ def test_filters_hold_in_a_search_by_words(place: Place, words_collection: str) 
     from_2020 = parse_filters({"year": {"gte": 2020}})
 
     with place.open(words_collection, by_words(place)) as collection:
-        gardens = collection.search_words(["garden"], k=10, filters=from_2020)[0]
+        (gardens,) = collection.search_words(["garden"], k=10, filters=from_2020)
 
     # Row 23 is of 2022, row 28 of 2027.
     assert {chunk.id for chunk in gardens} == {"23", "28"}

@@ -225,7 +225,8 @@ def test_ranks_scores_and_input_are_sound(chunks: list[Chunk]) -> None:
         output = run(operator, chunks)
 
         count = len(output.chunks)
-        assert [entry.rank for entry in output.chunks] == list(range(1, count + 1))
+        ranks = [entry.rank for entry in output.chunks]
+        assert ranks == list(range(1, count + 1))
         assert len(set(ids(output))) == count
         for entry in output.chunks:
             assert entry.score is None or math.isfinite(entry.score)
@@ -242,7 +243,8 @@ def test_a_filter_keeps_chunks_in_their_order_and_leaves_nothing_to_filter(
 ) -> None:
     for operator in SUBSETS:
         filtered_once = run(operator, chunks)
-        filtered_twice = run(operator, [entry.chunk for entry in filtered_once.chunks])
+        remaining_chunks = [entry.chunk for entry in filtered_once.chunks]
+        filtered_twice = run(operator, remaining_chunks)
 
         remaining = objects(filtered_once)
         assert remaining == [id(chunk) for chunk in chunks if id(chunk) in remaining]
@@ -305,11 +307,13 @@ def test_what_is_cut_is_made_of_slices_in_their_order(chunks: list[Chunk]) -> No
 @given(chunks=chunk_lists(), budget=st.integers(1, 60))
 @settings(max_examples=20)
 def test_a_budget_of_tokens_is_not_exceeded(chunks: list[Chunk], budget: int) -> None:
-    for operator in (TokenBudget(budget=budget), TokenBudget(budget=budget, policy="truncate")):
+    by_whole_chunks = TokenBudget(budget=budget)
+    by_cut_chunks = TokenBudget(budget=budget, policy="truncate")
+    for operator in (by_whole_chunks, by_cut_chunks):
         output = run(operator, chunks)
 
-        tokens = sum(APPROXIMATE.count(entry.chunk.text) for entry in output.chunks)
-        assert tokens <= budget
+        tokens_of_chunks = [APPROXIMATE.count(entry.chunk.text) for entry in output.chunks]
+        assert sum(tokens_of_chunks) <= budget
 
 
 @given(chunks=chunk_lists())
@@ -363,7 +367,8 @@ def reranker(request: pytest.FixtureRequest, served: str, tmp_path: Path) -> Rer
     name: str = request.param
     if name == "cross_encoder":
         pytest.importorskip("onnxruntime", reason="pip install 'ragbench[onnx]'")
-        options: dict[str, object] = {"model": str(write_tiny_cross_encoder(tmp_path / "tiny"))}
+        model = write_tiny_cross_encoder(tmp_path / "tiny")
+        options: dict[str, object] = {"model": str(model)}
     elif name == "http":
         pytest.importorskip("httpx", reason="pip install 'ragbench[http]'")
         options = {"url": served}
@@ -436,7 +441,8 @@ def test_a_permutation_of_what_was_given_unchanged_or_the_first_of_it(reranker: 
     whole = rerank(EMBEDDED_QUERY, FULL_CHUNKS, reranker, on_error="raise").chunks
     best_three = rerank(EMBEDDED_QUERY, FULL_CHUNKS, reranker, on_error="raise", top_k=3).chunks
 
-    assert {id(entry.chunk) for entry in whole} == {id(chunk) for chunk in FULL_CHUNKS}
+    reranked_objects = {id(entry.chunk) for entry in whole}
+    assert reranked_objects == {id(chunk) for chunk in FULL_CHUNKS}
     assert best_three == whole[:3]
     assert before == FULL_CHUNKS
 
@@ -448,7 +454,8 @@ def test_top_k_of_a_reranking_are_the_first_of_it(reranker: Reranker, top_k: int
     best = rerank(EMBEDDED_QUERY, FULL_CHUNKS, reranker, on_error="raise", top_k=top_k).chunks
 
     assert best == whole[:top_k]
-    assert [entry.rank for entry in best] == [1, 2, 3, 4, 5][:top_k]
+    ranks = [entry.rank for entry in best]
+    assert ranks == [1, 2, 3, 4, 5][:top_k]
 
 
 def test_reranking_no_chunks_gives_none(reranker: Reranker) -> None:
@@ -470,7 +477,8 @@ def test_any_candidates_give_a_permutation(
 
     reranked = rerank(query, chunks, reranker, on_error="raise").chunks
 
-    assert sorted(entry.chunk.id for entry in reranked) == [chunk.id for chunk in chunks]
+    reranked_ids = [entry.chunk.id for entry in reranked]
+    assert sorted(reranked_ids) == [chunk.id for chunk in chunks]
     order: list[tuple[float, int | None]] = []
     for entry in reranked:
         assert entry.score is not None
@@ -653,7 +661,13 @@ def test_what_a_setting_cannot_be_is_said(name: str, wrong: dict[str, Any], mess
 
 
 @pytest.mark.parametrize(
-    ("setting", "wrong"), [("top_k", 0), ("top_k", -1), ("timeout", 0.0), ("on_error", "x")]
+    ("setting", "wrong"),
+    [
+        ("top_k", 0),
+        ("top_k", -1),
+        ("timeout", 0.0),
+        ("on_error", "x"),
+    ],
 )
 def test_ranges_hold_in_calls_too(setting: str, wrong: Any) -> None:
     reranker = build_reranker("lexical")

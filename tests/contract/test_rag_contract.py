@@ -100,8 +100,9 @@ class ChainRetriever:
     """LangChain's shape."""
 
     def _get_relevant_documents(self, query: str, **options: Any) -> list[SimpleNamespace]:
+        texts = contexts_of(query)[: options.get("k")]
         documents: list[SimpleNamespace] = []
-        for number, text in enumerate(contexts_of(query)[: options.get("k")]):
+        for number, text in enumerate(texts):
             documents.append(SimpleNamespace(page_content=text, id=str(number), metadata={}))
         return documents
 
@@ -126,7 +127,8 @@ class Component:
     """Haystack's shape."""
 
     def run(self, query: str, top_k: int | None = None) -> dict[str, Any]:
-        return {"documents": [{"content": text} for text in find(query, top_k)]}
+        documents = [{"content": text} for text in find(query, top_k)]
+        return {"documents": documents}
 
 
 def find(query: str, top_k: int | None = None) -> list[str]:
@@ -283,9 +285,11 @@ def test_all_forms_of_retrieval_agree(rag: AnyRAG, name: str, top_k: int | None)
     results = call(rag, "batch_retrieve_with_metadata", QUERIES, top_k)
 
     rankings = [list(result.contexts) for result in results]
+    one_by_one = [call(rag, "retrieve", query, top_k) for query in QUERIES]
+    results_one_by_one = [call(rag, "retrieve_with_metadata", query, top_k) for query in QUERIES]
     assert call(rag, "batch_retrieve", QUERIES, top_k) == rankings
-    assert [call(rag, "retrieve", query, top_k) for query in QUERIES] == rankings
-    assert [call(rag, "retrieve_with_metadata", query, top_k) for query in QUERIES] == results
+    assert one_by_one == rankings
+    assert results_one_by_one == results
 
 
 @any_top_k
@@ -294,7 +298,9 @@ def test_results_of_retrieval_are_valid_and_can_be_written(
 ) -> None:
     skip_where_top_k_is_fixed(name, top_k)
 
-    for result in call(rag, "batch_retrieve_with_metadata", QUERIES, top_k):
+    results = call(rag, "batch_retrieve_with_metadata", QUERIES, top_k)
+
+    for result in results:
         assert isinstance(result, RetrievalResult)
         assert to_retrieval_result(cast("object", result), "contract") is result
         json.dumps(result.to_dict())
@@ -319,22 +325,28 @@ def test_where_top_k_is_fixed_a_call_with_one_is_refused(rag: AnyRAG, name: str)
 
 def test_all_forms_of_generation_agree(rag: AnyRAG, name: str) -> None:
     contexts = call(rag, "batch_retrieve", QUERIES)
-    pairs = list(zip(QUERIES, contexts, strict=True))
+    queries_and_contexts = list(zip(QUERIES, contexts, strict=True))
 
     results = call(rag, "batch_generate_with_metadata", QUERIES, contexts)
 
     answers = [result.response for result in results]
+    one_by_one = [call(rag, "generate", *pair) for pair in queries_and_contexts]
+    results_one_by_one = [
+        call(rag, "generate_with_metadata", *pair) for pair in queries_and_contexts
+    ]
     if name not in PIPELINES:
         assert answers == [answer_of(query) for query in QUERIES]
     assert call(rag, "batch_generate", QUERIES, contexts) == answers
-    assert [call(rag, "generate", *pair) for pair in pairs] == answers
-    assert [call(rag, "generate_with_metadata", *pair) for pair in pairs] == results
+    assert one_by_one == answers
+    assert results_one_by_one == results
 
 
 def test_results_of_generation_are_valid(rag: AnyRAG) -> None:
     contexts = call(rag, "batch_retrieve", QUERIES)
 
-    for result in call(rag, "batch_generate_with_metadata", QUERIES, contexts):
+    results = call(rag, "batch_generate_with_metadata", QUERIES, contexts)
+
+    for result in results:
         assert isinstance(result, GenerationResult)
         assert to_generation_result(cast("object", result), "contract") is result
         assert 0 <= (result.confidence or 0) <= 1

@@ -27,15 +27,22 @@ WHOLE = make_chunker("whole")
 STRATEGIES: tuple[StrategyName, ...] = get_args(StrategyName)
 
 
+SUBJECTS = ("rent", "fee", "garden", "dog", "key", "合同", "付款", "notice", "heating", "roof")
+
+
 def sixty_documents() -> list[Document]:
     """Two subjects of ten in each title sentence, so that every query below has many hits."""
-    subjects = ("rent", "fee", "garden", "dog", "key", "合同", "付款", "notice", "heating", "roof")
     documents: list[Document] = []
     for number in range(60):
+        # Different steps through the subjects, so that they meet in many pairs.
+        subject = SUBJECTS[number % 10]
+        second_subject = SUBJECTS[number * 7 % 10]
+        third_subject = SUBJECTS[number * 3 % 10]
+        fourth_subject = SUBJECTS[number % 9]
         sentences = [
-            f"The {subjects[number % 10]} and the {subjects[number * 7 % 10]}",
+            f"The {subject} and the {second_subject}",
             f"of flat {number % 13}.",
-            f"{subjects[number * 3 % 10]} {subjects[number % 9]} number {number}.",
+            f"{third_subject} {fourth_subject} number {number}.",
             # Of different lengths: engines add up in single precision, each in its own order, so
             # that exact ties would come in any order.
             "more " * number,
@@ -316,7 +323,9 @@ def test_a_chunk_that_shares_only_function_words_does_not_match(
 def test_a_query_of_function_words_alone_is_searched_by_them(
     three_roofs: RetrievalEngine,
 ) -> None:
-    assert len(three_roofs.search("kb", "what is the", 10, strategy="sparse")) == 10
+    chunks = three_roofs.search("kb", "what is the", 10, strategy="sparse")
+
+    assert len(chunks) == 10
 
 
 @pytest.mark.usefixtures("nothing_is_downloaded")
@@ -338,17 +347,19 @@ def test_the_best_chunk_is_found_however_many_rank_before_it_by_its_rare_words(
     texts["long"] = f"roof what is {'fee ' * 9}"
     documents = [Document(id=id, text=text) for id, text in texts.items()]
     index(database, documents, words="store")
+    queries = ["what is the roof"]
 
     with own_engine(documents) as own, engine_of(database) as searched:
-        expected = own.batch_search("kb", ["what is the roof"], 3, strategy="sparse")
-        best_three = searched.batch_search("kb", ["what is the roof"], 3, strategy="sparse")
-        best_chunk = searched.batch_search("kb", ["what is the roof"], 1, strategy="sparse")
+        expected = own.batch_search("kb", queries, 3, strategy="sparse")
+        best_three = searched.batch_search("kb", queries, 3, strategy="sparse")
+        best_chunk = searched.batch_search("kb", queries, 1, strategy="sparse")
 
     assert ids_of_each(expected) == [["long", "d00", "d01"]]
     assert ids_of_each(best_three) == [["long", "d00", "d01"]]
     assert ids_of_each(best_chunk) == [["long"]]
-    assert all_scores(best_three) == pytest.approx(all_scores(expected), abs=2e-6)
-    assert all_scores(best_chunk) == pytest.approx(all_scores(expected)[:1], abs=2e-6)
+    scores = all_scores(expected)
+    assert all_scores(best_three) == pytest.approx(scores, abs=2e-6)
+    assert all_scores(best_chunk) == pytest.approx(scores[:1], abs=2e-6)
 
 
 @pytest.fixture(scope="module")
@@ -356,8 +367,13 @@ def five_chunks(
     word_engine: UnderTest[Opening], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Database]:
     """Nine words in five chunks: "rent" in three of them, "fee" in two, "garden" in one."""
-    texts = ["rent", "rent and fee", "garden", "fee fee fee", "rent"]
-    documents = [Document(id=str(position), text=text) for position, text in enumerate(texts)]
+    documents = [
+        Document(id="0", text="rent"),
+        Document(id="1", text="rent and fee"),
+        Document(id="2", text="garden"),
+        Document(id="3", text="fee fee fee"),
+        Document(id="4", text="rent"),
+    ]
     with word_engine.started(tmp_path_factory) as opening:
         database = opening()
         index(database, documents, words="store")
@@ -406,10 +422,13 @@ def test_the_store_scores_by_the_formula_of_bm25(five_chunks: Database) -> None:
     # With k1 = 1.2 and b = 0.75: the chunk has one word where 1.8 are the average.
     saturation = 1 / (1 + 1.2 * (0.25 + 0.75 / 1.8))
 
-    (chunks,) = five_chunks.open("kb").search_words([{word_number("garden"): weight_in_query}], k=2)
+    query = {word_number("garden"): weight_in_query}
+    (chunks,) = five_chunks.open("kb").search_words([query], k=2)
 
-    assert ids(chunks) == ["2"]
-    assert chunks[0].score == pytest.approx(weight_in_query * IDF_OF_GARDEN * saturation, abs=1e-6)
+    (chunk,) = chunks
+    assert chunk.id == "2"
+    expected = weight_in_query * IDF_OF_GARDEN * saturation
+    assert chunk.score == pytest.approx(expected, abs=1e-6)
 
 
 # --- a collection that is ranked by the store, and changed
@@ -464,7 +483,8 @@ def test_words_of_removed_chunks_are_no_longer_counted(changed_database: Databas
     strategy = StoredWordsStrategy(store=store, words=store.words)
 
     # In two chunks of 59.
-    assert strategy.idf("boiler") == pytest.approx(math.log(1 + 57.5 / 2.5))
+    idf_of_boiler = math.log(1 + 57.5 / 2.5)
+    assert strategy.idf("boiler") == pytest.approx(idf_of_boiler)
 
 
 @pytest.fixture(scope="module")
@@ -524,16 +544,19 @@ def other_release(
         identity = database.open("template").info().identity
         words = words_of("store", database, "kb", DOCUMENTS, WHOLE)
         assert words is not None
-        database.create("kb", dimension=64, identity=identity, words=replace(words, tokeniser="0"))
+        words_of_other_release = replace(words, tokeniser="0")
+        database.create("kb", dimension=64, identity=identity, words=words_of_other_release)
         yield database
         database.close()
 
 
 def test_chunks_are_not_added_to_words_of_another_release(other_release: Database) -> None:
     store = other_release.open("kb")
+    chunk = Chunk(id="a", text="rent")
+    vectors = EMBEDDER.embed_passages(["rent"])
 
     with pytest.raises(StoreError, match="cut by another release of ragbench"):
-        store.upsert([Chunk(id="a", text="rent")], EMBEDDER.embed_passages(["rent"]))
+        store.upsert([chunk], vectors)
 
 
 def test_words_of_another_release_are_not_searched_by(other_release: Database) -> None:

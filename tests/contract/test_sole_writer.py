@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,7 +13,7 @@ from ragbench.errors import StoreError
 from ragbench.search.stores.database import open_database, sole_writer
 from ragbench_cli.main import main
 
-DOCUMENTS = [Document(id=f"d{at}", text=f"Document {at}.") for at in range(5)]
+DOCUMENTS = [Document(id=f"d{number}", text=f"Document {number}.") for number in range(5)]
 # Fills a collection, opens it, says so, and keeps it open until its standard input ends.
 OPENS = """
 import sys
@@ -40,16 +39,21 @@ def folder_of(address: str) -> Path:
 
 
 def indexed(address: str, documents: list[Document] = DOCUMENTS) -> int:
-    return index(documents, address, "kb", embedder="hashing:8", chunker="whole").chunks
+    """How many chunks the collection has once these documents are indexed, each whole."""
+    result = index(documents, address, "kb", embedder="hashing:8", chunker="whole")
+    return result.chunks
 
 
-@pytest.mark.parametrize("there", [False, True])
-def test_a_second_indexing_is_refused_and_writes_nothing(address: str, there: bool) -> None:
-    if there:
+@pytest.mark.parametrize("has_index", [False, True])
+def test_a_second_indexing_is_refused_and_writes_nothing(address: str, has_index: bool) -> None:
+    other_corpus = [Document(id="other", text="Of another corpus.")]
+    if has_index:
         indexed(address)
-    refused = pytest.raises(StoreError, match=r"another 'ragbench index' is writing .*wait until")
-    with sole_writer(folder_of(address), address), refused:
-        indexed(address, [Document(id="other", text="Of another corpus.")])
+
+    message = r"another 'ragbench index' is writing .*wait until"
+    with sole_writer(folder_of(address), address), pytest.raises(StoreError, match=message):
+        indexed(address, other_corpus)
+
     assert indexed(address) == 5
     with open_store(address, "kb") as store:
         assert set(store.digests()) == {document.id for document in DOCUMENTS}
@@ -59,16 +63,20 @@ def test_a_second_indexing_is_refused_and_writes_nothing(address: str, there: bo
 def test_what_is_being_written_is_not_dropped(
     address: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    drop = ["index", "--drop", "kb", "--store", address]
     indexed(address)
+
     with sole_writer(folder_of(address), address):
-        assert main(["index", "--drop", "kb", "--store", address]) == 2
+        assert main(drop) == 2
+
     assert "another 'ragbench index' is writing" in capsys.readouterr().err
     assert indexed(address) == 5
-    assert main(["index", "--drop", "kb", "--store", address]) == 0
+    assert main(drop) == 0
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("A file where a folder should be.", encoding="utf-8")
+
     with pytest.raises(StoreError, match="cannot be written"):
         indexed(f"memory:{tmp_path}/file/index")
 
@@ -78,13 +86,18 @@ def test_a_folder_that_another_process_has_open_is_one_line(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     address = f"qdrant:{tmp_path}/q"
-    pipes: Any = dict.fromkeys(("stdin", "stdout"), subprocess.PIPE)
-    started = subprocess.Popen([sys.executable, "-c", OPENS, address], text=True, **pipes)
-    request.addfinalizer(started.communicate)
-    assert started.stdout is not None
-    assert started.stdout.readline() == "open\n"
-    unknown = r"in use by another process\. Such a folder is open to one process at a time"
-    with pytest.raises(StoreError, match=unknown):
+    process = subprocess.Popen(
+        [sys.executable, "-c", OPENS, address],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    request.addfinalizer(process.communicate)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "open\n"
+
+    message = r"in use by another process\. Such a folder is open to one process at a time"
+    with pytest.raises(StoreError, match=message):
         open_store(address, "kb")
-    with pytest.raises(StoreError, match=unknown):
+    with pytest.raises(StoreError, match=message):
         indexed(address)

@@ -27,6 +27,8 @@ DIMENSION = 8
 RANDOM = np.random.default_rng(7)
 VECTORS = RANDOM.normal(size=(60, DIMENSION)).astype(np.float32)
 QUERIES = RANDOM.normal(size=(5, DIMENSION)).astype(np.float32)
+ANY_QUERY = VECTORS[0]
+"""For searches that find as much by any other."""
 ALL_OF_JSON: dict[str, Any] = {
     "year": 2023,
     "ratio": 0.1,
@@ -111,8 +113,9 @@ def chunks_of_any_metadata() -> list[Chunk]:
     """A chunk a vector: c00, c01, ...; of each ten in a row the first is of no document."""
     # The first two claim to be of a document: that of the chunk itself goes before.
     claims: list[dict[str, Any]] = [{"document_id": "d2"}, {"document_id": None}]
+    metadata_of_chunks = [*claims, *any_metadata()][: len(VECTORS)]
     chunks: list[Chunk] = []
-    for number, metadata in enumerate([*claims, *any_metadata()][: len(VECTORS)]):
+    for number, metadata in enumerate(metadata_of_chunks):
         document_id = f"d{number // 10}" if number % 10 else None
         chunk = Chunk(
             id=f"c{number:02}", text=f"text {number}", document_id=document_id, metadata=metadata
@@ -149,7 +152,8 @@ def exact_ranking(query: Any, *, k: int, filters: Filter | None) -> list[tuple[s
     for chunk, cosine in zip(CHUNKS, cosines, strict=False):
         if chunk.id in passing:
             ranking.append((chunk.id, float(cosine)))
-    return sorted(ranking, key=lambda pair: (-pair[1], pair[0]))[:k]
+    ranking.sort(key=lambda pair: (-pair[1], pair[0]))
+    return ranking[:k]
 
 
 def written(chunks: Iterable[Chunk]) -> list[str]:
@@ -159,6 +163,14 @@ def written(chunks: Iterable[Chunk]) -> list[str]:
 
 def ids(chunks: list[Chunk]) -> list[str]:
     return [chunk.id for chunk in chunks]
+
+
+def ranking_of(
+    store: OwnCollection, query: Any, *, k: int, filters: Filter | None = None
+) -> list[Chunk]:
+    """The chunks that a search by a single query finds."""
+    (ranking,) = store.search(np.array([query]), k=k, filters=filters)
+    return ranking
 
 
 # --- chunks
@@ -191,7 +203,7 @@ def test_any_chunk_is_read_back_unchanged(of_all_kinds: OwnCollection) -> None:
 
 
 def test_any_chunk_is_found_unchanged(of_all_kinds: OwnCollection) -> None:
-    ranking = of_all_kinds.search(VECTORS[:1], k=3)[0]
+    ranking = ranking_of(of_all_kinds, ANY_QUERY, k=3)
 
     without_scores = {chunk.id: replace(chunk, score=None) for chunk in ranking}
     in_order = [without_scores[chunk.id] for chunk in KINDS_OF_CHUNKS]
@@ -206,11 +218,12 @@ def test_the_digest_of_each_chunk_is_kept(of_all_kinds: OwnCollection) -> None:
 
 def test_an_id_may_be_any_text(subject: Subject) -> None:
     store = subject.new_collection()
-    chunks = {id: Chunk(id=id, text=f"text of {id}") for id in ODD_IDS}
+    chunks = [Chunk(id=id, text=f"text of {id}") for id in ODD_IDS]
 
-    store.upsert(list(chunks.values()), VECTORS[: len(chunks)])
+    store.upsert(chunks, VECTORS[: len(chunks)])
 
-    assert store.get(ODD_IDS) == chunks
+    stored_chunks = store.get(ODD_IDS)
+    assert stored_chunks == dict(zip(ODD_IDS, chunks, strict=True))
     assert store.digests().keys() == set(ODD_IDS)
 
 
@@ -221,7 +234,8 @@ def test_a_chunk_of_any_id_is_deleted(subject: Subject) -> None:
 
     store.delete(ODD_IDS[1:])
 
-    assert ids(store.search(VECTORS[:1], k=99)[0]) == ["doc-1"]
+    remaining = ranking_of(store, ANY_QUERY, k=99)
+    assert ids(remaining) == ["doc-1"]
 
 
 OLD = Chunk(id="a", text="old", metadata={"year": 1, "gone": 2, "tags": ["x"]})
@@ -243,7 +257,7 @@ def test_writing_again_replaces_the_chunk(rewritten: OwnCollection) -> None:
 
 
 def test_writing_again_replaces_the_vector(rewritten: OwnCollection) -> None:
-    best = rewritten.search(VECTORS[2:3], k=1)[0][0]
+    (best,) = ranking_of(rewritten, VECTORS[2], k=1)
 
     assert best.id == "a"
     assert best.score == 1.0
@@ -251,7 +265,12 @@ def test_writing_again_replaces_the_vector(rewritten: OwnCollection) -> None:
 
 @pytest.mark.parametrize(
     "only_of_the_old_chunk",
-    [{"year": 1}, {"gone": 2}, {"gone": {"gte": 0}}, {"tags": "x"}],
+    [
+        {"year": 1},
+        {"gone": 2},
+        {"gone": {"gte": 0}},
+        {"tags": "x"},
+    ],
     ids=str,
 )
 def test_writing_again_removes_what_filters_knew(
@@ -259,11 +278,13 @@ def test_writing_again_removes_what_filters_knew(
 ) -> None:
     filters = parse_filters(only_of_the_old_chunk)
 
-    assert rewritten.search(VECTORS[:1], k=2, filters=filters) == [[]]
+    assert ranking_of(rewritten, ANY_QUERY, k=2, filters=filters) == []
 
 
 def test_what_is_written_again_is_found_by_its_new_fields(rewritten: OwnCollection) -> None:
-    ranking = rewritten.search(VECTORS[:1], k=2, filters=Equals(field="year", value=3))[0]
+    of_the_new_year = Equals(field="year", value=3)
+
+    ranking = ranking_of(rewritten, ANY_QUERY, k=2, filters=of_the_new_year)
 
     assert ids(ranking) == ["a"]
 
@@ -276,7 +297,8 @@ def test_deleting_removes_and_may_miss(subject: Subject) -> None:
     store.delete([])
 
     assert store.count() == 3
-    assert sorted(ids(store.search(VECTORS[:1], k=9)[0])) == ["c00", "c02", "c04"]
+    remaining = ranking_of(store, ANY_QUERY, k=9)
+    assert sorted(ids(remaining)) == ["c00", "c02", "c04"]
     assert store.get(["c01", "c02"]).keys() == {"c02"}
 
 
@@ -295,7 +317,12 @@ def test_many_chunks_are_written_and_listed(subject: Subject) -> None:
 # --- search
 
 
-@pytest.mark.parametrize("filters", [None, Not(filter=Equals(field="year", value=2023))], ids=str)
+with_and_without_filters = pytest.mark.parametrize(
+    "filters", [None, Not(filter=Equals(field="year", value=2023))], ids=str
+)
+
+
+@with_and_without_filters
 def test_search_agrees_with_the_definition(filled: OwnCollection, filters: Filter | None) -> None:
     rankings = filled.search(QUERIES, k=10, filters=filters)
 
@@ -303,20 +330,22 @@ def test_search_agrees_with_the_definition(filled: OwnCollection, filters: Filte
         expected = exact_ranking(query, k=10, filters=filters)
         assert ids(ranking) == [id for id, _ in expected]
         scores = [chunk.score for chunk in ranking]
-        assert scores == pytest.approx([cosine for _, cosine in expected], abs=2e-6)
+        cosines = [cosine for _, cosine in expected]
+        assert scores == pytest.approx(cosines, abs=2e-6)
 
 
-@pytest.mark.parametrize("filters", [None, Not(filter=Equals(field="year", value=2023))], ids=str)
+@with_and_without_filters
 def test_a_query_finds_the_same_alone_as_in_a_batch(
     filled: OwnCollection, filters: Filter | None
 ) -> None:
     batch = filled.search(QUERIES, k=10, filters=filters)
 
-    for position, ranking in enumerate(batch):
-        (alone,) = filled.search(QUERIES[position : position + 1], k=10, filters=filters)
+    for query, ranking in zip(QUERIES, batch, strict=True):
+        alone = ranking_of(filled, query, k=10, filters=filters)
         assert ids(alone) == ids(ranking)
         scores = [chunk.score for chunk in ranking]
-        assert [chunk.score for chunk in alone] == pytest.approx(scores, abs=2e-6)
+        scores_alone = [chunk.score for chunk in alone]
+        assert scores_alone == pytest.approx(scores, abs=2e-6)
 
 
 def test_no_queries_find_nothing(filled: OwnCollection) -> None:
@@ -327,20 +356,33 @@ def test_no_queries_find_nothing(filled: OwnCollection) -> None:
 def of_known_angles(subject: Subject) -> OwnCollection:
     """Cosines with the first axis: a 1, b 0.6, c 0, d -1; e has no direction."""
     store = subject.new_collection(dimension=2)
-    vectors = [[5, 0], [0.0006, 0.0008], [0, 1e30], [-3, 0], [0, 0]]
-    store.upsert([Chunk(id=id, text="") for id in "abcde"], np.array(vectors))
+    vectors = {
+        "a": [5, 0],
+        "b": [0.0006, 0.0008],
+        "c": [0, 1e30],
+        "d": [-3, 0],
+        "e": [0, 0],
+    }
+    chunks = [Chunk(id=id, text="") for id in vectors]
+    store.upsert(chunks, np.array([*vectors.values()]))
     return store
 
 
 def test_scores_are_cosines_whatever_the_lengths(of_known_angles: OwnCollection) -> None:
-    ranking = of_known_angles.search(np.array([[1e-20, 0]]), k=9)[0]
+    ranking = ranking_of(of_known_angles, [1e-20, 0], k=9)
 
     scores = [(chunk.id, chunk.score) for chunk in ranking]
-    assert scores == [("a", 1.0), ("b", 0.6), ("c", 0.0), ("e", 0.0), ("d", -1.0)]
+    assert scores == [
+        ("a", 1.0),
+        ("b", 0.6),
+        ("c", 0.0),
+        ("e", 0.0),
+        ("d", -1.0),
+    ]
 
 
 def test_for_a_query_without_direction_all_scores_are_0(of_known_angles: OwnCollection) -> None:
-    ranking = of_known_angles.search(np.zeros((1, 2)), k=9)[0]
+    ranking = ranking_of(of_known_angles, [0.0, 0.0], k=9)
 
     assert [chunk.score for chunk in ranking] == [0.0, 0.0, 0.0, 0.0, 0.0]
 
@@ -348,16 +390,21 @@ def test_for_a_query_without_direction_all_scores_are_0(of_known_angles: OwnColl
 @pytest.mark.parametrize("size", [20, 200])
 def test_ties_are_cut_and_ordered_by_id(subject: Subject, size: int) -> None:
     store = subject.new_collection(dimension=2)
+    all_ids = [f"{number:03}" for number in range(size)]
+    random_order = [all_ids[number] for number in np.random.default_rng(1).permutation(size)]
     # All have the score 1, but for three chunks somewhere, which share a lower one.
-    random_order = [int(number) for number in np.random.default_rng(1).permutation(size)]
     lower = sorted(random_order[:3])
-    vectors = [[1.0, 0.9] if number in lower else [1.0, 1.0] for number in random_order]
-    store.upsert([Chunk(id=f"{number:03}", text="") for number in random_order], np.array(vectors))
+    higher = [id for id in all_ids if id not in lower]
+    chunks: list[Chunk] = []
+    vectors: list[list[float]] = []
+    for id in random_order:
+        chunks.append(Chunk(id=id, text=""))
+        vectors.append([1.0, 0.9] if id in lower else [1.0, 1.0])
+    store.upsert(chunks, np.array(vectors))
 
-    higher = [number for number in range(size) if number not in lower]
-    expected = [f"{number:03}" for number in [*higher, *lower]]
+    expected = [*higher, *lower]
     for k in (1, 7, size - 4, size - 2, size + 100):
-        ranking = store.search(np.array([[1.0, 1.0]]), k=k)[0]
+        ranking = ranking_of(store, [1.0, 1.0], k=k)
         assert ids(ranking) == expected[:k]
 
 
@@ -365,8 +412,9 @@ def test_vectors_come_back_at_unit_length(filled: OwnCollection) -> None:
     vectors = filled.vectors(["c03", "never", "c01"])
 
     assert list(vectors) == ["c03", "c01"]
-    for id, position in (("c03", 3), ("c01", 1)):
-        unit_vector = VECTORS[position] / np.linalg.norm(VECTORS[position])
+    written_vectors = {"c03": VECTORS[3], "c01": VECTORS[1]}
+    for id, vector in written_vectors.items():
+        unit_vector = vector / np.linalg.norm(vector)
         assert vectors[id].dtype == np.float32
         np.testing.assert_allclose(vectors[id], unit_vector, atol=1e-6)
 
@@ -382,7 +430,7 @@ def test_vectors_come_back_at_unit_length(filled: OwnCollection) -> None:
 @example(Exists(field="document_id"))
 @example(Not(filter=Equals(field="document_id", value="d1")))
 def test_filters_agree_with_the_reference(filled: OwnCollection, filters: Filter) -> None:
-    ranking = filled.search(QUERIES[:1], k=len(CHUNKS), filters=filters)[0]
+    ranking = ranking_of(filled, QUERIES[0], k=len(CHUNKS), filters=filters)
 
     assert sorted(ids(ranking)) == sorted(ids_that_pass(filters))
 
@@ -426,13 +474,18 @@ def test_a_collection_outlives_its_connection(subject: Subject) -> None:
     info = store.info()
     store.close()
 
+    c00, c01, c02 = CHUNKS[:3]
     with subject.open().open("Kept: né/1.0") as reopened:
         assert reopened.info() == info
-        assert reopened.get(["c00", "c01", "c02"]) == {chunk.id: chunk for chunk in CHUNKS[:3]}
-        assert ids(reopened.search(VECTORS[2:3], k=1)[0]) == ["c02"]
+        assert reopened.get(["c00", "c01", "c02"]) == {"c00": c00, "c01": c01, "c02": c02}
+        nearest = ranking_of(reopened, VECTORS[2], k=1)
+        assert ids(nearest) == ["c02"]
 
 
-@pytest.mark.parametrize("name", ["a", "x" * 200, "1 - ü?", "drop table", 'q"; --', "..", "Abc_1"])
+ODD_NAMES = ["a", "x" * 200, "1 - ü?", "drop table", 'q"; --', "..", "Abc_1"]
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
 def test_a_collection_may_have_any_name(subject: Subject, name: str) -> None:
     database = subject.database
     assert name not in database.collections()
@@ -451,15 +504,15 @@ def test_a_collection_may_have_any_name(subject: Subject, name: str) -> None:
 
 
 def test_two_collections_do_not_mix(subject: Subject) -> None:
-    first = subject.new_collection()
-    second = subject.new_collection()
+    store = subject.new_collection()
+    other_store = subject.new_collection()
 
-    first.upsert(CHUNKS[:2], VECTORS[:2])
-    second.upsert(CHUNKS[1:4], VECTORS[1:4])
-    second.delete(["c01"])
+    store.upsert(CHUNKS[:2], VECTORS[:2])
+    other_store.upsert(CHUNKS[1:4], VECTORS[1:4])
+    other_store.delete(["c01"])
 
-    assert sorted(first.digests()) == ["c00", "c01"]
-    assert sorted(second.digests()) == ["c02", "c03"]
+    assert sorted(store.digests()) == ["c00", "c01"]
+    assert sorted(other_store.digests()) == ["c02", "c03"]
 
 
 # --- errors
@@ -487,17 +540,21 @@ not_finite = pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
 
 
 def test_vectors_of_another_dimension_are_not_written(empty: OwnCollection) -> None:
+    of_three_dimensions = VECTORS[1:2, :3]
+
     message = f"the vector has 3 dimensions, the collection {DIMENSION}"
     with pytest.raises(StoreError, match=message):
-        empty.upsert(CHUNKS[1:2], VECTORS[1:2, :3])
+        empty.upsert(CHUNKS[1:2], of_three_dimensions)
 
     assert empty.count() == 0
 
 
 def test_queries_of_another_dimension_are_refused(empty: OwnCollection) -> None:
+    of_three_dimensions = VECTORS[:1, :3]
+
     message = f"the query vector has 3 dimensions, the collection {DIMENSION}"
     with pytest.raises(StoreError, match=message):
-        empty.search(VECTORS[:1, :3], k=1)
+        empty.search(of_three_dimensions, k=1)
 
 
 def test_a_vector_too_few_is_refused(empty: OwnCollection) -> None:
@@ -557,11 +614,15 @@ def nested(levels: int) -> dict[str, Any]:
         pytest.param({"id": 3}, "a chunk's id is a text, found int 3", id="number as id"),
         pytest.param({"id": ""}, "a chunk's id is empty", id="empty id"),
         pytest.param(
-            {"id": "ü" * 1025}, "chunk's id .*longer than 2048 bytes", id="id of 2050 bytes"
+            {"id": "ü" * 1025},
+            "chunk's id .*longer than 2048 bytes",
+            id="id of 2050 bytes",
         ),
         pytest.param({"id": "a\x00"}, "chunk's id .*NUL character", id="NUL in an id"),
         pytest.param(
-            {"id": "a\ud800"}, "chunk's id .*half of a surrogate pair", id="half in an id"
+            {"id": "a\ud800"},
+            "chunk's id .*half of a surrogate pair",
+            id="half in an id",
         ),
         pytest.param({"text": "a\x00"}, "chunk 'a': .*NUL character", id="NUL in a text"),
         pytest.param({"text": None}, "chunk 'a': its text is none", id="no text"),
@@ -609,7 +670,9 @@ def test_a_length_that_vectors_cannot_have_is_refused(subject: Subject, dimensio
 
 
 @pytest.mark.parametrize(
-    "name", ["", " ", "a\x00", "x" * 201, 3], ids=["empty", "blank", "NUL", "long", "number"]
+    "name",
+    ["", " ", "a\x00", "x" * 201, 3],
+    ids=["empty", "blank", "NUL", "long", "number"],
 )
 def test_a_name_that_a_collection_cannot_have_is_refused(subject: Subject, name: Any) -> None:
     with pytest.raises(StoreError, match="name"):

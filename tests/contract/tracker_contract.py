@@ -146,27 +146,28 @@ class TrackerContract:
         run(cases("a", "b"), NotingRAG(), tmp_path / "run")
         earlier = tracker.run_ids()
 
-        first = track_run(tmp_path / "run", tracker.name)
-        figures = tracker.figures(first.id)
-        second = track_run(tmp_path / "run", tracker.name)
+        exported = track_run(tmp_path / "run", tracker.name)
+        figures = tracker.figures(exported.id)
+        exported_again = track_run(tmp_path / "run", tracker.name)
 
-        assert (first.is_new, second.is_new) == (True, False)
-        assert tracker.run_ids() - earlier == {second.id}
-        assert tracker.figures(second.id) == figures
-        assert [*tracker.stored_cases(second.id)] == ["a", "b"]
+        assert exported.is_new
+        assert not exported_again.is_new
+        assert tracker.run_ids() - earlier == {exported_again.id}
+        assert tracker.figures(exported_again.id) == figures
+        assert [*tracker.stored_cases(exported_again.id)] == ["a", "b"]
 
     def test_other_cases_in_the_same_folder_are_another_run(
         self, tracker: TrackerUnderTest, tmp_path: Path
     ) -> None:
         run(cases("a"), NotingRAG(), tmp_path / "run")
-        first = track_run(tmp_path / "run", tracker.name)
+        run_of_a = track_run(tmp_path / "run", tracker.name)
         run(cases("a", "b"), NotingRAG(), tmp_path / "run")
 
-        second = track_run(tmp_path / "run", tracker.name)
+        run_of_a_and_b = track_run(tmp_path / "run", tracker.name)
 
-        assert second.is_new
-        assert {first.id, second.id} <= tracker.run_ids()
-        assert [*tracker.stored_cases(first.id)] == ["a"]
+        assert run_of_a_and_b.is_new
+        assert {run_of_a.id, run_of_a_and_b.id} <= tracker.run_ids()
+        assert [*tracker.stored_cases(run_of_a.id)] == ["a"]
 
 
 def of_trace(case: Case, trace_id: str) -> Case:
@@ -181,18 +182,21 @@ class TracingContract(TrackerContract):
         self, tracker: TracingTracker, tmp_path: Path
     ) -> None:
         trace_id = tracker.add_trace()
-        run([of_trace(cases("mute")[0], trace_id)], NotingRAG(), tmp_path / "run")
+        (mute,) = cases("mute")
+        run([of_trace(mute, trace_id)], NotingRAG(), tmp_path / "run")
 
         tracked = track_run(tmp_path / "run", tracker.name)
 
-        assert (tracked.scored_traces, tracked.missing_traces) == (1, 0)
+        assert tracked.scored_traces == 1
+        assert tracked.missing_traces == 0
         assert tracker.trace_scores(trace_id) == {"set_recall": 1.0}
 
     def test_a_second_export_scores_no_trace_twice(
         self, tracker: TracingTracker, tmp_path: Path
     ) -> None:
         trace_id = tracker.add_trace()
-        run([of_trace(cases("a")[0], trace_id)], NotingRAG(), tmp_path / "run")
+        (case,) = cases("a")
+        run([of_trace(case, trace_id)], NotingRAG(), tmp_path / "run")
 
         track_run(tmp_path / "run", tracker.name)
         track_run(tmp_path / "run", tracker.name)
@@ -202,11 +206,13 @@ class TracingContract(TrackerContract):
     def test_a_case_whose_trace_is_gone_is_counted(
         self, tracker: TracingTracker, tmp_path: Path
     ) -> None:
-        run([of_trace(cases("a")[0], "t-gone")], NotingRAG(), tmp_path / "run")
+        (case,) = cases("a")
+        run([of_trace(case, "t-gone")], NotingRAG(), tmp_path / "run")
 
         tracked = track_run(tmp_path / "run", tracker.name)
 
-        assert (tracked.scored_traces, tracked.missing_traces) == (0, 1)
+        assert tracked.scored_traces == 0
+        assert tracked.missing_traces == 1
 
 
 class HttpTracker:
@@ -250,10 +256,10 @@ class HttpTrackerContract(TracingContract):
         run(cases("a", "b"), NotingRAG(), tmp_path / "one")
         run(cases("a", "b"), NotingRAG(), tmp_path / "two")
 
-        one = track_run(tmp_path / "one", tracker.name)
-        two = track_run(tmp_path / "two", tracker.name)
+        run_one = track_run(tmp_path / "one", tracker.name)
+        run_two = track_run(tmp_path / "two", tracker.name)
 
-        assert one.id != two.id
+        assert run_one.id != run_two.id
         assert tracker.dataset_cases() == 2
 
     def test_a_key_that_is_refused_is_an_error_with_its_variable(

@@ -76,7 +76,10 @@ class KnownTexts:
 
     def marks(self) -> NDArray[np.int64]:
         """Two numbers per case: equal ones mean the same retrieved ids, the same answer."""
-        return np.array([(hash(texts.retrieved_ids), hash(texts.response)) for texts in self.texts])
+        marks: list[tuple[int, int]] = []
+        for texts in self.texts:
+            marks.append((hash(texts.retrieved_ids), hash(texts.response)))
+        return np.array(marks)
 
     def at(self, places: Sequence[int]) -> KnownTexts:
         return KnownTexts([*self.of(places)])
@@ -84,8 +87,9 @@ class KnownTexts:
 
 def with_texts(run: RunScores, texts: Mapping[str, CaseTexts]) -> RunScores:
     """The run with these texts by the ids of its cases."""
-    known = KnownTexts([texts.get(id_, CaseTexts()) for id_ in run.table.ids])
-    return replace(run, cases=replace(run.table, texts=known))
+    texts_of_cases = [texts.get(case_id, CaseTexts()) for case_id in run.table.ids]
+    table = replace(run.table, texts=KnownTexts(texts_of_cases))
+    return replace(run, cases=table)
 
 
 def run(
@@ -96,14 +100,16 @@ def run(
     **changes: Any,
 ) -> RunScores:
     """A run with scores by metric, one per case; the cases are called q1, q2 ..."""
-    values_of = {name: list(values) for name, values in scores.items()}
-    size = len(next(iter(values_of.values())))
+    scores_of = {name: list(values) for name, values in scores.items()}
+    size = len(next(iter(scores_of.values())))
     cluster_of = list(clusters) if clusters is not None else [None] * size
     language_of = list(languages) if languages is not None else [None] * size
 
     cases: list[ScoredCase] = []
     for row in range(size):
-        cells = {name: _cell(values[row]) for name, values in values_of.items()}
+        cells: dict[str, Cell] = {}
+        for name, values in scores_of.items():
+            cells[name] = _cell(values[row])
         case = ScoredCase(
             id=f"q{row + 1}",
             fingerprint=f"f{row + 1}",
@@ -114,10 +120,10 @@ def run(
         cases.append(case)
 
     column_of = {metric.name: metric for metric in metrics}
-    columns = [
-        _with_mean(column_of.get(name) or column(name), values)
-        for name, values in values_of.items()
-    ]
+    columns: list[MetricColumn] = []
+    for name, values in scores_of.items():
+        metric = column_of.get(name) or column(name)
+        columns.append(_with_mean(metric, values))
     return run_of(cases, *columns, **changes)
 
 
@@ -143,9 +149,12 @@ def main_run(scores: Any, *, day: int = 1, **changes: Any) -> RunScores:
 
 def timed(stage: str, cases: int, seconds: float, **changes: Any) -> dict[str, Any]:
     """The facts of a run whose stage took so many seconds in each case."""
-    figures: dict[str, Any] = dict.fromkeys(("mean", "p50", "p95", "longest"), seconds) | changes
-    counts = {"measured": cases, "abstained": 0, "skipped": 0, "failed": 0}
-    return {
-        "latencies": (Latency(stage=stage, count=cases, **figures),),
-        "stages": (StageCount(stage=stage, **counts),),
+    figures: dict[str, Any] = {
+        "mean": seconds,
+        "p50": seconds,
+        "p95": seconds,
+        "longest": seconds,
     }
+    latency = Latency(stage=stage, count=cases, **(figures | changes))
+    count = StageCount(stage=stage, measured=cases, abstained=0, skipped=0, failed=0)
+    return {"latencies": (latency,), "stages": (count,)}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ragbench import GateConfig
-from ragbench.core.gate_result import CheckKind, GateOutcome, Ground
+from ragbench.core.gate_result import CheckKind, GateCheck, GateOutcome, Ground
 from ragbench.core.metric import Direction
 from ragbench.core.run_scores import RunScores
 from ragbench.gate.config import LatencyBudget
@@ -27,7 +27,14 @@ def time_limit(stage: str, figure: str, seconds: float) -> GateConfig:
 
 def run_with_times(mean: float = 0.5, **figures: Any) -> RunScores:
     """Eight cases that took .5 s in the mean and the median."""
-    return run({"m": [1.0] * 8}, **timed("retrieve", 8, mean, **figures))
+    times = timed("retrieve", 8, mean, **figures)
+    return run({"m": [1.0] * 8}, **times)
+
+
+def check_of_time(now: RunScores, figure: str, seconds: float) -> GateCheck:
+    """The check on the time of retrieval, whose budget is so many seconds."""
+    verdict = gate(now, None, time_limit("retrieve", figure, seconds))
+    return check_of(verdict, f"retrieve {figure}")
 
 
 # --- time
@@ -35,14 +42,21 @@ def run_with_times(mean: float = 0.5, **figures: Any) -> RunScores:
 
 @pytest.mark.parametrize(
     ("figure", "seconds"),
-    [("mean", 0.5), ("p95", 0.9), ("total", 8 * 0.5), ("longest", 1.0)],
+    [
+        ("mean", 0.5),
+        ("p95", 0.9),
+        ("total", 8 * 0.5),
+        ("longest", 1.0),
+    ],
 )
 def test_a_time_that_is_exactly_its_budget_passes(figure: str, seconds: float) -> None:
     now = run_with_times(p95=0.9, longest=1.0)
 
-    check = check_of(gate(now, None, time_limit("retrieve", figure, seconds)), f"retrieve {figure}")
+    check = check_of_time(now, figure, seconds)
 
-    assert (check.observed, check.outcome, check.cases) == (seconds, PASSED, 8)
+    assert check.observed == seconds
+    assert check.outcome is PASSED
+    assert check.cases == 8
 
 
 @pytest.mark.parametrize(
@@ -62,13 +76,18 @@ def test_a_time_above_its_budget_fails_unless_chance_may_explain_it(
 ) -> None:
     now = run_with_times(p95=0.9, longest=1.0)
 
-    check = check_of(gate(now, None, time_limit("retrieve", figure, budget)), f"retrieve {figure}")
+    check = check_of_time(now, figure, budget)
 
     assert check.ground is ground
     assert check.outcome is (FAILED if ground is Ground.BROKEN else CANNOT_TELL)
 
 
-SHARED_CALLS: dict[str, Any] = {"p50": None, "p95": None, "longest": None, "sharing": 2}
+SHARED_CALLS: dict[str, Any] = {
+    "p50": None,
+    "p95": None,
+    "longest": None,
+    "sharing": 2,
+}
 """Where two cases shared a call, the times of single cases are not known."""
 
 
@@ -76,7 +95,7 @@ SHARED_CALLS: dict[str, Any] = {"p50": None, "p95": None, "longest": None, "shar
 def test_the_times_of_single_cases_cannot_be_judged_where_cases_shared_calls(figure: str) -> None:
     now = run_with_times(**SHARED_CALLS)
 
-    check = check_of(gate(now, None, time_limit("retrieve", figure, 0.9)), f"retrieve {figure}")
+    check = check_of_time(now, figure, 0.9)
 
     assert check.outcome is CANNOT_TELL
     assert check.reason == "the run stores no times of single cases (up to 2 shared a call)"
@@ -96,7 +115,7 @@ def test_mean_and_total_are_judged_where_cases_shared_calls(
 ) -> None:
     now = run_with_times(**SHARED_CALLS)
 
-    check = check_of(gate(now, None, time_limit("retrieve", figure, budget)), f"retrieve {figure}")
+    check = check_of_time(now, figure, budget)
 
     assert check.outcome is outcome
 
@@ -113,7 +132,10 @@ def test_a_rise_just_above_its_budget_is_warned_of() -> None:
 
 # --- tokens and cost
 
-BUDGETS = {"max_tokens": {"case": 150, "all": 400}, "max_cost": {"case": 0.25, "all": 0.4}}
+BUDGETS = {
+    "max_tokens": {"case": 150, "all": 400},
+    "max_cost": {"case": 0.25, "all": 0.4},
+}
 
 
 def test_cost_and_tokens_have_budgets_per_case_and_in_all() -> None:
@@ -158,7 +180,11 @@ RISES = config(
 
 def run_that_takes(seconds: float, tokens: float) -> RunScores:
     """Three cases; each costs a sixty-thousandth per token."""
-    scores = {"m": [1.0] * 3, "total_tokens": [tokens] * 3, "generation_cost": [tokens / 6e4] * 3}
+    scores = {
+        "m": [1.0] * 3,
+        "total_tokens": [tokens] * 3,
+        "generation_cost": [tokens / 60_000] * 3,
+    }
     return run(scores, TOKENS, COST, **timed("generate", 3, seconds))
 
 
@@ -208,8 +234,9 @@ def test_a_rise_cannot_be_judged_against_a_baseline_without_times() -> None:
 def test_times_of_another_concurrency_do_not_compare(from_main: bool) -> None:
     before = run_that_takes(0.1, 100)
     baseline = baseline_of([before]) if from_main else before
-    (latency,) = run_that_takes(0.9, 100).latencies
-    now = replace(run_that_takes(0.9, 100), latencies=(replace(latency, concurrency="auto"),))
+    slower = run_that_takes(0.9, 100)
+    (latency,) = slower.latencies
+    now = replace(slower, latencies=(replace(latency, concurrency="auto"),))
 
     verdict = gate(now, baseline, RISES)
 
@@ -220,4 +247,6 @@ def test_times_of_another_concurrency_do_not_compare(from_main: bool) -> None:
 
 
 def test_without_a_baseline_a_rise_does_not_pass() -> None:
-    assert gate(run_that_takes(0.5, 100), None, RISES).outcome is CANNOT_TELL
+    verdict = gate(run_that_takes(0.5, 100), None, RISES)
+
+    assert verdict.outcome is CANNOT_TELL

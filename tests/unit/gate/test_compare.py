@@ -48,10 +48,14 @@ def recall_run(*cases: ScoredCase) -> RunScores:
 
 
 def test_a_difference_that_can_be_checked_by_hand() -> None:
-    before = run({"recall@5": [1.0] * 8 + [0.0] * 2})
-    after = run({"recall@5": [0.0] * 6 + [1.0] * 2 + [0.0, 1.0]})
+    scores_before = [1.0] * 8 + [0.0, 0.0]
+    scores_after = [0.0] * 6 + [1.0] * 2 + [0.0, 1.0]
+    before = run({"recall@5": scores_before})
+    after = run({"recall@5": scores_after})
 
-    difference = only_difference(compare([before, after]), "recall@5")
+    comparison = compare([before, after])
+
+    difference = only_difference(comparison, "recall@5")
 
     assert (difference.first, difference.second) == ("a", "b")
     assert difference.before == 0.8
@@ -89,7 +93,11 @@ def test_the_better_run_is_marked_with_the_letter_of_the_worse(
 
 def three_runs() -> list[RunScores]:
     """Of each case, x and y are equal: 0 in the first run, 0.5 in the second, 1 in the third."""
-    return [run({"x": [value] * 12, "y": [value] * 12}) for value in (0.0, 0.5, 1.0)]
+    runs: list[RunScores] = []
+    for value in (0.0, 0.5, 1.0):
+        scores = [value] * 12
+        runs.append(run({"x": scores, "y": scores}))
+    return runs
 
 
 def test_metrics_are_tested_jointly_and_pairs_corrected_by_their_number() -> None:
@@ -163,12 +171,15 @@ def test_unmeasured_cases_are_counted_and_not_zero() -> None:
 def test_a_metric_without_a_mean_or_with_another_formula_is_shown_and_not_tested(
     facts_before: dict[str, Any], facts_after: dict[str, Any], reason: str
 ) -> None:
-    before = run({"own": [0.1, 0.2], "x": [1.0, 0.0]}, column("own", **facts_before))
-    after = run({"own": [0.8, 0.9], "x": [1.0, 0.0]}, column("own", **facts_after))
+    own_before = column("own", **facts_before)
+    own_after = column("own", **facts_after)
+    before = run({"own": [0.1, 0.2], "x": [1.0, 0.0]}, own_before)
+    after = run({"own": [0.8, 0.9], "x": [1.0, 0.0]}, own_after)
 
     comparison = compare([before, after])
 
-    own = next(compared for compared in comparison.metrics if compared.name == "own")
+    own, _ = comparison.metrics
+    assert own.name == "own"
     assert own.figures[0].score == pytest.approx(0.15)
     assert own.differences == ()
     assert own.untested == reason
@@ -232,7 +243,8 @@ def test_main_metrics_are_one_per_group(measured: list[str], main: tuple[str, ..
 
 
 def test_a_metric_without_a_better_side_cannot_be_a_main_metric() -> None:
-    judged = run({"Judged": [1.0]}, column("Judged", direction=Direction.NEITHER))
+    neither = column("Judged", direction=Direction.NEITHER)
+    judged = run({"Judged": [1.0]}, neither)
 
     with pytest.raises(ConfigError, match="neither of its sides is better"):
         compare([judged, judged], main=["judged"])
@@ -242,7 +254,11 @@ def test_a_metric_without_a_better_side_cannot_be_a_main_metric() -> None:
 
 
 def run_before() -> RunScores:
-    return recall_run(case("q1", 1.0), case("q2", 1.0), case("q3", 1.0))
+    return recall_run(
+        case("q1", 1.0),
+        case("q2", 1.0),
+        case("q3", 1.0),
+    )
 
 
 def run_with_one_case_in_common() -> RunScores:
@@ -276,8 +292,12 @@ def test_runs_without_a_common_case_are_refused_even_where_common_ones_are_asked
 
 
 def run_asked_plainly() -> RunScores:
-    cases = recall_run(case("q1", 1.0), case("q2", 0.0), case("q3", 0.0))
-    return with_texts(cases, {"q2": CaseTexts(right="x")})
+    asked_plainly = recall_run(
+        case("q1", 1.0),
+        case("q2", 0.0),
+        case("q3", 0.0),
+    )
+    return with_texts(asked_plainly, {"q2": CaseTexts(right="x")})
 
 
 def test_cases_that_are_asked_in_another_way_are_joined_by_id() -> None:
@@ -297,8 +317,11 @@ def test_cases_that_are_asked_in_another_way_are_joined_by_id() -> None:
 
 def run_with_another_reference() -> RunScores:
     """Shares q2 with the run that is asked plainly, with another right answer."""
-    cases = recall_run(case("q2", 1.0, fingerprint="rewrite"), case("q4", 1.0))
-    return with_texts(cases, {"q2": CaseTexts(right="y")})
+    rewritten = recall_run(
+        case("q2", 1.0, fingerprint="rewrite"),
+        case("q4", 1.0),
+    )
+    return with_texts(rewritten, {"q2": CaseTexts(right="y")})
 
 
 def test_joined_by_id_runs_with_different_ids_are_refused() -> None:
@@ -390,9 +413,15 @@ def test_a_metric_that_abstained_is_named_with_its_reason() -> None:
 
 def runs_that_changed_four_cases() -> list[RunScores]:
     """q1 is found now, q2 and q3 are lost, and q4 is lost and answered rightly."""
-    before = run({"recall@5": [0.0, 0.6, 1.0, 1.0], "token_f1": [1.0, 1.0, 1.0, 0.0]}, GENERATOR)
-    after = run({"recall@5": [1.0, 0.4, 0.0, 0.0], "token_f1": [1.0, 1.0, 1.0, 1.0]}, GENERATOR)
-    return [before, after]
+    scores_before = {
+        "recall@5": [0.0, 0.6, 1.0, 1.0],
+        "token_f1": [1.0, 1.0, 1.0, 0.0],
+    }
+    scores_after = {
+        "recall@5": [1.0, 0.4, 0.0, 0.0],
+        "token_f1": [1.0, 1.0, 1.0, 1.0],
+    }
+    return [run(scores_before, GENERATOR), run(scores_after, GENERATOR)]
 
 
 def test_a_case_passes_by_its_answer_where_no_main_metrics_are_named() -> None:
@@ -404,7 +433,8 @@ def test_a_case_passes_by_its_answer_where_no_main_metrics_are_named() -> None:
 def test_newly_failing_cases_come_first_and_the_largest_loss_first() -> None:
     comparison = compare(runs_that_changed_four_cases(), main=["recall@5", "token_f1"])
 
-    assert [(difference.id, difference.kind) for difference in comparison.changed] == [
+    ids_and_kinds = [(difference.id, difference.kind) for difference in comparison.changed]
+    assert ids_and_kinds == [
         ("q3", CaseKind.FAILING),
         ("q2", CaseKind.FAILING),
         ("q4", CaseKind.MIXED),
@@ -418,13 +448,29 @@ def test_newly_failing_cases_come_first_and_the_largest_loss_first() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "kinds"),
     [
-        pytest.param((1.0, 1.0), ("abstained", 0.0), ["newly failing"], id="declines wrongly now"),
         pytest.param(
-            ("abstained", 1.0), ("skipped", 0.0), ["newly failing"], id="answers what has no answer"
+            (1.0, 1.0),
+            ("abstained", 0.0),
+            ["newly failing"],
+            id="declines wrongly now",
         ),
-        pytest.param(("abstained", 0.0), (0.1, 1.0), [], id="from declined to a wrong answer"),
         pytest.param(
-            ("abstained", 0.0), (0.9, 1.0), ["newly fixed"], id="from declined to a right answer"
+            ("abstained", 1.0),
+            ("skipped", 0.0),
+            ["newly failing"],
+            id="answers what has no answer",
+        ),
+        pytest.param(
+            ("abstained", 0.0),
+            (0.1, 1.0),
+            [],
+            id="from declined to a wrong answer",
+        ),
+        pytest.param(
+            ("abstained", 0.0),
+            (0.9, 1.0),
+            ["newly fixed"],
+            id="from declined to a right answer",
         ),
     ],
 )
@@ -433,12 +479,14 @@ def test_declining_is_right_where_there_is_no_answer(
 ) -> None:
     """Each side: the answer's token_f1, and whether declining was the right choice."""
     columns = (GENERATOR, column("abstention_accuracy", group="overall"))
-    runs = [
-        run({"token_f1": [answer], "abstention_accuracy": [declining]}, *columns)
-        for answer, declining in (before, after)
-    ]
+    runs: list[RunScores] = []
+    for answer, declining in (before, after):
+        scores: dict[str, list[Score]] = {"token_f1": [answer], "abstention_accuracy": [declining]}
+        runs.append(run(scores, *columns))
 
-    assert [difference.kind for difference in compare(runs).changed] == kinds
+    comparison = compare(runs)
+
+    assert [difference.kind for difference in comparison.changed] == kinds
 
 
 def test_a_stage_that_broke_comes_before_a_larger_loss() -> None:
@@ -451,26 +499,35 @@ def test_a_stage_that_broke_comes_before_a_larger_loss() -> None:
         case("q2", 1.0, stages={"generate": Status.FAILED}),
     )
 
-    assert [difference.id for difference in compare([before, after]).changed] == ["q2", "q1"]
+    comparison = compare([before, after])
+
+    assert [difference.id for difference in comparison.changed] == ["q2", "q1"]
 
 
 # --- how causes flow from one run to the other
 
 
+def run_with_causes(causes: list[Cause]) -> RunScores:
+    """A run of the cases q0, q1 ..., one for each cause."""
+    cases: list[ScoredCase] = []
+    for number, cause in enumerate(causes):
+        cases.append(case(f"q{number}", 1.0, cause=cause))
+    return recall_run(*cases)
+
+
 def runs_with_causes() -> tuple[RunScores, RunScores]:
     """q0 is right and then declined, q1 right and then lost, q2 to q7 lost and then right."""
-    before = [Cause.RIGHT, Cause.RIGHT] + [Cause.NOT_RETRIEVED] * 6
-    after = [Cause.DECLINED, Cause.NOT_RETRIEVED] + [Cause.RIGHT] * 6
-    first = [case(f"q{number}", 1.0, cause=cause) for number, cause in enumerate(before)]
-    second = [case(f"q{number}", 1.0, cause=cause) for number, cause in enumerate(after)]
-    return recall_run(*first), recall_run(*second)
+    before = run_with_causes([Cause.RIGHT, Cause.RIGHT] + [Cause.NOT_RETRIEVED] * 6)
+    after = run_with_causes([Cause.DECLINED, Cause.NOT_RETRIEVED] + [Cause.RIGHT] * 6)
+    return before, after
 
 
 def test_causes_flow_the_most_frequent_way_first() -> None:
     flows = compare(runs_with_causes()).flows
 
+    ways_and_cases = [(flow.before, flow.after, flow.cases) for flow in flows]
     # Of equally frequent ones as causes follow each other in the report.
-    assert [(flow.before, flow.after, flow.cases) for flow in flows] == [
+    assert ways_and_cases == [
         (Cause.NOT_RETRIEVED, Cause.RIGHT, 6),
         (Cause.RIGHT, Cause.NOT_RETRIEVED, 1),
         (Cause.RIGHT, Cause.DECLINED, 1),
@@ -485,19 +542,21 @@ def test_a_flow_of_causes_has_five_examples() -> None:
 
 
 def test_a_flow_of_causes_names_the_questions_of_its_examples() -> None:
-    first, second = runs_with_causes()
-    second = with_texts(second, {"q1": CaseTexts("Which week?"), "q2": CaseTexts("Which day?")})
+    before, after = runs_with_causes()
+    texts = {"q1": CaseTexts("Which week?"), "q2": CaseTexts("Which day?")}
 
-    lost_then_right, right_then_lost, _ = compare([first, second]).flows
+    flows = compare([before, with_texts(after, texts)]).flows
+
+    lost_then_right, right_then_lost, _ = flows
 
     assert right_then_lost.questions == ("Which week?",)
     assert lost_then_right.questions[0] == "Which day?"
 
 
 def test_between_equal_runs_every_cause_flows_to_itself() -> None:
-    first, _ = runs_with_causes()
+    unchanged, _ = runs_with_causes()
 
-    flows = compare([first, first]).flows
+    flows = compare([unchanged, unchanged]).flows
 
     ways = {(flow.before, flow.after) for flow in flows}
     assert ways == {
@@ -509,7 +568,11 @@ def test_between_equal_runs_every_cause_flows_to_itself() -> None:
 # --- what holds for all runs
 
 id_lists = st.lists(st.sampled_from("uvwxyz"), max_size=6)
-scores = st.one_of(st.sampled_from([0.0, 0.5, 1.0]), st.floats(0, 1), st.sampled_from(["failed"]))
+scores = st.one_of(
+    st.sampled_from([0.0, 0.5, 1.0]),
+    st.floats(0, 1),
+    st.sampled_from(["failed"]),
+)
 clusters = st.sampled_from([None, "d1", "d2"])
 score_tables = st.lists(st.tuples(scores, scores, clusters), min_size=1)
 
@@ -535,7 +598,7 @@ def test_swapping_the_runs_swaps_the_ids_that_are_gained_and_lost(
     assert swapped is not None
     assert change.gained == swapped.lost
     assert change.lost == swapped.gained
-    moved_back = {(id_, new_rank, old_rank) for id_, old_rank, new_rank in change.moved}
+    moved_back = {(case_id, new_rank, old_rank) for case_id, old_rank, new_rank in change.moved}
     assert moved_back == set(swapped.moved)
 
 
@@ -548,9 +611,11 @@ def test_swapping_the_runs_turns_every_sign_and_changes_no_p_value(
     table: list[tuple[Score, Score, str | None]],
 ) -> None:
     """Each row of the table: the score before, the score after, and the case's cluster."""
-    of_cases = [cluster for _, _, cluster in table]
-    before = run({"recall@5": [old for old, _, _ in table]}, clusters=of_cases)
-    after = run({"recall@5": [new for _, new, _ in table]}, clusters=of_cases)
+    scores_before = [score_before for score_before, _, _ in table]
+    scores_after = [score_after for _, score_after, _ in table]
+    clusters = [cluster for _, _, cluster in table]
+    before = run({"recall@5": scores_before}, clusters=clusters)
+    after = run({"recall@5": scores_after}, clusters=clusters)
 
     forward = compare([before, after])
     backward = compare([after, before])
@@ -577,14 +642,15 @@ def test_swapping_the_runs_turns_every_sign_and_changes_no_p_value(
 
 def earlier_run() -> RunScores:
     """`gone` is not in the later run, and `edited` is another question there."""
-    cases = recall_run(
+    earlier = recall_run(
         case("lost", 1.0, cause=Cause.RIGHT),
         case("same", 1.0),
         case("won", 0.0),
         case("gone", 1.0),
         case("edited", 1.0, fingerprint="old"),
     )
-    return with_texts(cases, {"lost": CaseTexts("?", "27", ("a", "b", "c"))})
+    texts_of_lost = CaseTexts("?", "27", ("a", "b", "c"))
+    return with_texts(earlier, {"lost": texts_of_lost})
 
 
 def beside_the_earlier_run() -> Against:
@@ -595,8 +661,8 @@ def beside_the_earlier_run() -> Against:
         case("new", 0.0),
         case("edited", 0.0),
     )
-    later = with_texts(later, {"lost": CaseTexts("?", "30", ("b", "z", "c"))})
-    return cases_beside(later, earlier_run())
+    texts_of_lost = CaseTexts("?", "30", ("b", "z", "c"))
+    return cases_beside(with_texts(later, {"lost": texts_of_lost}), earlier_run())
 
 
 def test_each_case_is_put_beside_the_same_one_of_the_earlier_run() -> None:
@@ -648,10 +714,10 @@ def test_a_case_beside_the_earlier_one_has_the_change_of_its_retrieved_ids() -> 
 
 def test_texts_are_read_of_as_many_changed_cases_as_are_shown() -> None:
     texts = {"lost": CaseTexts("Which day?"), "lost too": CaseTexts("Which week?")}
-    earlier = with_texts(recall_run(case("lost", 1.0), case("lost too", 1.0)), texts)
-    later = with_texts(recall_run(case("lost", 0.0), case("lost too", 0.0)), texts)
+    earlier = recall_run(case("lost", 1.0), case("lost too", 1.0))
+    later = recall_run(case("lost", 0.0), case("lost too", 0.0))
 
-    against = cases_beside(later, earlier, max_texts=1)
+    against = cases_beside(with_texts(later, texts), with_texts(earlier, texts), max_texts=1)
 
     queries = {case.id: case.query for case in against.changed}
     assert queries == {"lost": "Which day?", "lost too": None}
@@ -675,10 +741,9 @@ def effects_against_the_first(
     metrics: tuple[Metric, ...], *values: Values
 ) -> tuple[list[VariantEffect], int]:
     """The effect of each variant that has these values by case, and the number of tests."""
-    variants = [
-        Measured(name=str(number), acted=True, values=[of_cases])
-        for number, of_cases in enumerate(values)
-    ]
+    variants: list[Measured] = []
+    for number, of_cases in enumerate(values):
+        variants.append(Measured(name=str(number), acted=True, values=[of_cases]))
     no_clusters = dict.fromkeys(values[0])
     effects, family = variant_effects(metrics, variants, no_clusters, confidence=0.95)
     return [effects_of_variant[0] for effects_of_variant in effects], family
@@ -712,17 +777,35 @@ def test_of_several_better_variants_the_one_that_gains_most_is_kept(
 ) -> None:
     """Each variant gives every case the same value; None: it did not act."""
     cases = [f"c{number:02}" for number in range(12)]
-    variants = [
-        Measured(name=name, acted=value is not None, values=[dict.fromkeys(cases, value or 0.0)])
-        for name, value in values.items()
-    ]
-    effects, _ = variant_effects(metrics, variants, dict.fromkeys(cases), confidence=0.95)
+    no_clusters = dict.fromkeys(cases)
+    variants: list[Measured] = []
+    for name, value in values.items():
+        of_cases = dict.fromkeys(cases, value or 0.0)
+        variants.append(Measured(name=name, acted=value is not None, values=[of_cases]))
+    effects, _ = variant_effects(metrics, variants, no_clusters, confidence=0.95)
 
-    assert what_to_keep(variants, effects) == f"By {metrics[0].name}: {sentence}"
+    advice = what_to_keep(variants, effects)
+
+    (metric,) = metrics
+    assert advice == f"By {metric.name}: {sentence}"
 
 
-CASES_BEFORE: Values = {"a": 1, "b": 0.75, "c": 1, "d": 0, "e": 0.25, "not measured": None}
-CASES_AFTER: Values = {"a": 1, "b": 0.5, "c": 0, "d": 0.5, "e": 0.5, "not measured": 1}
+CASES_BEFORE: Values = {
+    "a": 1,
+    "b": 0.75,
+    "c": 1,
+    "d": 0,
+    "e": 0.25,
+    "not measured": None,
+}
+CASES_AFTER: Values = {
+    "a": 1,
+    "b": 0.5,
+    "c": 0,
+    "d": 0.5,
+    "e": 0.5,
+    "not measured": 1,
+}
 
 
 @pytest.mark.parametrize(
@@ -766,15 +849,19 @@ def test_intervals_end_at_the_ends_of_a_scale_and_only_where_it_has_both(
     metrics: tuple[Metric, ...], low: float, high: float
 ) -> None:
     """Differences 0 and -1: the mean is -1/2, and Student's interval of two reaches far beyond."""
-    (_, effect), _ = effects_against_the_first(metrics, {"a": 1.0, "b": 1.0}, {"a": 1.0, "b": 0.0})
+    before: Values = {"a": 1.0, "b": 1.0}
+    after: Values = {"a": 1.0, "b": 0.0}
+
+    (_, effect), _ = effects_against_the_first(metrics, before, after)
 
     assert (effect.low, effect.high) == (low, high)
 
 
 def test_the_means_beside_a_difference_are_of_the_compared_cases() -> None:
-    (_, effect), _ = effects_against_the_first(
-        HIGHER_IS_BETTER, {"a": 1.0, "b": 0.5, "c": None}, {"a": 0.5, "b": 0.5, "c": 1.0}
-    )
+    before: Values = {"a": 1.0, "b": 0.5, "c": None}
+    after: Values = {"a": 0.5, "b": 0.5, "c": 1.0}
+
+    (_, effect), _ = effects_against_the_first(HIGHER_IS_BETTER, before, after)
 
     # The case c is in the variant's own mean alone: (0.5 + 0.5 + 1) / 3.
     assert effect.score == pytest.approx(2 / 3)

@@ -46,11 +46,14 @@ gate:
 
 
 def written(tmp_path: Path, text: str) -> Path:
-    (path := tmp_path / "ragbench.yaml").write_text(text, "utf-8")
+    """The file with this text."""
+    path = tmp_path / "ragbench.yaml"
+    path.write_text(text, "utf-8")
     return path
 
 
 def problems(tmp_path: Path, text: str) -> list[str]:
+    """The mistakes in a file with this text, each from its line on."""
     path = written(tmp_path, text)
     with pytest.raises(DataError) as caught:
         read_gate_config(path)
@@ -59,8 +62,11 @@ def problems(tmp_path: Path, text: str) -> list[str]:
 
 def test_everything_that_can_be_said_is_understood(tmp_path: Path) -> None:
     path = written(tmp_path, WHOLE)
-    zh = FigureLimits(minimum=0.5, max_drop=0.1)
-    assert read_gate_config(path) == GateConfig(
+
+    gate_config = read_gate_config(path)
+
+    of_chinese = FigureLimits(minimum=0.5, max_drop=0.1)
+    assert gate_config == GateConfig(
         baseline=str(tmp_path / "baselines/main.json"),
         undecided=Undecided.FAIL,
         max_drop=0.03,
@@ -78,7 +84,7 @@ def test_everything_that_can_be_said_is_understood(tmp_path: Path) -> None:
             ),
             "P(rel=2)@5": MetricGate(
                 limits=FigureLimits(maximum=0.9),
-                slices=(SliceGate(by="language", value="zh", limits=zh),),
+                slices=(SliceGate(by="language", value="zh", limits=of_chinese),),
             ),
             "42": MetricGate(limits=FigureLimits(maximum=0.5)),
         },
@@ -128,7 +134,10 @@ def test_a_mistake_is_reported_with_its_line(tmp_path: Path, text: str, message:
 
 def test_all_mistakes_are_reported_at_once_in_order(tmp_path: Path) -> None:
     text = "gate:\n  metrics:\n    m: {min: x}\n  max_drop: 2\n  max_drpo: 1\n"
-    lines = [problem.split(":")[1] for problem in problems(tmp_path, text)]
+
+    mistakes = problems(tmp_path, text)
+
+    lines = [mistake.split(":")[1] for mistake in mistakes]
     assert lines == ["3", "4", "5"]
 
 
@@ -149,7 +158,7 @@ def test_whatever_stands_in_the_file_it_is_read_or_refused(
 
 def test_options_go_before_the_file(tmp_path: Path) -> None:
     file = "gate:\n  max_latency: {generate: {p95: 1}}\n  metrics: {m: {min: 0.5, max_drop: 0.1}}\n"
-    found = demanded(
+    gate_config = demanded(
         written(tmp_path, file),
         baseline=None,
         strict=True,
@@ -159,46 +168,63 @@ def test_options_go_before_the_file(tmp_path: Path) -> None:
         max_drop=["n=0"],
         max_latency=["generate:p95=2", "retrieve:mean=0.5"],
     )
+
     limits: dict[str, Any] = {
         "m": {"minimum": 0.7, "max_drop": 0.1},
         "P(rel=2)@5": {"minimum": 0.1},
+        "n": {"maximum": 10, "max_drop": 0},
     }
-    assert found.metrics == config(**limits, n={"maximum": 10, "max_drop": 0}).metrics
-    latency = [(budget.stage, budget.seconds) for budget in found.latency]
+    assert gate_config.metrics == config(**limits).metrics
+    latency = [(budget.stage, budget.seconds) for budget in gate_config.latency]
     assert latency == [("generate", 2), ("retrieve", 0.5)]
-    assert (found.undecided, found.must_pass) == (Undecided.INCONCLUSIVE, ("q7",))
+    assert gate_config.undecided is Undecided.INCONCLUSIVE
+    assert gate_config.must_pass == ("q7",)
 
 
 def test_all_mistakes_in_options_and_in_the_file_are_reported_at_once(tmp_path: Path) -> None:
     file = written(tmp_path, "gate:\n  metrics: {n: 5}\n")
     latency = ["generate=1", "generate:p99=1", "generate:p95=0", "x"]
-    wrong = {"minimum": ["m", "=1", "m=much", "m=nan"], "max_drop": ["m=-1"], "maximum": ["n=1"]}
+    limits = {
+        "minimum": ["m", "=1", "m=much", "m=nan"],
+        "max_drop": ["m=-1"],
+        "maximum": ["n=1"],
+    }
+
     with pytest.raises(DataError) as caught:
-        demanded(file, baseline=None, strict=False, max_latency=latency, **wrong)
-    found = [str(problem) for problem in caught.value.problems]
-    assert (len(found), found[-1].startswith(f"{file}:2")) == (10, True)
-    assert "--min: 'm' is not understood: expected NAME=NUMBER" in found[0]
+        demanded(file, baseline=None, strict=False, max_latency=latency, **limits)
+
+    mistakes = [str(problem) for problem in caught.value.problems]
+    assert len(mistakes) == 10
+    assert "--min: 'm' is not understood: expected NAME=NUMBER" in mistakes[0]
+    assert mistakes[-1].startswith(f"{file}:2")
 
 
 # --- docs/gate.md: its configuration is understood, its tables name what there is
 
-PAGE = (Path(__file__).parents[3] / "docs" / "gate.md").read_text("utf-8")
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "gate.md").read_text("utf-8")
 
 
 def test_the_configuration_in_the_page_is_understood(tmp_path: Path) -> None:
-    found = read_gate_config(written(tmp_path, *re.findall(r"```yaml\n(gate:.*?)```", PAGE, re.S)))
-    assert found.metrics["token_f1"].slices[0].value == "multi-hop"
-    assert found.latency[0].seconds == 2.5
+    (text,) = re.findall(r"```yaml\n(gate:.*?)```", PAGE, re.S)
+
+    gate_config = read_gate_config(written(tmp_path, text))
+
+    assert gate_config.metrics["token_f1"].slices[0].value == "multi-hop"
+    assert gate_config.latency[0].seconds == 2.5
 
 
 def test_the_table_of_keys_is_complete_and_its_defaults_are_true() -> None:
     table = PAGE.partition("| key | default | meaning |")[2].partition("\n\n")[0]
-    keys = {
-        key for row in table.splitlines()[2:] for key in re.findall(r"`(\w+)`", row.split("|")[1])
-    }
+    rows = table.splitlines()[2:]
+    keys: set[str] = set()
+    for row in rows:
+        keys.update(re.findall(r"`(\w+)`", row.split("|")[1]))
+
     names = {field.name for field in fields(GateConfig)}
     assert keys == (names - {"latency", "alpha"}) | {"max_latency"}
     for name in ("max_drop", "max_error_rate", "min_cases", "undecided"):
-        assert re.search(rf"\| `{name}` \| `?{getattr(GateConfig(), name)}`? \|", table)
+        default = getattr(GateConfig(), name)
+        assert re.search(rf"\| `{name}` \| `?{default}`? \|", table)
     for name in (*FIGURES, *Undecided):
         assert f"`{name}`" in PAGE

@@ -36,8 +36,9 @@ def of_main(number: int, fallen: float = 0.0, *, flipped: bool = False) -> RunSc
 
     Flipped, the metric counts what is wrong: a lower value is better.
     """
-    right = np.random.default_rng([1, number]).random(CASES) < CHANCE - fallen
-    scores = (right != flipped).astype(float)
+    draws = np.random.default_rng([1, number]).random(CASES)
+    is_right = draws < CHANCE - fallen
+    scores = (is_right != flipped).astype(float)
     direction = Direction.LOWER if flipped else Direction.HIGHER
     return run(
         {"m": scores.tolist()},
@@ -128,20 +129,25 @@ def test_small_rises_of_a_metric_where_lower_is_better_are_red_by_the_eighth() -
 def test_a_run_that_brings_main_back_passes(falling: Sequence[Baseline]) -> None:
     back = of_main(20)
 
-    assert gate(back, falling[10], ANY).outcome is GateOutcome.PASSED
+    verdict = gate(back, falling[10], ANY)
+
+    assert verdict.outcome is GateOutcome.PASSED
     assert "and this run is back at 0.9" in drift_check(back, falling[10]).reason
 
 
 def test_a_run_that_brings_main_back_by_half_fails(falling: Sequence[Baseline]) -> None:
     half_way = of_main(20, FALL * 5)
 
-    assert drift_check(half_way, falling[10]).outcome is GateOutcome.FAILED
+    check = drift_check(half_way, falling[10])
+
+    assert check.outcome is GateOutcome.FAILED
 
 
 def test_a_drift_within_the_tolerated_drop_passes(falling: Sequence[Baseline]) -> None:
+    now = of_main(20, FALL * 10)
     tolerant = config(m={"max_drop": 0.5})
 
-    check = drift_check(of_main(20, FALL * 10), falling[10], tolerant)
+    check = drift_check(now, falling[10], tolerant)
 
     assert check.outcome is GateOutcome.PASSED
 
@@ -149,9 +155,10 @@ def test_a_drift_within_the_tolerated_drop_passes(falling: Sequence[Baseline]) -
 def test_a_gate_that_asks_for_no_drop_is_told_nothing_of_drift(
     falling: Sequence[Baseline],
 ) -> None:
+    now = of_main(20, FALL * 10)
     floor_alone = config(m={"minimum": 0.1})
 
-    verdict = gate(of_main(20, FALL * 10), falling[10], floor_alone)
+    verdict = gate(now, falling[10], floor_alone)
 
     assert CheckKind.DRIFT not in [check.kind for check in verdict.checks]
 
@@ -161,13 +168,16 @@ def test_an_unchanged_system_passes(unchanged: Sequence[Baseline]) -> None:
 
 
 def test_a_lower_level_that_is_accepted_begins_anew(falling: Sequence[Baseline]) -> None:
-    accepted = with_run(falling[10], of_main(11, FALL * 11), accept=True).baseline
+    lower = of_main(11, FALL * 11)
+
+    accepted = with_run(falling[10], lower, accept=True).baseline
 
     metric = metric_of(accepted)
-    assert metric.since == of_main(11).date
+    assert metric.since == lower.date
     assert metric.commit == "c11"
     assert metric.looks == 0
-    verdict = gate(of_main(20, FALL * 11), accepted, ANY)
+    as_low = of_main(20, FALL * 11)
+    verdict = gate(as_low, accepted, ANY)
     assert verdict.outcome.exit_code == 0
 
 
@@ -179,27 +189,35 @@ def test_an_edited_and_a_new_case_begin_anew_and_the_others_stay_as_they_were(
 ) -> None:
     """q1 was edited, q2 is gone, and one is new."""
     now = of_main(9)
-    edited = replace(now.cases[0], fingerprint="edited")
-    new = replace(now.cases[1], id="new", fingerprint="new")
-    changed = with_cases(now, [edited, *list(now.cases)[2:], new])
+    q1, q2, *others = now.cases
+    edited = replace(q1, fingerprint="edited")
+    new = replace(q2, id="new", fingerprint="new")
+    changed = with_cases(now, [edited, *others, new])
 
-    drift = drift_of(with_run(unchanged[8], changed).baseline)
+    added = with_run(unchanged[8], changed)
 
-    first_run_of = {id: sums["m"][0] for id, sums in drift.cases.items()}
-    assert len(first_run_of) == CASES
-    assert "q2" not in first_run_of
-    begun_anew = [id for id, first_run in first_run_of.items() if first_run > 0]
+    drift = drift_of(added.baseline)
+    assert len(drift.cases) == CASES
+    assert "q2" not in drift.cases
+    begun_anew: list[str] = []
+    for case_id, sums in drift.cases.items():
+        first_run, *_ = sums["m"]
+        if first_run > 0:
+            begun_anew.append(case_id)
     assert sorted(begun_anew) == ["new", "q1"]
 
 
 def test_a_run_that_is_held_is_looked_at_and_drops_no_case(unchanged: Sequence[Baseline]) -> None:
     worse = of_main(7, 0.3)
-    without_q1 = with_cases(worse, list(worse.cases)[1:])
+    _, *others = worse.cases
+    without_q1 = with_cases(worse, others)
 
     added = with_run(unchanged[6], without_q1)
 
     assert added.is_held
-    assert drift_of(added.baseline).cases.keys() == drift_of(unchanged[6]).cases.keys()
+    cases_before = drift_of(unchanged[6]).cases
+    cases_now = drift_of(added.baseline).cases
+    assert cases_now.keys() == cases_before.keys()
     assert metric_of(unchanged[6]).looks == 2
     assert metric_of(added.baseline).looks == 3
 
@@ -208,7 +226,7 @@ def test_the_line_begins_anew_with_the_second_run_that_is_shown_to_be_better(
     unchanged: Sequence[Baseline],
 ) -> None:
     """The first one may be luck."""
-    perfect = replace(run({"m": [1.0] * CASES}), fingerprints=of_main(7).fingerprints)
+    perfect = run({"m": [1.0] * CASES}, fingerprints=of_main(7).fingerprints)
 
     once = with_run(unchanged[6], perfect)
     twice = with_run(once.baseline, perfect)
@@ -218,7 +236,8 @@ def test_the_line_begins_anew_with_the_second_run_that_is_shown_to_be_better(
     assert [change.is_loss for change in twice.changes] == [False]
     assert metric_of(twice.baseline).steps == ()
     assert metric_of(twice.baseline).looks == 3
-    sums_of_cases = [sums["m"] for sums in drift_of(twice.baseline).cases.values()]
+    drift = drift_of(twice.baseline)
+    sums_of_cases = [sums["m"] for sums in drift.cases.values()]
     assert sums_of_cases == [(8, 1.0, 0.0, 1.0)] * CASES
 
 
@@ -226,9 +245,10 @@ def test_a_declined_answer_is_the_worst_one_and_a_failed_one_is_as_before() -> N
     before = baseline_of([run({"m": [1.0, 1.0, 1.0]}, date="2026-03-01")])
     now = run({"m": ["abstained", "failed", 0.5]}, date="2026-03-02")
 
-    drift = drift_of(with_run(before, now).baseline)
+    added = with_run(before, now)
 
-    assert drift.cases == {
+    # Number of the first run, sum of the scores, their sum weighted by the run, newest score.
+    assert drift_of(added.baseline).cases == {
         "q1": {"m": (0, 1.0, 0.0, 0.0)},
         "q2": {"m": (0, 2.0, 1.0, 1.0)},
         "q3": {"m": (0, 1.5, 0.5, 0.5)},
@@ -274,8 +294,10 @@ SIZE = 200
 
 def drawn(rng: np.random.Generator, day: int, loss: float = 0.0) -> RunScores:
     """A run that is right in 60 % of its cases, less a share of these."""
-    right = (rng.random(SIZE) < 0.6) & (rng.random(SIZE) >= loss)
-    return main_run(right.astype(float).tolist(), day=day)
+    is_right = rng.random(SIZE) < 0.6
+    is_lost = rng.random(SIZE) < loss
+    scores = (is_right & ~is_lost).astype(float)
+    return main_run(scores.tolist(), day=day)
 
 
 def three_days(rng: np.random.Generator) -> list[RunScores]:
@@ -293,10 +315,13 @@ def test_the_drop_that_is_said_to_be_seen_is_seen_in_about_four_of_five() -> Non
     seen = 0
     for _ in range(40):
         baseline = baseline_of(three_days(rng))
-        alike = gate(drawn(rng, day=9), baseline, limits)
-        lower = gate(drawn(rng, day=9, loss=limit.seen / 0.6), baseline, limits)
-        false_alarms += alike.outcome is GateOutcome.FAILED
-        seen += lower.outcome is GateOutcome.FAILED
+        alike = drawn(rng, day=9)
+        # Of the cases that were right this share is lost.
+        lower = drawn(rng, day=9, loss=limit.seen / 0.6)
+        if gate(alike, baseline, limits).outcome is GateOutcome.FAILED:
+            false_alarms += 1
+        if gate(lower, baseline, limits).outcome is GateOutcome.FAILED:
+            seen += 1
 
     assert false_alarms <= 2
     assert 24 <= seen <= 40
@@ -326,7 +351,11 @@ def test_a_run_that_equals_the_mean_of_the_others_counts_as_one_without_noise() 
     The variances of a cluster are 0, 9/8 and 9/8, 3/4 in the mean; from two runs in the baseline
     to three it is 3/4 * (4/3) / (3/2) = 2/3, and of two clusters half of that.
     """
-    runs = [main_run([0.5, 0.5], day=1), main_run([1.0, 0.0], day=2), main_run([0.0, 1.0], day=3)]
+    runs = [
+        main_run([0.5, 0.5], day=1),
+        main_run([1.0, 0.0], day=2),
+        main_run([0.0, 1.0], day=3),
+    ]
 
     (limit,) = fitted_limits(runs)
 
@@ -344,7 +373,10 @@ def test_the_tolerance_is_the_noise_rounded_up_to_half_percents(
 ) -> None:
     """Two cases differ by d, one each way: a noise of d * sqrt(3/4)."""
     d = noise / 0.75**0.5
-    runs = [main_run([0.5, 0.5], day=1), main_run([0.5 + d, 0.5 - d], day=2)]
+    runs = [
+        main_run([0.5, 0.5], day=1),
+        main_run([0.5 + d, 0.5 - d], day=2),
+    ]
 
     (limit,) = fitted_limits(runs)
 
@@ -354,9 +386,21 @@ def test_the_tolerance_is_the_noise_rounded_up_to_half_percents(
 
 LIMITS = [
     FittedLimit(
-        metric="recall@5", cases=300, clusters=120, noise=0.0123, tolerance=0.015, seen=0.061
+        metric="recall@5",
+        cases=300,
+        clusters=120,
+        noise=0.0123,
+        tolerance=0.015,
+        seen=0.061,
     ),
-    FittedLimit(metric="my: own, metric", cases=4, clusters=4, noise=0.2, tolerance=0.2, seen=None),
+    FittedLimit(
+        metric="my: own, metric",
+        cases=4,
+        clusters=4,
+        noise=0.2,
+        tolerance=0.2,
+        seen=None,
+    ),
 ]
 
 

@@ -40,16 +40,20 @@ HALF_RIGHT: list[Score] = [1, 0] * 20
 def test_a_figure_that_is_exactly_its_limit_passes(limits: dict[str, float], message: str) -> None:
     verdict = gate(run({"m": HALF_RIGHT}), None, config(m=limits))
 
-    assert check_of(verdict, "m").outcome is PASSED
-    assert message in check_of(verdict, "m").reason
+    check = check_of(verdict, "m")
+    assert check.outcome is PASSED
+    assert message in check.reason
     assert verdict.outcome is PASSED
 
 
 def test_a_figure_fails_where_its_whole_interval_is_below_the_minimum() -> None:
-    verdict = gate(run({"m": HALF_RIGHT}), None, config(m={"minimum": 0.67}))
+    now = run({"m": HALF_RIGHT})
 
-    assert check_of(verdict, "m").outcome is FAILED
-    assert "0.500 is below 0.670" in check_of(verdict, "m").reason
+    verdict = gate(now, None, config(m={"minimum": 0.67}))
+
+    check = check_of(verdict, "m")
+    assert check.outcome is FAILED
+    assert "0.500 is below 0.670" in check.reason
     assert verdict.outcome is FAILED
 
 
@@ -58,15 +62,19 @@ def test_a_figure_that_is_not_measured_is_no_zero() -> None:
 
     verdict = gate(now, None, config(m={"minimum": 0.9}))
 
-    assert check_of(verdict, "m").outcome is PASSED
-    assert "1.000 is" in check_of(verdict, "m").reason
+    check = check_of(verdict, "m")
+    assert check.outcome is PASSED
+    assert "1.000 is" in check.reason
 
 
 def test_on_fewer_cases_than_demanded_a_limit_is_undecided() -> None:
-    verdict = gate(run({"m": [1, 1]}), None, config({"min_cases": 3}, m={"minimum": 0.5}))
+    demands = config({"min_cases": 3}, m={"minimum": 0.5})
 
-    assert check_of(verdict, "m").outcome is CANNOT_TELL
-    assert "2 cases" in check_of(verdict, "m").reason
+    verdict = gate(run({"m": [1, 1]}), None, demands)
+
+    check = check_of(verdict, "m")
+    assert check.outcome is CANNOT_TELL
+    assert "2 cases" in check.reason
     assert verdict.outcome is CANNOT_TELL
 
 
@@ -75,8 +83,9 @@ def test_a_broken_limit_fails_even_where_nothing_compares() -> None:
 
     verdict = gate(run({"m": [0]}), None, demands)
 
-    assert check_of(verdict, "m").outcome is FAILED
-    assert "0.000 is below 0.500" in check_of(verdict, "m").reason
+    check = check_of(verdict, "m")
+    assert check.outcome is FAILED
+    assert "0.000 is below 0.500" in check.reason
     assert verdict.outcome is FAILED
 
 
@@ -87,7 +96,11 @@ TWO_OF_TWENTY_FAILED: list[Score] = [1.0] * 18 + ["failed"] * 2
     ("scores", "limits", "subject", "message"),
     [
         pytest.param(
-            HALF_RIGHT, {"minimum": 0.51}, "m", "0.500 is below 0.510, but its", id="minimum"
+            HALF_RIGHT,
+            {"minimum": 0.51},
+            "m",
+            "0.500 is below 0.510, but its",
+            id="minimum",
         ),
         pytest.param(
             HALF_RIGHT,
@@ -135,7 +148,9 @@ class TestAFigureBeyondItsLimitWhoseIntervalReachesBack:
     ) -> None:
         demands = config({"undecided": undecided}, m=limits)
 
-        assert gate(run({"m": scores}), None, demands).outcome is outcome
+        verdict = gate(run({"m": scores}), None, demands)
+
+        assert verdict.outcome is outcome
 
 
 def test_a_figure_that_may_hold_by_itself_fails_where_the_baseline_was_better() -> None:
@@ -192,12 +207,15 @@ METRICS_WITHOUT_A_MEAN = [
 def run_with_figure(metric: MetricColumn) -> RunScores:
     """The metric's own figure is .3, whatever its cells say."""
     now = run({metric.name: [0.5, -0.5]}, metric)
-    return replace(now, metrics=(replace(now.metrics[0], score=0.3),))
+    (mean,) = now.metrics
+    return replace(now, metrics=(replace(mean, score=0.3),))
 
 
 @pytest.mark.parametrize("metric", METRICS_WITHOUT_A_MEAN, ids=lambda metric: metric.name)
 def test_a_figure_that_is_no_mean_has_a_limit(metric: MetricColumn) -> None:
-    verdict = gate(run_with_figure(metric), None, config(**{metric.name: {"maximum": 0.25}}))
+    demands = config(**{metric.name: {"maximum": 0.25}})
+
+    verdict = gate(run_with_figure(metric), None, demands)
 
     assert check_of(verdict, metric.name).observed == 0.3
     assert verdict.outcome is FAILED
@@ -206,9 +224,10 @@ def test_a_figure_that_is_no_mean_has_a_limit(metric: MetricColumn) -> None:
 @pytest.mark.parametrize("metric", METRICS_WITHOUT_A_MEAN, ids=lambda metric: metric.name)
 def test_a_figure_that_is_no_mean_has_no_drop(metric: MetricColumn) -> None:
     now = run_with_figure(metric)
+    demands = config(**{metric.name: {"max_drop": 0.1}})
 
     with pytest.raises(ConfigError, match=r"not a mean over cases|no per-case values"):
-        gate(now, now, config(**{metric.name: {"max_drop": 0.1}}))
+        gate(now, now, demands)
 
 
 # --- the share of cases that failed
@@ -223,7 +242,12 @@ def test_a_figure_that_is_no_mean_has_no_drop(metric: MetricColumn) -> None:
             FAILED,
             "8 of 20 cases failed (40.0%), more than 5.0%",
         ),
-        (TWO_OF_TWENTY_FAILED, 0.1, PASSED, "2 of 20 cases failed (10.0%), at most 10.0%"),
+        (
+            TWO_OF_TWENTY_FAILED,
+            0.1,
+            PASSED,
+            "2 of 20 cases failed (10.0%), at most 10.0%",
+        ),
     ],
 )
 def test_the_share_of_failed_cases_has_a_limit(
@@ -233,8 +257,9 @@ def test_the_share_of_failed_cases_has_a_limit(
 
     verdict = gate(run({"m": scores}), None, demands)
 
-    assert check_of(verdict, "error rate").outcome is outcome
-    assert message in check_of(verdict, "error rate").reason
+    check = check_of(verdict, "error rate")
+    assert check.outcome is outcome
+    assert message in check.reason
     assert verdict.outcome is outcome
 
 
@@ -257,14 +282,17 @@ def test_a_case_whose_stage_failed_has_failed_whatever_its_metrics_say() -> None
     broken = [replace(case, stages=stages) for case in cases[:10]]
     now = with_cases(whole, [*broken, *cases[10:]])
 
-    check = check_of(gate(now, None, config(m={"minimum": 0.1})), "error rate")
+    verdict = gate(now, None, config(m={"minimum": 0.1}))
 
+    check = check_of(verdict, "error rate")
     assert check.observed == 0.5
     assert (check.outcome, check.ground) == (FAILED, Ground.BROKEN)
 
 
 def test_a_run_without_a_failed_stage_has_an_error_rate_that_holds() -> None:
-    verdict = gate(run({"m": [1.0] * 20}), None, config(m={"minimum": 0.1}))
+    now = run({"m": [1.0] * 20})
+
+    verdict = gate(now, None, config(m={"minimum": 0.1}))
 
     assert check_of(verdict, "error rate").ground is Ground.HOLDS
 
@@ -289,8 +317,9 @@ def test_fewer_than_half_of_ten_measured_cases_fail_whatever_is_tolerated(
     now = run({"m": [1.0] * measured_now + abstained})
     demands = config({"max_unmeasured": 0.99}, m={"max_drop": 0.1})
 
-    check = check_of(gate(now, before, demands), "measured: m")
+    verdict = gate(now, before, demands)
 
+    check = check_of(verdict, "measured: m")
     assert check.outcome is outcome
     assert check.reason.endswith(": fewer than half") is is_half_lost
 
@@ -305,10 +334,11 @@ def test_fewer_than_half_of_ten_measured_cases_fail_whatever_is_tolerated(
 )
 def test_a_system_that_stops_answering_fails_however_good_the_rest_is(demands: GateConfig) -> None:
     """204 right answers before; now ten, and 194 times "I don't know"."""
+    all_right = [1.0] * 204
     answers_now: list[Score] = [1.0] * 10 + ["abstained"] * 194
     words = column("token_f1", group="generator")
-    before = run({"n": [1.0] * 204, "token_f1": [1.0] * 204}, words)
-    now = run({"n": [1.0] * 204, "token_f1": answers_now}, words)
+    before = run({"n": all_right, "token_f1": all_right}, words)
+    now = run({"n": all_right, "token_f1": answers_now}, words)
 
     verdict = gate(now, before, demands)
 
@@ -346,10 +376,20 @@ def test_a_system_that_stops_answering_fails_however_good_the_rest_is(demands: G
 def test_of_the_cases_that_either_run_measured_the_shares_are_compared(
     before: list[Score], now: list[Score], cases: int, share_before: float, share_now: float
 ) -> None:
-    run_before = run({"never": ["skipped"] * 4, "failed": ["failed"] * 4, "m": before})
-    run_now = run({"never": ["skipped"] * 4, "failed": [1.0] * 4, "m": now, "new": [1.0] * 4})
+    scores_before: dict[str, list[Score]] = {
+        "never": ["skipped"] * 4,
+        "failed": ["failed"] * 4,
+        "m": before,
+    }
+    scores_now: dict[str, list[Score]] = {
+        "never": ["skipped"] * 4,
+        "failed": [1.0] * 4,
+        "m": now,
+        "new": [1.0] * 4,
+    }
+    demands = config(m={"max_drop": 0.1})
 
-    drop = drop_of(run_now, run_before, config(m={"max_drop": 0.1}), "measured: m")
+    drop = drop_of(run(scores_now), run(scores_before), demands, "measured: m")
 
     assert drop.cases == cases
     assert (drop.before, drop.after) == (share_before, share_now)

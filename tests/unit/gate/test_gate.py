@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from ragbench import GateConfig, MetricGate
+from ragbench.core.case_table import ScoredCase
 from ragbench.core.gate_result import CheckKind, DatasetChange, GateResult, Ground
 from ragbench.core.metric import Direction
 from ragbench.core.run_scores import RunScores
@@ -29,8 +30,9 @@ def judged_run(judge: str, models: str) -> RunScores:
 
 
 def run_of_another_question() -> RunScores:
-    one_case = run({"m": [1]})
-    return with_cases(one_case, [replace(one_case.cases[0], fingerprint="another")])
+    scores = run({"m": [1]})
+    (question,) = scores.cases
+    return with_cases(scores, [replace(question, fingerprint="another")])
 
 
 @pytest.mark.parametrize(
@@ -106,8 +108,10 @@ def test_a_baseline_that_is_looked_for_and_not_found_is_no_pass() -> None:
 
 
 def test_a_metric_with_another_formula_leaves_the_others_judged() -> None:
-    before = run({"m": [1] * 8, "n": [1] * 8})
-    now = run({"m": [0] * 8, "n": [0] * 8}, column("m", version=2))
+    another_formula = column("m", version=2)
+    all_right, all_wrong = [1] * 8, [0] * 8
+    before = run({"m": all_right, "n": all_right})
+    now = run({"m": all_wrong, "n": all_wrong}, another_formula)
 
     verdict = gate(now, before, config(m={"max_drop": 0.1}, n={"max_drop": 0.1}))
 
@@ -120,27 +124,55 @@ def test_a_metric_with_another_formula_leaves_the_others_judged() -> None:
 
 def run_of_questions(cases: str) -> RunScores:
     """Cases like ``a1``: an id, and a digit that is both the question and tenths of its score."""
-    ids_and_questions = [(case[0], case[1]) for case in cases.split()]
-    scores = run({"m": [int(question) / 10 for _, question in ids_and_questions]})
-    renamed = [
-        replace(case, id=id_, fingerprint=question)
-        for case, (id_, question) in zip(scores.cases, ids_and_questions, strict=True)
-    ]
+    case_ids = [case[0] for case in cases.split()]
+    questions = [case[1] for case in cases.split()]
+    scores = run({"m": [int(question) / 10 for question in questions]})
+    renamed: list[ScoredCase] = []
+    for case, case_id, question in zip(scores.cases, case_ids, questions, strict=True):
+        renamed.append(replace(case, id=case_id, fingerprint=question))
     return with_cases(scores, renamed)
 
 
 @pytest.mark.parametrize(
     ("before", "now", "renamed", "edited", "added", "gone"),
     [
-        pytest.param("a1 b2 c3", "x1 y2 c3", ["a>x", "b>y"], [], [], [], id="two other ids"),
         pytest.param(
-            "a1 b2 c3", "a9 b1 c2 d3", ["a>b", "b>c", "c>d"], [], ["a"], [], id="an inserted row"
+            "a1 b2 c3",
+            "x1 y2 c3",
+            ["a>x", "b>y"],
+            [],
+            [],
+            [],
+            id="two other ids",
+        ),
+        pytest.param(
+            "a1 b2 c3",
+            "a9 b1 c2 d3",
+            ["a>b", "b>c", "c>d"],
+            [],
+            ["a"],
+            [],
+            id="an inserted row",
         ),
         # Its id is another case's now.
         pytest.param(
-            "a1 b2 c3", "a2 b3", ["b>a", "c>b"], [], [], ["a (before)"], id="a removed first row"
+            "a1 b2 c3",
+            "a2 b3",
+            ["b>a", "c>b"],
+            [],
+            [],
+            ["a (before)"],
+            id="a removed first row",
         ),
-        pytest.param("a1 b2", "b1 a2", ["a>b", "b>a"], [], [], [], id="swapped ids"),
+        pytest.param(
+            "a1 b2",
+            "b1 a2",
+            ["a>b", "b>a"],
+            [],
+            [],
+            [],
+            id="swapped ids",
+        ),
         pytest.param(
             "a1 b1 c2",
             "x1 y1 c2",
@@ -151,7 +183,13 @@ def run_of_questions(cases: str) -> RunScores:
             id="cases of the same question keep their order",
         ),
         pytest.param(
-            "a1 b2 c3", "a1 b9 d4", [], ["b"], ["d"], ["c"], id="edited, added and removed"
+            "a1 b2 c3",
+            "a1 b9 d4",
+            [],
+            ["b"],
+            ["d"],
+            ["c"],
+            id="edited, added and removed",
         ),
     ],
 )
@@ -164,7 +202,8 @@ def test_cases_are_recognised_under_other_ids(
 
     change = verdict.dataset
     assert change is not None
-    assert [f"{old}>{new}" for old, new in change.renamed] == renamed
+    old_and_new_ids = [f"{old_id}>{new_id}" for old_id, new_id in change.renamed]
+    assert old_and_new_ids == renamed
     assert list(change.edited) == edited
     assert list(change.added) == added
     assert list(change.gone) == gone
@@ -176,8 +215,10 @@ def test_cases_are_recognised_under_other_ids(
 def run_with_tags(tags: str, scores: list[float]) -> RunScores:
     """One case per letter, which is its tag; all are German."""
     untagged = run({"recall@5": scores}, languages=["de"] * len(scores))
-    cases = [replace(case, tags=(tag,)) for case, tag in zip(untagged.cases, tags, strict=True)]
-    return with_cases(untagged, cases)
+    tagged: list[ScoredCase] = []
+    for case, tag in zip(untagged.cases, tags, strict=True):
+        tagged.append(replace(case, tags=(tag,)))
+    return with_cases(untagged, tagged)
 
 
 RECALL_HELD = config(**{"recall@5": {"max_drop": 0.1}})
@@ -188,8 +229,12 @@ def verdict_on_four_new_cases() -> tuple[GateResult, DatasetChange]:
     """Six cases stay, two with the tag c are replaced by four with the tag d."""
     now = run_with_tags("aaabbbdddd", [1.0] * 8 + [0.0, 1.0])
     cases = list(now.cases)
-    new = [replace(case, fingerprint=f"new {case.id}") for case in cases[6:]]
-    verdict = gate(with_cases(now, [*cases[:6], *new]), TAGS_BEFORE, RECALL_HELD)
+    for row in range(6, 10):
+        case = cases[row]
+        cases[row] = replace(case, fingerprint=f"new {case.id}")
+
+    verdict = gate(with_cases(now, cases), TAGS_BEFORE, RECALL_HELD)
+
     assert verdict.dataset is not None
     return verdict, verdict.dataset
 
@@ -197,7 +242,8 @@ def verdict_on_four_new_cases() -> tuple[GateResult, DatasetChange]:
 def test_the_dataset_s_changes_are_counted_by_tag_and_language() -> None:
     _, change = verdict_on_four_new_cases()
 
-    assert [(label.label, label.before, label.now) for label in change.labels] == [
+    counts = [(label.label, label.before, label.now) for label in change.labels]
+    assert counts == [
         ("language:de", 8, 10),
         ("tag:c", 2, 0),
         ("tag:d", 0, 4),
@@ -250,14 +296,22 @@ def lost_cases(
     now: dict[str, list[Score]], before: dict[str, list[Score]]
 ) -> list[tuple[str, str, str, float]]:
     """Id, metric, status and loss of each case that lost, in the order of the verdict."""
-    demands = config({"max_error_rate": 1.0}, **{name: {"max_drop": 0.5} for name in now})
-    verdict = gate(run(now, STARS, SECONDS), run(before, STARS, SECONDS), demands)
+    limits = {name: {"max_drop": 0.5} for name in now}
+    demands = config({"max_error_rate": 1.0}, **limits)
+    run_now = run(now, STARS, SECONDS)
+    run_before = run(before, STARS, SECONDS)
+
+    verdict = gate(run_now, run_before, demands)
+
     return [(change.id, change.metric, change.status, change.loss) for change in verdict.lost_cases]
 
 
 def test_newly_failed_cases_come_first_then_those_that_lost_most() -> None:
     """By its worst metric each: q3 lost .5 of m and .4 of n."""
-    before: dict[str, list[Score]] = {"m": [0.2, 1, 1, 0, 1, "failed"], "n": [1] * 6}
+    before: dict[str, list[Score]] = {
+        "m": [0.2, 1, 1, 0, 1, "failed"],
+        "n": [1, 1, 1, 1, 1, 1],
+    }
     now: dict[str, list[Score]] = {
         "m": ["failed", "abstained", 0.5, "abstained", 1, "failed"],
         "n": [1, 1, 0.6, 1, 1, 1],
@@ -272,8 +326,16 @@ def test_newly_failed_cases_come_first_then_those_that_lost_most() -> None:
 
 def test_losses_are_ordered_by_the_share_of_their_scale() -> None:
     """2 of 5 stars are .4 of the scale, less than .5 of 1; 3 s of an endless scale are 3."""
-    before: dict[str, list[Score]] = {"m": [1, 1, 1], "stars": [5, 5, 5], "seconds": [1, 1, 1]}
-    now: dict[str, list[Score]] = {"m": [1, 0.5, 1], "stars": [3, 5, 5], "seconds": [1, 1, 4]}
+    before: dict[str, list[Score]] = {
+        "m": [1, 1, 1],
+        "stars": [5, 5, 5],
+        "seconds": [1, 1, 1],
+    }
+    now: dict[str, list[Score]] = {
+        "m": [1, 0.5, 1],
+        "stars": [3, 5, 5],
+        "seconds": [1, 1, 4],
+    }
 
     assert lost_cases(now, before) == [
         ("q3", "seconds", "measured", 3.0),
@@ -286,10 +348,13 @@ def test_losses_are_ordered_by_the_share_of_their_scale() -> None:
 def test_a_case_that_lost_has_the_reason_why_it_has_no_value(
     score: Score, reason: str | None
 ) -> None:
+    before = run({"m": [1.0]})
+    now = run({"m": [score]})
     demands = config({"max_error_rate": 1.0}, m={"max_drop": 0.5})
 
-    (change,) = gate(run({"m": [score]}), run({"m": [1.0]}), demands).lost_cases
+    verdict = gate(now, before, demands)
 
+    (change,) = verdict.lost_cases
     assert change.reason == reason
 
 

@@ -16,9 +16,13 @@ from tests.unit.gate.builders import column, config, run, with_cases
 from tests.unit.gate.verdicts import FAILED, PASSED, checks_of_kind
 
 SIZE = 40
+ALL_ONE = [1.0] * SIZE
+ALL_HALF = [0.5] * SIZE
 UNLABELLED: list[float | None] = [None] * SIZE
 RISING = [0.0, 1.0] * (SIZE // 2)
 FALLING = [1.0, 0.0] * (SIZE // 2)
+ONE_OF_TEN_LOST = [0.0] + [1.0] * 9 + UNLABELLED[10:]
+"""Labels of the first ten cases."""
 
 
 def judged_run(
@@ -46,11 +50,12 @@ def run_and_baseline(
 ) -> tuple[RunScores, RunScores]:
     """A run and its baseline, of which people labelled each answer with 1."""
     now = judged_run("run", judge_now, people_now, direction)
-    before = judged_run("base", judge_before, [1.0] * SIZE, direction)
+    before = judged_run("base", judge_before, ALL_ONE, direction)
     return now, before
 
 
 def verdict_and_drop(now: RunScores, before: RunScores) -> tuple[GateResult, GateCheck]:
+    """The verdict where a drop of .1 is tolerated, and its check of the drop."""
     verdict = gate(now, before, config({"baseline": "base"}, support={"max_drop": 0.1}))
     (check,) = checks_of_kind(verdict, CheckKind.DROP)
     return verdict, check
@@ -60,7 +65,9 @@ def verdict_and_drop(now: RunScores, before: RunScores) -> tuple[GateResult, Gat
 
 
 def test_without_labels_a_drop_is_the_judge_s_opinion() -> None:
-    verdict, check = verdict_and_drop(*run_and_baseline(FALLING, RISING, UNLABELLED))
+    now, before = run_and_baseline(FALLING, RISING, UNLABELLED)
+
+    verdict, check = verdict_and_drop(now, before)
 
     assert check.is_opinion
     assert check.corrected is None
@@ -70,7 +77,9 @@ def test_without_labels_a_drop_is_the_judge_s_opinion() -> None:
 
 
 def test_without_labels_a_drop_names_the_command_that_labels_the_pairs() -> None:
-    _, check = verdict_and_drop(*run_and_baseline(FALLING, RISING, UNLABELLED))
+    now, before = run_and_baseline(FALLING, RISING, UNLABELLED)
+
+    _, check = verdict_and_drop(now, before)
 
     assert check.plan is not None
     assert (check.plan.labels, check.plan.pairs) == (0, SIZE)
@@ -79,8 +88,9 @@ def test_without_labels_a_drop_names_the_command_that_labels_the_pairs() -> None
 
 def test_four_labelled_pairs_are_too_few_to_correct_the_judge() -> None:
     four_labels = [1.0] * 4 + UNLABELLED[4:]
+    now, before = run_and_baseline(FALLING, RISING, four_labels)
 
-    _, check = verdict_and_drop(*run_and_baseline(FALLING, RISING, four_labels))
+    _, check = verdict_and_drop(now, before)
 
     assert check.is_opinion
 
@@ -91,25 +101,28 @@ def test_four_labelled_pairs_are_too_few_to_correct_the_judge() -> None:
 @pytest.mark.parametrize(
     ("people_now", "outcome", "corrected"),
     [
-        pytest.param([1.0] * SIZE, "passed", 0.0, id="people see no loss"),
+        pytest.param(ALL_ONE, "passed", 0.0, id="people see no loss"),
         pytest.param(RISING, "failed", -0.5, id="people see the same loss"),
         pytest.param(
-            [0.0] + [1.0] * 9 + UNLABELLED[10:],
+            ONE_OF_TEN_LOST,
             "inconclusive",
             -0.1,
             id="one of ten labelled pairs is lost",
         ),
         pytest.param(
-            [0.0] * 10 + UNLABELLED[10:], "failed", -1.0, id="all ten labelled pairs are lost"
+            [0.0] * 10 + UNLABELLED[10:],
+            "failed",
+            -1.0,
+            id="all ten labelled pairs are lost",
         ),
     ],
 )
 def test_people_decide_where_the_judge_sees_a_loss_of_a_half(
     people_now: list[float | None], outcome: str, corrected: float
 ) -> None:
-    runs = run_and_baseline([0.5] * SIZE, [1.0] * SIZE, people_now)
+    now, before = run_and_baseline(ALL_HALF, ALL_ONE, people_now)
 
-    _, check = verdict_and_drop(*runs)
+    _, check = verdict_and_drop(now, before)
 
     assert check.outcome == outcome
     assert check.drop is not None
@@ -121,19 +134,18 @@ def test_people_decide_where_the_judge_sees_a_loss_of_a_half(
 
 
 def test_people_are_asked_for_more_labels_where_theirs_do_not_decide() -> None:
-    one_of_ten_lost = [0.0] + [1.0] * 9 + UNLABELLED[10:]
-    runs = run_and_baseline([0.5] * SIZE, [1.0] * SIZE, one_of_ten_lost)
+    now, before = run_and_baseline(ALL_HALF, ALL_ONE, ONE_OF_TEN_LOST)
 
-    verdict, check = verdict_and_drop(*runs)
+    verdict, check = verdict_and_drop(now, before)
 
     assert check.plan is not None
     assert "Ask people: ragbench label" in verdict.headline
 
 
 def test_people_are_not_asked_for_more_labels_where_theirs_decide() -> None:
-    runs = run_and_baseline([0.5] * SIZE, [1.0] * SIZE, RISING)
+    now, before = run_and_baseline(ALL_HALF, ALL_ONE, RISING)
 
-    verdict, check = verdict_and_drop(*runs)
+    verdict, check = verdict_and_drop(now, before)
 
     assert check.plan is None
     assert "Ask people: ragbench label" not in verdict.headline
@@ -141,9 +153,9 @@ def test_people_are_not_asked_for_more_labels_where_theirs_decide() -> None:
 
 def test_of_a_metric_where_lower_is_better_a_lower_label_is_a_gain() -> None:
     """People labelled each answer with 1 before, and every second one with 0 now."""
-    judge = [0.5] * SIZE
+    now, before = run_and_baseline(ALL_HALF, ALL_HALF, RISING, Direction.LOWER)
 
-    _, check = verdict_and_drop(*run_and_baseline(judge, judge, RISING, Direction.LOWER))
+    _, check = verdict_and_drop(now, before)
 
     assert check.outcome is PASSED
     assert check.drop is not None
@@ -154,11 +166,14 @@ def test_of_a_metric_where_lower_is_better_a_lower_label_is_a_gain() -> None:
 
 def test_pairs_of_the_same_answers_need_no_label() -> None:
     """Ten answers are new and labelled, and thirty are the baseline's."""
-    now, before = run_and_baseline([0.5] * SIZE, [0.5] * SIZE, [1.0] * 10 + UNLABELLED[10:])
+    ten_labels = [1.0] * 10 + UNLABELLED[10:]
+    now, before = run_and_baseline(ALL_HALF, ALL_HALF, ten_labels)
     cases = list(now.cases)
-    same_answers = [replace(case, judged=("q", f"base {case.id}", None)) for case in cases[10:]]
+    for row in range(10, SIZE):
+        answer_before = f"base {cases[row].id}"
+        cases[row] = replace(cases[row], judged=("q", answer_before, None))
 
-    _, check = verdict_and_drop(with_cases(now, [*cases[:10], *same_answers]), before)
+    _, check = verdict_and_drop(with_cases(now, cases), before)
 
     assert check.outcome is PASSED
     assert check.corrected is not None
@@ -191,14 +206,15 @@ def test_without_labels_a_floor_is_held_against_the_judge_s_opinion() -> None:
 
 def test_a_gain_by_people_is_no_open_loss() -> None:
     # A judge sees no difference; people find the answers of the run a little better, and too few
-    # of them are labelled to rule a loss out.
-    people_now: list[float | None] = [*[1.0, 0.0] * 6, 1.0, *[None] * 27]
-    now = judged_run("run", RISING, people_now, Direction.HIGHER)
-    people_before: list[float | None] = [*[0.0, 1.0] * 6, 0.0, *[None] * 27]
-    before = judged_run("base", RISING, people_before, Direction.HIGHER)
+    # of them are labelled to rule a loss out: 7 of 13 are right now, 6 of 13 were before.
+    labels_now = FALLING[:13] + UNLABELLED[13:]
+    labels_before = RISING[:13] + UNLABELLED[13:]
+    now = judged_run("run", RISING, labels_now, Direction.HIGHER)
+    before = judged_run("base", RISING, labels_before, Direction.HIGHER)
 
     verdict = gate(now, before, config({"baseline": "base"}, support={"max_drop": 0.001}))
 
     (check,) = checks_of_kind(verdict, CheckKind.DROP)
-    assert check.drop is not None and check.drop.loss < 0.0
+    assert check.drop is not None
+    assert check.drop.loss < 0.0
     assert (check.outcome, check.ground) == (PASSED, Ground.NOT_LOWER)

@@ -38,7 +38,8 @@ def edited(run: RunScores, *rows: int) -> RunScores:
 
 def noisy(seed: int, *, chance: float = 0.6) -> RunScores:
     """A run of 80 cases, each of which is right with this chance."""
-    scores = (np.random.default_rng(seed).random(80) < chance).astype(float)
+    draws = np.random.default_rng(seed).random(80)
+    scores = (draws < chance).astype(float)
     return main_run(scores.tolist(), day=seed + 1, commit=f"c{seed}")
 
 
@@ -102,17 +103,23 @@ def test_the_scores_of_a_baseline_are_the_means_of_its_runs(
     assert [run.date for run in baseline.made_of] == [run.date for run in runs]
     text = baseline_bytes(baseline).decode()
     for number, score in enumerate(written, 1):
-        assert f'"q{number}": {{"fingerprint":"f{number}","scores":{{"m":{score}}}}}' in text
+        row = f'"q{number}": {{"fingerprint":"f{number}","scores":{{"m":{score}}}}}'
+        assert row in text
 
 
 def test_a_baseline_that_is_read_and_written_again_has_the_same_bytes(tmp_path: Path) -> None:
-    baseline = baseline_of([main_run([1, "failed"], day=1), main_run([0, 1], day=2)])
+    runs = [
+        main_run([1, "failed"], day=1),
+        main_run([0, 1], day=2),
+    ]
+    baseline = baseline_of(runs)
     path = tmp_path / "base.json"
 
     write_baseline(baseline, path)
 
-    assert path.read_bytes() == baseline_bytes(baseline)
-    assert baseline_bytes(read_baseline(path)) == baseline_bytes(baseline)
+    written = path.read_bytes()
+    assert written == baseline_bytes(baseline)
+    assert baseline_bytes(read_baseline(path)) == written
 
 
 @pytest.mark.parametrize(
@@ -127,7 +134,8 @@ def test_a_baseline_that_is_read_and_written_again_has_the_same_bytes(tmp_path: 
 )
 def test_a_damaged_file_is_refused(tmp_path: Path, intact: str, damaged: str, message: str) -> None:
     path = tmp_path / "base.json"
-    write_baseline(baseline_of([main_run([1], day=1), main_run([0], day=2)]), path)
+    baseline = baseline_of([main_run([1], day=1), main_run([0], day=2)])
+    write_baseline(baseline, path)
     text = path.read_text("utf-8")
     assert intact in text
     path.write_text(text.replace(intact, damaged), "utf-8")
@@ -147,10 +155,10 @@ def test_the_oldest_run_is_dropped_and_its_mean_is_remembered() -> None:
     assert baseline.kept == 3
     assert [run.commit for run in baseline.runs] == ["c0", "c1", "c2", "c3", "c4"]
     last_three = [noisy(2), noisy(3), noisy(4)]
-    scores_of_q1 = [run.values("m")["q1"] for run in last_three]
-    assert baseline.values("m")["q1"] == pytest.approx(np.mean(np.array(scores_of_q1, float)))
-    figures = [run.metrics[0].score for run in last_three]
-    assert baseline.metrics[0].score == pytest.approx(np.mean(np.array(figures, float)))
+    scores_of_q1 = np.array([run.values("m")["q1"] for run in last_three], float)
+    assert baseline.values("m")["q1"] == pytest.approx(scores_of_q1.mean())
+    figures = np.array([run.metrics[0].score for run in last_three], float)
+    assert baseline.metrics[0].score == pytest.approx(figures.mean())
 
 
 # --- a run that is shown to be better
@@ -259,17 +267,25 @@ def test_a_worse_run_that_is_accepted_replaces_the_mean(three_alike: Baseline) -
 @pytest.mark.parametrize(
     ("now", "reason"),
     [
-        (main_run([0] * 12, day=2, fingerprints=JUDGED), "another judge graded it"),
+        (
+            main_run([0] * 12, day=2, fingerprints=JUDGED),
+            "another judge graded it",
+        ),
         (
             main_run([1] * 12, day=2, matching="text"),
             "relevant chunks are recognised by text, before by id",
         ),
-        (edited(main_run([1] * 12, day=2), *range(12)), "no case is the same"),
+        (
+            edited(main_run([1] * 12, day=2), *range(12)),
+            "no case is the same",
+        ),
     ],
     ids=["another judge", "another matching", "other cases"],
 )
 def test_a_run_that_does_not_compare_begins_the_baseline_anew(now: RunScores, reason: str) -> None:
-    added = with_run(baseline_of([main_run([1] * 12, day=1)]), now)
+    baseline = baseline_of([main_run([1] * 12, day=1)])
+
+    added = with_run(baseline, now)
 
     assert added.other == reason
     assert added.changes == ()
@@ -301,12 +317,15 @@ def test_the_history_goes_on_over_an_edit_of_the_dataset_by_the_cases_in_common(
 ) -> None:
     """1 1 0 0, then three of these cases and a new one: 1 0 0 0 is a third less on the three."""
     before_edit = baseline_of([main_run([1, 1, 0, 0])])
-    after_edit = with_run(before_edit, edited(main_run([1, 0, 0, 0], day=2, **EDITED), 3)).baseline
-    newest = with_run(after_edit, edited(main_run([0, 0, 0, 0], day=3, **EDITED), 3)).baseline
+    run_after_edit = edited(main_run([1, 0, 0, 0], day=2, **EDITED), 3)
+    after_edit = with_run(before_edit, run_after_edit).baseline
+    newest_run = edited(main_run([0, 0, 0, 0], day=3, **EDITED), 3)
+    newest = with_run(after_edit, newest_run).baseline
 
     history = history_of(reread(newest, tmp_path))
 
-    assert [run.linked for run in newest.runs] == [{}, {"m": pytest.approx(-1 / 3)}, {}]
+    links = [run.linked for run in newest.runs]
+    assert links == [{}, {"m": pytest.approx(-1 / 3)}, {}]
     assert history.breaks == ()
     assert history.start == 0
     (metric,) = history.metrics
@@ -317,13 +336,20 @@ def test_the_history_goes_on_over_an_edit_of_the_dataset_by_the_cases_in_common(
 @pytest.mark.parametrize(
     ("now", "reason"),
     [
-        (edited(main_run([1, 0], day=2, **EDITED), 0, 1), "other cases"),
-        (main_run([1, 0], day=2, fingerprints=JUDGED), "another judge"),
+        (
+            edited(main_run([1, 0], day=2, **EDITED), 0, 1),
+            "other cases",
+        ),
+        (
+            main_run([1, 0], day=2, fingerprints=JUDGED),
+            "another judge",
+        ),
     ],
     ids=["other cases", "another judge"],
 )
 def test_a_run_that_does_not_compare_breaks_the_history(now: RunScores, reason: str) -> None:
-    baseline = with_run(baseline_of([main_run([1, 1])]), now).baseline
+    before = baseline_of([main_run([1, 1])])
+    baseline = with_run(before, now).baseline
 
     history = history_of(baseline)
 
@@ -351,14 +377,19 @@ def test_two_runs_of_the_same_second_are_two() -> None:
     baseline = baseline_of([main_run([1, 0], commit="c")])
     same_second = main_run([1, 1], commit="c")
 
-    assert with_run(baseline, same_second).baseline.kept == 2
+    added = with_run(baseline, same_second)
+
+    assert added.baseline.kept == 2
 
 
 def test_a_run_that_another_judge_grades_again_is_not_known() -> None:
     graded = main_run([1, 0], commit="c")
     baseline = baseline_of([graded, main_run([1, 0], day=2)])
+    graded_again = replace(graded, fingerprints=JUDGED)
 
-    assert not with_run(baseline, replace(graded, fingerprints=JUDGED)).is_known
+    added = with_run(baseline, graded_again)
+
+    assert not added.is_known
 
 
 def test_a_baseline_is_not_made_of_the_same_run_twice() -> None:
@@ -371,9 +402,18 @@ def test_a_baseline_is_not_made_of_the_same_run_twice() -> None:
 @pytest.mark.parametrize(
     ("unlike", "message"),
     [
-        (main_run([1, 0], day=2, matching="text"), "recognised by text, before by id"),
-        (main_run([1], day=2), "it has 1 case, the oldest has 2"),
-        (run({"n": [1, 0]}, fingerprints=SYSTEM, date="2026-03-02"), "it has other metrics"),
+        (
+            main_run([1, 0], day=2, matching="text"),
+            "recognised by text, before by id",
+        ),
+        (
+            main_run([1], day=2),
+            "it has 1 case, the oldest has 2",
+        ),
+        (
+            run({"n": [1, 0]}, fingerprints=SYSTEM, date="2026-03-02"),
+            "it has other metrics",
+        ),
     ],
     ids=["matching", "cases", "metrics"],
 )
@@ -393,8 +433,14 @@ def test_runs_that_differ_make_no_baseline(unlike: RunScores, message: str) -> N
             lambda baseline: with_run(baseline, main_run([1, 0], day=2, rag="other")),
             "system other.*named for",
         ),
-        (lambda _: baseline_of([]), "0 runs"),
-        (lambda baseline: baseline_of([baseline]), "is a baseline file"),
+        (
+            lambda _: baseline_of([]),
+            "0 runs",
+        ),
+        (
+            lambda baseline: baseline_of([baseline]),
+            "is a baseline file",
+        ),
     ],
     ids=["another dataset", "another system", "no run", "a baseline"],
 )
@@ -435,9 +481,9 @@ def test_the_gate_sees_smaller_losses_against_the_mean_of_five_runs_than_of_one(
 
 @pytest.mark.parametrize("count", [1, 5])
 def test_the_verdict_says_how_many_runs_the_baseline_has(count: int) -> None:
-    runs = [noisy(seed) for seed in range(count)]
+    baseline = baseline_of([noisy(seed) for seed in range(count)])
 
-    verdict = gate(noisy(11), baseline_of(runs), config(m={"max_drop": 0.02}))
+    verdict = gate(noisy(11), baseline, config(m={"max_drop": 0.02}))
 
     assert verdict.baseline is not None
     assert verdict.baseline.runs == count
@@ -445,25 +491,33 @@ def test_the_verdict_says_how_many_runs_the_baseline_has(count: int) -> None:
 
 def declining_at_random(day: int) -> RunScores:
     """A run of 200 cases, of which the system declines three in ten, each day others."""
-    declines = np.random.default_rng([2, day]).random(200) < 0.3
-    scores = ["abstained" if declined else 1.0 for declined in declines]
+    draws = np.random.default_rng([2, day]).random(200)
+    scores = ["abstained" if draw < 0.3 else 1.0 for draw in draws]
     return main_run(scores, day=day)
 
 
 @pytest.mark.parametrize(
     ("now", "outcome"),
     [
-        (declining_at_random(6), GateOutcome.PASSED),
-        (main_run(["abstained"] * 190 + [1.0] * 10, day=7), GateOutcome.FAILED),
+        (
+            declining_at_random(6),
+            GateOutcome.PASSED,
+        ),
+        (
+            main_run(["abstained"] * 190 + [1.0] * 10, day=7),
+            GateOutcome.FAILED,
+        ),
     ],
     ids=["declines as before", "declines nearly always"],
 )
 def test_a_system_that_declines_at_random_loses_no_coverage(
     now: RunScores, outcome: GateOutcome
 ) -> None:
-    baseline = baseline_of([declining_at_random(day) for day in (1, 2, 3, 4, 5)])
+    baseline = baseline_of([declining_at_random(day) for day in range(1, 6)])
 
-    assert gate(now, baseline, config(m={"max_drop": 0.02})).outcome is outcome
+    verdict = gate(now, baseline, config(m={"max_drop": 0.02}))
+
+    assert verdict.outcome is outcome
 
 
 @pytest.mark.parametrize(
@@ -497,7 +551,12 @@ def test_the_age_is_that_of_the_newest_run_seen_from_this_one(
 
 def three_metrics(value: float, *, day: int, recall_version: int, **more: Any) -> RunScores:
     """Twelve cases of m, of recall and of a metric that is no mean; m stays at 1."""
-    scores = {"m": [1.0] * 12, "recall": [value] * 12, "ece": [value] * 12, **more}
+    scores = {
+        "m": [1.0] * 12,
+        "recall": [value] * 12,
+        "ece": [value] * 12,
+        **more,
+    }
     return run(
         scores,
         column("recall", version=recall_version),
@@ -510,8 +569,9 @@ def three_metrics(value: float, *, day: int, recall_version: int, **more: Any) -
 def test_a_metric_of_another_formula_one_without_a_mean_and_a_new_one_show_no_change() -> None:
     """All twelve cases fell in each of them."""
     baseline = baseline_of([three_metrics(1.0, day=1, recall_version=1)])
+    now = three_metrics(0.0, day=2, recall_version=2, new=[0.0] * 12)
 
-    added = with_run(baseline, three_metrics(0.0, day=2, recall_version=2, new=[0.0] * 12))
+    added = with_run(baseline, now)
 
     assert added.changes == ()
     assert added.baseline.kept == 2
@@ -534,8 +594,11 @@ def test_a_metric_that_both_runs_measured_in_one_way_shows_its_change() -> None:
 
 def run_before_and_after_an_edit() -> tuple[RunScores, RunScores]:
     """Of 36 cases 12 fell, 12 were edited, and 12 are measured in one of the two alone."""
-    before = main_run([1.0] * 24 + ["failed"] * 6 + [0.25] * 6, day=1)
-    after = main_run([0.5] * 12 + [0.0] * 12 + [0.75] * 6 + ["failed"] * 6, day=2)
+    # In this order: those that fell, the edited ones, and those with a score in one run alone.
+    scores_before = [1.0] * 12 + [1.0] * 12 + ["failed"] * 6 + [0.25] * 6
+    scores_after = [0.5] * 12 + [0.0] * 12 + [0.75] * 6 + ["failed"] * 6
+    before = main_run(scores_before, day=1)
+    after = main_run(scores_after, day=2)
     return before, edited(after, *range(12, 24))
 
 
@@ -560,7 +623,8 @@ def test_edited_cases_and_cases_measured_in_one_run_alone_show_no_change() -> No
 
 def eight_cases_repeated(*scores: float, day: int) -> RunScores:
     """A run that asked each of eight cases several times, always with these scores."""
-    run = main_run([sum(scores) / len(scores)] * 8, day=day)
+    mean = sum(scores) / len(scores)
+    run = main_run([mean] * 8, day=day)
     repeats = Repeats(cells=tuple(Cell.measured(score) for score in scores))
     cases = [replace(case, repeats={"m": repeats}) for case in run.cases]
     return with_cases(run, cases)
@@ -591,9 +655,9 @@ def test_losses_that_repeats_explain_are_not_shown(
     """Every one of 8 cases falls by .1, which is what its repeats differ by at random."""
     check, drop = drop_check(now, before)
 
-    sums = [sum(moves_of_cases) for moves_of_cases in itertools.product(moves, repeat=8)]
-    as_low = [total for total in sums if total <= 8 * -0.1 + 1e-9]
-    assert drop.p_worse == pytest.approx(len(as_low) / len(sums), abs=0.01)
+    totals = [sum(moves_of_cases) for moves_of_cases in itertools.product(moves, repeat=8)]
+    as_low = [total for total in totals if total <= -0.8 + 1e-9]
+    assert drop.p_worse == pytest.approx(len(as_low) / len(totals), abs=0.01)
     assert check.outcome is GateOutcome.INCONCLUSIVE
     assert with_run(before, now).changes == ()
 
@@ -612,9 +676,13 @@ def test_the_same_losses_without_repeats_are_shown() -> None:
 
 def test_what_is_skipped_now_in_all_cases_is_lost_coverage_of_repeats_too() -> None:
     """Ten cases were measured twice; now the metric applies to none: as if none were measured."""
-    before = baseline_of([main_run([1.0] * 10, day=1), main_run([1.0] * 10, day=2)])
+    measured_twice = [
+        main_run([1.0] * 10, day=1),
+        main_run([1.0] * 10, day=2),
+    ]
+    now = main_run(["skipped"] * 10, day=3)
 
-    check, drop = drop_check(main_run(["skipped"] * 10, day=3), before, CheckKind.COVERAGE)
+    check, drop = drop_check(now, baseline_of(measured_twice), CheckKind.COVERAGE)
 
     assert drop.before == 1.0
     assert drop.after == 0.0
@@ -624,10 +692,14 @@ def test_what_is_skipped_now_in_all_cases_is_lost_coverage_of_repeats_too() -> N
 def test_what_is_remembered_of_a_case_follows_it_to_its_new_id() -> None:
     """A row was inserted where ids count rows: no case is taken for its neighbour."""
     scores = [1, 0, 1]
-    unmoved = with_run(baseline_of([main_run(scores, day=1)]), main_run(scores, day=2)).baseline
+    oldest = baseline_of([main_run(scores, day=1)])
+    unmoved = with_run(oldest, main_run(scores, day=2)).baseline
     after_insertion = main_run(scores, day=3, **EDITED)
+    q1, q2, q3 = after_insertion.cases
     moved_cases = [
-        replace(case, id=f"q{number}") for number, case in enumerate(after_insertion.cases, 2)
+        replace(q1, id="q2"),
+        replace(q2, id="q3"),
+        replace(q3, id="q4"),
     ]
 
     moved = with_run(unmoved, with_cases(after_insertion, moved_cases)).baseline
@@ -636,6 +708,8 @@ def test_what_is_remembered_of_a_case_follows_it_to_its_new_id() -> None:
     assert moved.drift is not None
     assert sorted(moved.drift.cases) == ["q2", "q3", "q4"]
     assert moved.drift.metrics[0].steps == (0.0, 0.0)
-    assert moved.drift.cases["q3"]["m"][0] == unmoved.drift.cases["q2"]["m"][0]
+    first_run_of_q2, *_ = unmoved.drift.cases["q2"]["m"]
+    first_run_of_moved_q2, *_ = moved.drift.cases["q3"]["m"]
+    assert first_run_of_moved_q2 == first_run_of_q2
     assert moved.kept == 3
     assert moved.runs[-1].linked == {"m": 0.0}

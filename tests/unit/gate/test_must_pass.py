@@ -35,11 +35,12 @@ def golden_run(recall: Sequence[Score], answers: Sequence[Score]) -> RunScores:
 
 def with_first_case(scores: RunScores, **changes: Any) -> RunScores:
     """The run with these changes of its first case."""
-    first, *others = scores.cases
-    return with_cases(scores, [replace(first, **changes), *others])
+    q1, *others = scores.cases
+    return with_cases(scores, [replace(q1, **changes), *others])
 
 
 def must_pass_check(now: RunScores, before: RunScores | None, *selectors: str) -> GateCheck:
+    """The check on the cases that these selectors name."""
     verdict = gate(now, before, GateConfig(max_error_rate=1.0, must_pass=selectors))
     (check,) = checks_of_kind(verdict, CheckKind.MUST_PASS)
     return check
@@ -77,10 +78,11 @@ def test_a_lost_case_that_need_not_pass_is_not_named() -> None:
 
 
 def test_a_case_that_was_lost_two_of_three_times_fails_the_gate() -> None:
-    answers = Repeats(cells=(Cell.measured(0.0), Cell.measured(0.0), Cell.measured(1.0)))
-    first, second, *others = Q2_WRONG.cases
-    asked_thrice = replace(second, repeats={"answer_correct": answers})
-    now = with_cases(Q2_WRONG, [first, asked_thrice, *others])
+    wrong, right = Cell.measured(0.0), Cell.measured(1.0)
+    answers = Repeats(cells=(wrong, wrong, right))
+    q1, q2, *others = Q2_WRONG.cases
+    q2_asked_thrice = replace(q2, repeats={"answer_correct": answers})
+    now = with_cases(Q2_WRONG, [q1, q2_asked_thrice, *others])
 
     verdict = gate(now, ALL_RIGHT, GOLDEN_MUST_PASS)
 
@@ -103,11 +105,11 @@ def test_a_case_that_was_lost_once_is_asked_twice_more_and_most_decide(
     verdict = gate(Q2_WRONG, ALL_RIGHT, demands)
     assert lost_once(verdict) == ["q2"]
 
-    asked = run({"recall@5": [1.0, 1.0], "answer_correct": answers}, RECALL, ANSWER)
-    asked = with_cases(
-        asked, [replace(case, id=str(number)) for number, case in enumerate(asked.cases)]
-    )
-    settled = with_must_pass(verdict, asked, demands)
+    scores = {"recall@5": [1.0, 1.0], "answer_correct": answers}
+    asked_twice = run(scores, RECALL, ANSWER)
+    once, once_more = asked_twice.cases
+    cases_by_number = [replace(once, id="0"), replace(once_more, id="1")]
+    settled = with_must_pass(verdict, with_cases(asked_twice, cases_by_number), demands)
 
     assert settled.outcome is outcome
     assert settled.is_warned is False
@@ -123,10 +125,12 @@ def test_a_case_that_was_lost_once_is_asked_twice_more_and_most_decide(
     ],
 )
 def test_of_a_case_that_was_asked_four_times_most_times_decide(right: int, is_lost: bool) -> None:
-    cells = [Cell.measured(1.0)] * right + [Cell.measured(0.0)] * (4 - right)
-    answers = Repeats(cells=tuple(cells))
-    now = golden_run([1.0] * 3, [right / 4, 1.0, 1.0])
-    now = with_first_case(now, repeats={"answer_correct": answers})
+    right_cells = [Cell.measured(1.0)] * right
+    wrong_cells = [Cell.measured(0.0)] * (4 - right)
+    answers = Repeats(cells=(*right_cells, *wrong_cells))
+    mean_of_q1 = right / 4
+    without_repeats = golden_run([1.0, 1.0, 1.0], [mean_of_q1, 1.0, 1.0])
+    now = with_first_case(without_repeats, repeats={"answer_correct": answers})
 
     check = must_pass_check(now, ALL_RIGHT, "q1")
 
@@ -195,14 +199,18 @@ def test_a_question_that_was_edited_since_is_a_new_one_which_must_pass() -> None
 
 
 def test_a_case_that_lost_its_tag_must_still_pass() -> None:
-    now = with_cases(ALL_RIGHT, [replace(case, tags=()) for case in ALL_RIGHT.cases])
+    untagged = [replace(case, tags=()) for case in ALL_RIGHT.cases]
+    now = with_cases(ALL_RIGHT, untagged)
 
-    assert must_pass_check(now, ALL_RIGHT, "tag:golden").cases == 3
+    check = must_pass_check(now, ALL_RIGHT, "tag:golden")
+
+    assert check.cases == 3
 
 
 @pytest.mark.parametrize("selector", ["tag:golden", "q1"])
 def test_a_case_that_is_gone_is_lost(selector: str) -> None:
-    now = with_cases(ALL_RIGHT, list(ALL_RIGHT.cases)[1:])
+    _, *others = ALL_RIGHT.cases
+    now = with_cases(ALL_RIGHT, others)
 
     check = must_pass_check(now, ALL_RIGHT, selector)
 

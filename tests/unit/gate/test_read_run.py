@@ -41,9 +41,8 @@ WITHOUT_SCORE = [
     Cell(status=Status.ABSTAINED),
     Cell(status=Status.FAILED),
 ]
-cells = st.floats(allow_nan=False, allow_infinity=False).map(Cell.measured) | st.sampled_from(
-    WITHOUT_SCORE
-)
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+cells = numbers.map(Cell.measured) | st.sampled_from(WITHOUT_SCORE)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 
 
@@ -83,20 +82,28 @@ def test_a_baseline_file_reads_back(run: RunScores) -> None:
 def test_a_baseline_file_is_the_same_whatever_the_order_of_the_cases(run: RunScores) -> None:
     reversed_run = with_cases(run, tuple(run.cases)[::-1])
 
-    assert baseline_bytes(baseline_of([reversed_run])) == baseline_bytes(baseline_of([run]))
+    content = baseline_bytes(baseline_of([run]))
+    content_of_reversed = baseline_bytes(baseline_of([reversed_run]))
+
+    assert content_of_reversed == content
 
 
 def test_a_baseline_file_holds_scores_and_no_text(tmp_path: Path) -> None:
     case = ScoredCase(
         id="q1",
         fingerprint="f",
-        scores={"a": Cell.measured(1 / 3), "b": Cell.skipped("why"), "c": Cell.abstained("why")},
+        scores={
+            "a": Cell.measured(1 / 3),
+            "b": Cell.skipped("why"),
+            "c": Cell.abstained("why"),
+        },
     )
     texts_of_case = CaseTexts("the query", "the response", ("secret-chunk",))
     run = run_of([case], column("a"), column("b"), column("c"))
+    run = with_texts(run, {"q1": texts_of_case})
     path = tmp_path / "base.json"
 
-    write_baseline(baseline_of([with_texts(run, {"q1": texts_of_case})]), path)
+    write_baseline(baseline_of([run]), path)
 
     written = path.read_text("utf-8")
     for text in ("the query", "response", "secret-chunk", "why"):
@@ -121,10 +128,12 @@ def run_of_three_cases(date: str) -> RunScores:
 
 
 def test_a_baseline_of_the_version_before_is_refused_with_the_way_on(older_file: Path) -> None:
+    before = read_run(older_file)
     now = run_of_three_cases("2026-03-02")
 
-    (refusal,) = gate(now, read_run(older_file), GateConfig()).refusals
+    verdict = gate(now, before, GateConfig())
 
+    (refusal,) = verdict.refusals
     assert "an earlier version of ragbench wrote it" in refusal.reason
     assert "ragbench baseline add RUN" in refusal.remedy
 
@@ -162,6 +171,7 @@ def test_a_file_that_is_no_run_is_refused(
     path = tmp_path / "file.json"
     if content is not None:
         path.write_text(content, "utf-8")
+
     with pytest.raises(RunMismatchError, match=rf"file\.json.*{re.escape(message)}"):
         read_run(path)
 
@@ -241,8 +251,10 @@ def test_a_run_has_the_metrics_of_its_report(right_run: tuple[Path, Report]) -> 
 
     scores = read_run(folder)
 
-    assert [column.name for column in scores.metrics] == [m.name for m in report.metrics]
-    assert [column.score for column in scores.metrics] == [s.score for s in report.summaries]
+    names = [column.name for column in scores.metrics]
+    assert names == [metric.name for metric in report.metrics]
+    figures = [column.score for column in scores.metrics]
+    assert figures == [summary.score for summary in report.summaries]
     # A latency has no cells.
     assert [column.has_cells for column in scores.metrics] == [True, True, False]
     assert scores.stages == report.stages
@@ -272,7 +284,8 @@ def test_a_run_has_the_texts_of_its_report(right_run: tuple[Path, Report]) -> No
     texts_of_cases = read_run(folder).table.texts
 
     assert texts_of_cases is not None
-    for texts_of_case, row in zip(texts_of_cases.of(range(9)), report.rows(), strict=True):
+    all_nine = texts_of_cases.of(range(9))
+    for texts_of_case, row in zip(all_nine, report.rows(), strict=True):
         assert texts_of_case.query == row.query
         assert texts_of_case.response == row.response
         assert texts_of_case.retrieved_ids == row.retrieved_ids
@@ -281,7 +294,9 @@ def test_a_run_has_the_texts_of_its_report(right_run: tuple[Path, Report]) -> No
 def test_a_run_can_be_named_by_its_manifest(right_run: tuple[Path, Report]) -> None:
     folder, _ = right_run
 
-    assert read_run(folder / "manifest.json").cases == read_run(folder).cases
+    named_by_manifest = read_run(folder / "manifest.json")
+
+    assert named_by_manifest.cases == read_run(folder).cases
 
 
 # --- clusters
@@ -321,12 +336,14 @@ def questions_of_passages(gold: Callable[[int], dict[str, Any]]) -> list[dict[st
 def test_questions_of_one_passage_are_one_observation_wherever_an_interval_is_printed(
     tmp_path: Path, gold: Callable[[int], dict[str, Any]]
 ) -> None:
-    report = evaluate(questions_of_passages(gold), out=tmp_path, metrics="recall@5,token_f1")
+    questions = questions_of_passages(gold)
+
+    report = evaluate(questions, out=tmp_path, metrics="recall@5,token_f1")
 
     recall, overlap = report.summaries
     assert recall.interval is not None
     assert overlap.interval is not None
-    # Residuals of the passages 1, -3, 1, 0, 1; t(0.975; 4) = 2.776445.
+    # Residuals of the passages 1, -3, 1, 0, 1, whose squares add up to 12; t(0.975; 4) = 2.776445.
     half_width = 2.776445 * math.sqrt(5 / 4 * 12) / 20
     assert recall.interval.low == pytest.approx(0.75 - half_width)
     assert recall.interval.high == 1.0
@@ -334,9 +351,8 @@ def test_questions_of_one_passage_are_one_observation_wherever_an_interval_is_pr
     assert overlap.clusters == 5
 
     limits = config(**{"recall@5": {"minimum": 0.5}, "token_f1": {"minimum": 0.5}})
-    interval_of_check = {
-        check.subject: check.interval for check in gate_run(tmp_path, limits).checks
-    }
+    verdict = gate_run(tmp_path, limits)
+    interval_of_check = {check.subject: check.interval for check in verdict.checks}
     assert interval_of_check["recall@5"] == recall.interval
     assert interval_of_check["token_f1"] == overlap.interval
 
@@ -371,7 +387,9 @@ def test_a_run_that_is_named_by_its_report_is_read_from_its_journal(
 ) -> None:
     _, bad = good_and_bad
 
-    assert read_run(bad / "report.json").values("exact_match")["c1"] == 0.0
+    scores = read_run(bad / "report.json")
+
+    assert scores.values("exact_match")["c1"] == 0.0
 
 
 def test_a_run_with_the_report_of_another_one_fails(good_and_bad: tuple[Path, Path]) -> None:

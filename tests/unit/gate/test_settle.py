@@ -14,10 +14,9 @@ Answers = list[Mapping[str, float | None]]
 """Of each case that was drawn: its new difference, by metric; None where it was not measured."""
 
 
-def question(
-    differences: Mapping[str, float], *, metric: str = "m", tolerance: float = 0.02
-) -> SettleQuestion:
-    return SettleQuestion(metric=metric, tolerance=tolerance, scale=1.0, differences=differences)
+def question_of(differences: Mapping[str, float], *, metric: str = "m") -> SettleQuestion:
+    """Whether a metric that moved so in each case is down by more than 0.02."""
+    return SettleQuestion(metric=metric, tolerance=0.02, scale=1.0, differences=differences)
 
 
 # --- which cases are drawn
@@ -29,7 +28,8 @@ def draws_where_two_of_a_hundred_cases_flip() -> list[str]:
     differences = {f"q{number:03}": 0.0 for number in range(100)}
     differences["q000"] = 1.0
     differences["q001"] = -1.0
-    settling = Settling([question(differences)], alpha=0.001)
+    settling = Settling([question_of(differences)], alpha=0.001)
+
     for _ in range(10):
         answers: Answers = []
         for position, case_id in enumerate(settling.draw(100)):
@@ -38,16 +38,18 @@ def draws_where_two_of_a_hundred_cases_flip() -> list[str]:
             else:
                 answers.append({"m": 0.0})
         settling.see(answers)
+
     return list(settling.draw(1_000))
 
 
 def test_cases_that_carry_the_variance_are_asked_about_most(
     draws_of_two_that_flip: list[str],
 ) -> None:
-    draws_of_the_two = draws_of_two_that_flip.count("q000") + draws_of_two_that_flip.count("q001")
+    draws_of_q000 = draws_of_two_that_flip.count("q000")
+    draws_of_q001 = draws_of_two_that_flip.count("q001")
 
     # 20 if all cases were alike.
-    assert draws_of_the_two > 100
+    assert draws_of_q000 + draws_of_q001 > 100
 
 
 def test_cases_that_never_moved_are_asked_about_too(draws_of_two_that_flip: list[str]) -> None:
@@ -56,17 +58,22 @@ def test_cases_that_never_moved_are_asked_about_too(draws_of_two_that_flip: list
 
 def test_the_draws_of_a_seed_are_the_same_on_every_machine() -> None:
     case_ids = [f"q{number:02}" for number in range(40)]
-    settling = Settling([question(dict.fromkeys(case_ids, 0.0))], alpha=0.05, seed=3)
+    unchanged = question_of(dict.fromkeys(case_ids, 0.0))
+    settling = Settling([unchanged], alpha=0.05, seed=3)
 
-    assert list(settling.draw(6)) == ["q03", "q09", "q32", "q23", "q03", "q17"]
+    drawn = list(settling.draw(6))
+    drawn_next = list(settling.draw(6))
+
+    assert drawn == ["q03", "q09", "q32", "q23", "q03", "q17"]
     # The next draw goes on in the stream.
-    assert list(settling.draw(6)) != ["q03", "q09", "q32", "q23", "q03", "q17"]
+    assert drawn_next != drawn
 
 
 def test_the_order_of_the_cases_changes_no_draw() -> None:
     case_ids = [f"q{number:02}" for number in range(40)]
-    settling = Settling([question(dict.fromkeys(case_ids, 0.0))], alpha=0.05, seed=3)
-    reversed_cases = question(dict.fromkeys(case_ids[::-1], 0.0))
+    cases_in_order = question_of(dict.fromkeys(case_ids, 0.0))
+    reversed_cases = question_of(dict.fromkeys(case_ids[::-1], 0.0))
+    settling = Settling([cases_in_order], alpha=0.05, seed=3)
     settling_in_reverse = Settling([reversed_cases], alpha=0.05, seed=3)
 
     for _ in range(2):
@@ -78,9 +85,11 @@ def test_the_order_of_the_cases_changes_no_draw() -> None:
 
 def test_metrics_share_the_answers_and_the_level() -> None:
     # Metric m lost half of its ten cases; n is of the five lost ones, and did not move.
-    losing = {f"q{number}": -1.0 if number < 5 else 0.0 for number in range(10)}
-    still = {"q0": 0.0, "q1": 0.0, "q2": 0.0, "q3": 0.0, "q4": 0.0}
-    settling = Settling([question(losing), question(still, metric="n")], alpha=0.05)
+    lost_ids = ["q0", "q1", "q2", "q3", "q4"]
+    unmoved_ids = ["q5", "q6", "q7", "q8", "q9"]
+    losing = dict.fromkeys(lost_ids, -1.0) | dict.fromkeys(unmoved_ids, 0.0)
+    still = dict.fromkeys(lost_ids, 0.0)
+    settling = Settling([question_of(losing), question_of(still, metric="n")], alpha=0.05)
     case_ids = settling.draw(100)
     answers: Answers = []
     for case_id in case_ids:
@@ -98,6 +107,26 @@ def test_metrics_share_the_answers_and_the_level() -> None:
     assert outcomes["n"].drop == pytest.approx(0.0)
 
 
+def shrunk_mean(values: Sequence[float]) -> float:
+    """Divided by one value more than there are: a 0 that shrinks it."""
+    return sum(values) / (len(values) + 1)
+
+
+def squares_about(centre: float, values: Sequence[float]) -> float:
+    return sum((value - centre) ** 2 for value in values)
+
+
+def chances_of_being_drawn(variances: Mapping[str, float]) -> dict[str, float]:
+    """Half of the draws go to all cases alike, half by the standard deviation."""
+    deviations = {case_id: math.sqrt(variance) for case_id, variance in variances.items()}
+    total_deviation = sum(deviations.values())
+    chances: dict[str, float] = {}
+    for case_id, deviation in deviations.items():
+        share = deviation / total_deviation
+        chances[case_id] = 0.5 / len(variances) + 0.5 * share
+    return chances
+
+
 def settled_by_hand(
     questions: Sequence[SettleQuestion], rounds: Sequence[tuple[Sequence[str], Answers]]
 ) -> dict[str, MeanBet]:
@@ -109,53 +138,56 @@ def settled_by_hand(
     pool: set[str] = set()
     differences: dict[str, dict[str, list[float]]] = {}
     bets: dict[str, MeanBet] = {}
-    prior: dict[str, float] = {}
-    for q in questions:
-        pool.update(q.differences)
-        differences[q.metric] = {case_id: [value] for case_id, value in q.differences.items()}
-        bets[q.metric] = MeanBet(limit=-q.tolerance, scale=q.scale)
-        mean_square = sum(value**2 for value in q.differences.values()) / len(q.differences)
-        prior[q.metric] = max(mean_square, (q.scale / 1000) ** 2)
+    priors: dict[str, float] = {}
+    for question in questions:
+        metric = question.metric
+        pool.update(question.differences)
+        differences[metric] = {
+            case_id: [difference] for case_id, difference in question.differences.items()
+        }
+        bets[metric] = MeanBet(limit=-question.tolerance, scale=question.scale)
+        squares = squares_about(0.0, [*question.differences.values()])
+        mean_square = squares / len(question.differences)
+        priors[metric] = max(mean_square, (question.scale / 1000) ** 2)
 
     for case_ids, answers in rounds:
         centres: dict[str, dict[str, float]] = {}
-        variance = dict.fromkeys(pool, 0.0)
-        for q in questions:
-            centres[q.metric] = {}
+        variances = dict.fromkeys(pool, 0.0)
+        for question in questions:
+            metric = question.metric
+            centres[metric] = {}
             # A metric of few cases needs each of them more.
-            weight = (len(pool) / len(q.differences) / q.scale) ** 2
-            for case_id, values in differences[q.metric].items():
-                # One value more than there are: a 0 that shrinks the centre.
-                centre = sum(values) / (len(values) + 1)
-                squares = sum((value - centre) ** 2 for value in values)
-                centres[q.metric][case_id] = centre
-                variance[case_id] += (squares + prior[q.metric]) / (len(values) + 1) * weight
+            cases_per_case = len(pool) / len(question.differences)
+            weight = (cases_per_case / question.scale) ** 2
+            for case_id, values in differences[metric].items():
+                centre = shrunk_mean(values)
+                centres[metric][case_id] = centre
+                squares = squares_about(centre, values) + priors[metric]
+                variances[case_id] += squares / (len(values) + 1) * weight
 
-        # Half of the draws go to all cases alike, half by the standard deviation.
-        total_deviation = sum(math.sqrt(variance[case_id]) for case_id in pool)
-        chance: dict[str, float] = {}
-        for case_id in pool:
-            share = math.sqrt(variance[case_id]) / total_deviation
-            chance[case_id] = 0.5 / len(pool) + 0.5 * share
+        chances = chances_of_being_drawn(variances)
 
-        for q in questions:
-            centre_of = centres[q.metric]
+        for question in questions:
+            metric = question.metric
+            centre_of = centres[metric]
             mean = sum(centre_of.values()) / len(centre_of)
             # How far the estimate can lie from the mean; a case of another metric leaves it there.
             lowest = mean
             highest = mean
             reach: dict[str, float] = {}
             for case_id, centre in centre_of.items():
-                reach[case_id] = 1 / (len(centre_of) * chance[case_id])
-                lowest = min(lowest, mean + (-q.scale - centre) * reach[case_id])
-                highest = max(highest, mean + (q.scale - centre) * reach[case_id])
+                reach[case_id] = 1 / (len(centre_of) * chances[case_id])
+                lowest_of_case = mean + (-question.scale - centre) * reach[case_id]
+                highest_of_case = mean + (question.scale - centre) * reach[case_id]
+                lowest = min(lowest, lowest_of_case)
+                highest = max(highest, highest_of_case)
             for case_id, answer in zip(case_ids, answers, strict=True):
                 estimate = mean
                 if case_id in centre_of:
-                    difference = answer[q.metric] or 0.0
+                    difference = answer[metric] or 0.0
                     estimate += (difference - centre_of[case_id]) * reach[case_id]
-                    differences[q.metric][case_id].append(difference)
-                bets[q.metric].see(estimate, lowest=lowest, highest=highest)
+                    differences[metric][case_id].append(difference)
+                bets[metric].see(estimate, lowest=lowest, highest=highest)
     return bets
 
 
@@ -183,13 +215,15 @@ def test_estimates_and_p_values_are_those_of_plain_arithmetic(
         answers: Answers = []
         for position, case_id in enumerate(case_ids):
             answer_of_m = -scale * (position % 2) if case_id == "a" else None
-            answers.append({"m": answer_of_m, "n": 0.5 * (position % 3) - 0.25})
+            answer_of_n = 0.5 * (position % 3) - 0.25  # -0.25, 0.25 or 0.75
+            answers.append({"m": answer_of_m, "n": answer_of_n})
         settling.see(answers)
         rounds.append((case_ids, answers))
+    bets = settled_by_hand(questions, rounds)
 
     outcomes = settling.settled()
 
-    for metric, bet in settled_by_hand(questions, rounds).items():
+    for metric, bet in bets.items():
         assert bet.mean is not None
         assert outcomes[metric].drop == pytest.approx(-bet.mean)
         assert outcomes[metric].p_worse == pytest.approx(bet.p_below)

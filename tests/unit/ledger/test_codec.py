@@ -25,9 +25,10 @@ from ragbench.ledger.codec import CODECS, decode_case, encode_case, encode_outco
 
 def stored_and_read(stage: str, result: Any) -> Any:
     """A result as it comes back from the journal."""
-    body = encode_outcome(stage, Outcome(status=Status.MEASURED, value=result)).body
-    texts: list[str] = list(getattr(result, "contexts", ()))
-    return CODECS[stage].decode(texts, body)
+    outcome = Outcome(status=Status.MEASURED, value=result)
+    body = encode_outcome(stage, outcome).body
+    contexts: list[str] = list(getattr(result, "contexts", ()))
+    return CODECS[stage].decode(contexts, body)
 
 
 # --- records with every field that they may have
@@ -35,8 +36,9 @@ def stored_and_read(stage: str, result: Any) -> Any:
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 finite = st.floats(allow_nan=False, allow_infinity=False)
+integers = st.integers(-(2**63), 2**64 - 1)
 json_values: st.SearchStrategy[Any] = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | finite | texts,
+    st.none() | st.booleans() | integers | finite | texts,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
     max_leaves=8,
 )
@@ -122,7 +124,9 @@ generations = st.builds(
 @settings(max_examples=50)
 @given(cases)
 def test_a_case_comes_back_as_it_was(case: Case) -> None:
-    assert decode_case(case.id, encode_case(case)) == case
+    body = encode_case(case)
+
+    assert decode_case(case.id, body) == case
 
 
 @settings(max_examples=50)
@@ -161,9 +165,12 @@ def test_numbers_of_numpy_in_a_verdict_are_stored_as_numbers(verdict: validation
 
     stored_verdict = stored_and_read("validate", replace(verdict, **numpy_numbers))
 
-    assert stored_verdict == replace(
-        verdict, answer_present=True, answer_probability=0.5, relevance={"c": 0.25}
-    )
+    plain_numbers: dict[str, Any] = {
+        "answer_present": True,
+        "answer_probability": 0.5,
+        "relevance": {"c": 0.25},
+    }
+    assert stored_verdict == replace(verdict, **plain_numbers)
 
 
 @settings(max_examples=5)
@@ -239,7 +246,9 @@ class Unknown:
     ids=lambda value: type(value).__name__,
 )
 def test_metadata_that_json_does_not_know_costs_no_answer(value: object, stored: object) -> None:
-    answer = stored_and_read("generate", GenerationResult("Paris", metadata={"value": value}))
+    generation = GenerationResult("Paris", metadata={"value": value})
+
+    answer = stored_and_read("generate", generation)
 
     assert answer.response == "Paris"
     assert answer.metadata == {"value": stored}
@@ -248,19 +257,22 @@ def test_metadata_that_json_does_not_know_costs_no_answer(value: object, stored:
 def test_metadata_that_holds_itself_costs_no_answer() -> None:
     circle: dict[str, Any] = {}
     circle["self"] = circle
+    generation = GenerationResult("Paris", metadata=circle)
 
-    answer = stored_and_read("generate", GenerationResult("Paris", metadata=circle))
+    answer = stored_and_read("generate", generation)
 
     assert answer.response == "Paris"
 
 
 def test_scores_of_any_numeric_type_come_back_as_plain_numbers() -> None:
     scores: list[Any] = [np.float32(0.5), Decimal("0.25"), 1]
+    retrieval = RetrievalResult(["a", "b", "c"], scores=scores)
 
-    retrieval = stored_and_read("retrieve", RetrievalResult(["a", "b", "c"], scores=scores))
+    stored_retrieval = stored_and_read("retrieve", retrieval)
 
-    assert retrieval.scores == [0.5, 0.25, 1]
-    assert [type(score) for score in retrieval.scores] == [float, float, int]
+    assert stored_retrieval.scores == [0.5, 0.25, 1]
+    types = [type(score) for score in stored_retrieval.scores]
+    assert types == [float, float, int]
 
 
 def test_a_confidence_of_numpy_comes_back_as_a_plain_number() -> None:
@@ -275,8 +287,14 @@ def test_a_confidence_of_numpy_comes_back_as_a_plain_number() -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        pytest.param(GenerationResult("so \ud83d"), id="the answer"),
-        pytest.param(GenerationResult("a", multi_responses=["b", "\udc00"]), id="one of several"),
+        pytest.param(
+            GenerationResult("so \ud83d"),
+            id="the answer",
+        ),
+        pytest.param(
+            GenerationResult("a", multi_responses=["b", "\udc00"]),
+            id="one of several",
+        ),
         pytest.param(
             GenerationResult("\udc00", metadata={("odd", "key"): 1}),
             id="beside metadata that is rewritten",

@@ -25,22 +25,27 @@ ROOT = Path(__file__).parents[3]
 
 RUN_FOLDER_PAGE = (ROOT / "docs" / "run_folder.md").read_text("utf-8")
 QUERIES = re.findall(r"```sql\n(.*?)```", RUN_FOLDER_PAGE, re.DOTALL)
+
 # Lines of the table of views: a name, then its columns.
 VIEWS = re.findall(r"^\| `(\w+)` \| (`\w+`(?:, `\w+`)+) \|$", RUN_FOLDER_PAGE, re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run of twenty cases."""
     data = ROOT / "datasets" / "pellorin"
     out = tmp_path_factory.mktemp("docs") / "run"
     rag = BaselineRAG.from_corpus(data)
-    evaluate(read_cases(data), rag, out=out, settings=EvalSettings(selection=Selection(limit=20)))
+    twenty_cases = EvalSettings(selection=Selection(limit=20))
+    evaluate(read_cases(data), rag, out=out, settings=twenty_cases)
     return out
 
 
 def rows(folder: Path, query: str) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(f"file:{folder / 'journal.sqlite'}?mode=ro", uri=True)) as run:
-        return run.execute(query).fetchall()
+    """What a query finds in the journal of a run, which it only reads."""
+    journal = f"file:{folder / 'journal.sqlite'}?mode=ro"
+    with closing(sqlite3.connect(journal, uri=True)) as database:
+        return database.execute(query).fetchall()
 
 
 def test_the_page_shows_three_queries_and_seven_views() -> None:
@@ -50,22 +55,24 @@ def test_the_page_shows_three_queries_and_seven_views() -> None:
 
 
 def test_the_query_of_scores_gives_those_of_the_report(folder: Path) -> None:
+    query_of_scores = QUERIES[0]
+    scores: list[tuple[object, ...]] = []
+    for name, score, _low, _high, measured, total in rows(folder, query_of_scores):
+        scores.append((name, score, measured, total))
+
     expected: list[tuple[object, ...]] = []
     for summary in report_of(folder).summaries:
         score = summary.score
         if score is not None:
             score = round(score, 3)
         expected.append((summary.metric.name, score, summary.measured, summary.total))
-
-    scores: list[tuple[object, ...]] = []
-    for name, score, _low, _high, measured, total in rows(folder, QUERIES[0]):
-        scores.append((name, score, measured, total))
-
     assert scores == expected
 
 
 def test_the_query_of_the_slowest_answers_gives_rows(folder: Path) -> None:
-    assert len(rows(folder, QUERIES[1])) == 3
+    slowest = rows(folder, QUERIES[1])
+
+    assert len(slowest) == 3
 
 
 def test_the_last_query_gives_rows(folder: Path) -> None:
@@ -74,22 +81,23 @@ def test_the_last_query_gives_rows(folder: Path) -> None:
 
 @pytest.mark.parametrize(("view", "columns"), VIEWS)
 def test_a_view_has_the_columns_that_the_page_names(folder: Path, view: str, columns: str) -> None:
-    with closing(sqlite3.connect(folder / "journal.sqlite")) as run:
-        description = run.execute(f"SELECT * FROM {view}").description
+    with closing(sqlite3.connect(folder / "journal.sqlite")) as database:
+        description = database.execute(f"SELECT * FROM {view}").description
 
     names = [column[0] for column in description]
     assert names == re.findall(r"`(\w+)`", columns)
 
 
 def test_the_view_of_causes_has_the_causes_of_the_report(folder: Path) -> None:
+    query = "SELECT case_id, cause, stage, answer, basis, detail FROM causes_by_case"
+
+    causes = rows(folder, query)
+
     expected: list[tuple[object, ...]] = []
     for row in report_of(folder).rows():
         cause = row.attribution
         assert cause is not None
         expected.append((row.id, cause.cause, cause.stage, cause.answer, cause.basis, cause.detail))
-
-    causes = rows(folder, "SELECT case_id, cause, stage, answer, basis, detail FROM causes_by_case")
-
     assert sorted(causes) == sorted(expected)
 
 
@@ -119,7 +127,9 @@ def run_code(code: str) -> dict[str, Any]:
 
 
 def test_the_note_is_that_of_the_report() -> None:
-    assert asked_again_sentence(Reuse(False, False, "prompts.py changed")) in REUSE_PAGE
+    not_reused = Reuse(False, False, "prompts.py changed")
+
+    assert asked_again_sentence(not_reused) in REUSE_PAGE
 
 
 @pytest.fixture(name="search")
@@ -128,13 +138,17 @@ def search_with_versions() -> Any:
 
 
 def origin_of(search: Any, stage: str) -> Any:
+    """What the outcomes of a stage come from."""
     rag = search()
-    return stage_origin(rag, stage, Project([rag]), describe_rag(rag, "search.py:Search"))
+    description = describe_rag(rag, "search.py:Search")
+    return stage_origin(rag, stage, Project([rag]), description)
 
 
 @pytest.mark.parametrize("stage", ["retrieve", "generate"])
 def test_outcomes_of_a_stage_with_a_version_may_be_reused(search: Any, stage: str) -> None:
-    assert may_reuse(origin_of(search, stage), ()).allowed
+    reuse = may_reuse(origin_of(search, stage), ())
+
+    assert reuse.allowed
 
 
 def test_a_new_version_of_the_prompt_changes_generation(search: Any) -> None:
@@ -142,7 +156,8 @@ def test_a_new_version_of_the_prompt_changes_generation(search: Any) -> None:
 
     search.prompt = "v8"
 
-    (change,) = differences(before, origin_of(search, "generate"))
+    after = origin_of(search, "generate")
+    (change,) = differences(before, after)
     assert change.sentence == 'stage_identity.named.0.prompt: "v7" -> "v8"'
 
 
@@ -157,7 +172,8 @@ def test_a_new_version_of_the_prompt_leaves_retrieval_as_it_was(search: Any) -> 
 @contextmanager
 def served(handler: Any) -> Generator[str]:
     """The address of a server that answers by a handler."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+    any_free_port = ("127.0.0.1", 0)
+    with ThreadingHTTPServer(any_free_port, handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}"

@@ -69,8 +69,16 @@ def with_default(value: float, by: float = 2) -> float:
     ("setting", "other_setting"),
     [
         pytest.param(Power(1), Power(-1), id="plain class"),
-        pytest.param(Power(deep=Power(1)), Power(deep=Power(2)), id="plain class in a plain class"),
-        pytest.param(Record(deep=Power(1)), Record(deep=Power(2)), id="plain class in a dataclass"),
+        pytest.param(
+            Power(deep=Power(1)),
+            Power(deep=Power(2)),
+            id="plain class in a plain class",
+        ),
+        pytest.param(
+            Record(deep=Power(1)),
+            Record(deep=Power(2)),
+            id="plain class in a dataclass",
+        ),
         pytest.param(Record(1), Record(2), id="dataclass"),
         pytest.param(Record(), Record(hidden=1), id="field that is not compared"),
         pytest.param(Slotted(1), Slotted(2), id="slots"),
@@ -85,18 +93,33 @@ def with_default(value: float, by: float = 2) -> float:
         pytest.param(Power(1).apply, Power(2).apply, id="bound method"),
         pytest.param(np.arange(3), np.arange(3) + 1, id="array"),
         pytest.param(np.arange(3), np.arange(3.0), id="type of an array"),
-        pytest.param(["a"] * 300, ["a"] * 299 + ["b"], id="text in a long list"),
-        pytest.param([Power(1)] * 300, [Power(1)] * 299 + [Power(2)], id="object in a long list"),
+        pytest.param(
+            ["a"] * 300,
+            ["a"] * 299 + ["b"],
+            id="text in a long list",
+        ),
+        pytest.param(
+            [Power(1)] * 300,
+            [Power(1)] * 299 + [Power(2)],
+            id="object in a long list",
+        ),
         pytest.param([1, 2], [2, 1], id="order"),
         pytest.param(True, 1, id="true and one"),
-        pytest.param({"a": {"b": {"c": [{"d": 1}]}}}, {"a": {"b": {"c": [{"d": 2}]}}}, id="depth"),
+        pytest.param(
+            {"a": {"b": {"c": [{"d": 1}]}}},
+            {"a": {"b": {"c": [{"d": 2}]}}},
+            id="depth",
+        ),
     ],
 )
 def test_settings_that_differ_are_described_differently(
     setting: object, other_setting: object
 ) -> None:
     # As text, because in Python 1 equals True and 1.0.
-    assert json.dumps(described(setting)) != json.dumps(described(other_setting))
+    description = json.dumps(described(setting))
+    other_description = json.dumps(described(other_setting))
+
+    assert description != other_description
 
 
 @pytest.mark.parametrize(
@@ -218,13 +241,12 @@ def test_a_description_is_the_same_in_every_process(tmp_path: Path) -> None:
     (tmp_path / "filters.py").write_text(MODULE_WITH_SETS)
     folders = os.pathsep.join([str(ROOT), str(tmp_path)])
 
-    descriptions: list[bytes] = []
-    for seed in ("1", "2"):  # the order of a set depends on it
-        environment = {"PYTHONHASHSEED": seed, "PYTHONPATH": folders}
-        command = [sys.executable, "-c", DESCRIBE]
-        descriptions.append(subprocess.check_output(command, env=environment))
+    def described_with(hash_seed: str) -> bytes:
+        """By a process of its own; the order of a set depends on the seed."""
+        environment = {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": folders}
+        return subprocess.check_output([sys.executable, "-c", DESCRIBE], env=environment)
 
-    assert descriptions[0] == descriptions[1]
+    assert described_with("1") == described_with("2")
 
 
 def class_of(source: str) -> Any:
@@ -238,15 +260,17 @@ SCALE = "class Scale:\n    def apply(self): return 1\n"
 
 
 def test_code_without_a_file_counts_by_what_it_does() -> None:
-    changed = SCALE.replace("return 1", "return 2")
+    scale_class = class_of(SCALE)
+    changed_class = class_of(SCALE.replace("return 1", "return 2"))
 
-    assert described(class_of(changed)) != described(class_of(SCALE))
+    assert described(changed_class) != described(scale_class)
 
 
 def test_the_place_of_code_without_a_file_does_not_count() -> None:
-    moved = "\n\n" + SCALE
+    scale_class = class_of(SCALE)
+    moved_class = class_of("\n\n" + SCALE)
 
-    assert described(class_of(moved)) == described(class_of(SCALE))
+    assert described(moved_class) == described(scale_class)
 
 
 # --- digests and fingerprints
@@ -265,7 +289,10 @@ def test_digests_are_equal_for_equal_parts_alone(parts: list[bytes], others: lis
     assert (digest(parts) == digest(others)) is (parts == others)
 
 
-@given(st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), st.integers(0, 9)))
+KEYS = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+@given(st.dictionaries(KEYS, st.integers(0, 9)))
 def test_the_order_of_keys_does_not_change_a_fingerprint(value: dict[str, int]) -> None:
     reversed_value = dict(reversed(value.items()))
 

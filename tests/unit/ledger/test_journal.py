@@ -20,7 +20,13 @@ from ragbench.ledger.journal import Journal
 from ragbench.ledger.tables import CaseCells
 
 KEY = b"k" * 16
-FAILURE = Failure(type="ValueError", message="no", stage="score", cause="E: x", traceback="lines")
+FAILURE = Failure(
+    type="ValueError",
+    message="no",
+    stage="score",
+    cause="E: x",
+    traceback="lines",
+)
 
 
 def cases(*case_ids: str) -> list[Case]:
@@ -31,11 +37,13 @@ ASKED: Outcome[Any] = Outcome(status=Status.MEASURED, value="any", seconds=0.5)
 
 
 def encoded(*texts: str) -> Encoded:
+    """An outcome with these texts."""
     digests = [text_digest(text) for text in texts]
     return Encoded(list(texts), digests, b"".join(digests), b"[]", b"d" * 16)
 
 
 def ids(journal: Journal) -> list[str]:
+    """Of the cases that a journal has."""
     case_ids: list[str] = []
     for window in journal.cases():
         case_ids += [run_case.case.id for run_case in window]
@@ -50,11 +58,16 @@ def path(tmp_path: Path) -> Path:
 # --- cases
 
 
+def first_id_twice(unique: int) -> list[Case]:
+    """So many cases n0, n1, ..., and a last one that is called n0 again."""
+    unique_ids = [f"n{number}" for number in range(unique)]
+    return cases(*unique_ids, "n0")
+
+
 # Cases are placed in windows of 512: the second of the two may be in the same or a later one.
 @pytest.mark.parametrize("unique", [1, 511, 512, 600])
 def test_an_id_used_twice_is_reported_with_both_positions(path: Path, unique: int) -> None:
-    repeated = [Case(id=f"n{number}", query="q") for number in range(unique)]
-    repeated += cases("n0")
+    repeated = first_id_twice(unique)
 
     message = rf"cases 1 and {unique + 1} have the same id 'n0'"
     with Journal(path) as journal, pytest.raises(DataError, match=message):
@@ -63,8 +76,7 @@ def test_an_id_used_twice_is_reported_with_both_positions(path: Path, unique: in
 
 @pytest.mark.parametrize("unique", [1, 600], ids=["in a window", "in a later window"])
 def test_cases_that_are_refused_leave_the_old_cases(path: Path, unique: int) -> None:
-    repeated = [Case(id=f"n{number}", query="q") for number in range(unique)]
-    repeated += cases("n0")
+    repeated = first_id_twice(unique)
     with Journal(path) as journal:
         journal.replace_cases(cases("a"))
 
@@ -154,7 +166,8 @@ def test_the_texts_of_an_outcome_come_back_in_order(path: Path) -> None:
         record_five_outcomes(journal)
 
     with Journal(path) as journal:
-        outcome = journal.outcomes("retrieve", range(5))[3, KEY]
+        outcomes = journal.outcomes("retrieve", range(5))
+        outcome = outcomes[3, KEY]
         assert journal.texts(outcome) == ["own 3", "shared", "shared"]
 
 
@@ -164,9 +177,10 @@ def test_a_text_is_stored_once(path: Path) -> None:
     with Journal(path) as journal:
         record_five_outcomes(journal)
 
-    with closing(sqlite3.connect(path)) as reader:
-        # Five of their own, and the shared one.
-        assert reader.execute("SELECT count(*) FROM texts").fetchone() == (6,)
+    with closing(sqlite3.connect(path)) as database:
+        (count,) = database.execute("SELECT count(*) FROM texts").fetchone()
+    # Five of their own, and the shared one.
+    assert count == 6
 
 
 # --- cells
@@ -196,9 +210,10 @@ def test_cells_come_back_as_they_were(path: Path, cell: Cell) -> None:
 
 def test_a_stage_failure_in_a_cell_keeps_no_second_traceback(path: Path) -> None:
     failure = replace(FAILURE, stage="retrieve")
+    cells = CaseCells(KEY, KEY, [Cell.failed(failure)])
     with Journal(path) as journal:
         journal.scores.numbers([("m v1", b"", "m")])
-        journal.scores.record(1, CaseCells(KEY, KEY, [Cell.failed(failure)]))
+        journal.scores.record(1, cells)
 
         (cell,) = journal.scores.cells([1])[1].cells
 
@@ -206,8 +221,13 @@ def test_a_stage_failure_in_a_cell_keeps_no_second_traceback(path: Path) -> None
 
 
 def test_metrics_are_numbered_from_zero(path: Path) -> None:
+    metrics = [
+        ("recall@5 v1", b"", "recall@5"),
+        ("mrr v1", b"", "mrr"),
+    ]
+
     with Journal(path) as journal:
-        numbers = journal.scores.numbers([("recall@5 v1", b"", "recall@5"), ("mrr v1", b"", "mrr")])
+        numbers = journal.scores.numbers(metrics)
 
     assert numbers == [0, 1]
 
@@ -254,8 +274,9 @@ def test_another_version_is_refused(path: Path) -> None:
 
 
 def test_a_cut_file_is_refused_when_it_is_read(path: Path) -> None:
+    long_cases = [Case(id=str(number), query="q" * 500) for number in range(200)]
     with Journal(path) as journal:
-        journal.replace_cases(Case(id=str(number), query="q" * 500) for number in range(200))
+        journal.replace_cases(long_cases)
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
 

@@ -14,11 +14,14 @@ def sample(
     differences: Iterable[float], clusters: Sequence[str | None] | None = None, first: int = 0
 ) -> PairedSample:
     """Cases from the number ``first`` on, each of which moved from 0 by its difference."""
-    after = {str(number): float(value) for number, value in enumerate(differences, first)}
+    after: dict[str, float] = {}
+    for number, difference in enumerate(differences, first):
+        after[str(number)] = float(difference)
     before = dict.fromkeys(after, 0.0)
     if clusters is None:
         return pair(before, after)
-    return pair(before, after, clusters=dict(zip(after, clusters, strict=True)))
+    cluster_of = dict(zip(after, clusters, strict=True))
+    return pair(before, after, clusters=cluster_of)
 
 
 def question(
@@ -28,8 +31,11 @@ def question(
     largest_drop: float | None = 1.0,
     clusters: Sequence[str | None] | None = None,
 ) -> RegressionQuestion:
+    """Whether cases that each moved from 0 by its difference are down by more than tolerated."""
     return RegressionQuestion(
-        sample=sample(differences, clusters), tolerance=tolerance, largest_drop=largest_drop
+        sample=sample(differences, clusters),
+        tolerance=tolerance,
+        largest_drop=largest_drop,
     )
 
 

@@ -26,7 +26,8 @@ def bet_on(values: list[float], *, limit: float = 0.0) -> MeanBet:
 def test_the_first_bet_stakes_nothing() -> None:
     bet = bet_on([1.0])
 
-    assert (bet.above, bet.below) == (0.0, 0.0)
+    assert bet.above == 0.0
+    assert bet.below == 0.0
 
 
 def test_a_second_bet_that_follows_the_first_value_wins() -> None:
@@ -35,8 +36,10 @@ def test_a_second_bet_that_follows_the_first_value_wins() -> None:
 
     assert bet.above == pytest.approx(math.log(1.75))
     assert bet.p_above == pytest.approx(1 / 1.75)
-    assert (bet.below, bet.p_below) == (0.0, 1.0)
-    assert (bet.mean, bet.count) == (1.0, 2)
+    assert bet.below == 0.0
+    assert bet.p_below == 1.0
+    assert bet.mean == 1.0
+    assert bet.count == 2
 
 
 def test_a_second_bet_that_follows_the_first_value_loses() -> None:
@@ -47,10 +50,15 @@ def test_a_second_bet_that_follows_the_first_value_loses() -> None:
     assert bet.p_above == 1.0
 
 
-# After one .1: mean (0 + .1) / 2 = .05, variance (.25 + .05^2) / 2.
-SECOND_STAKE = 0.05 / (0.12625 + 0.05**2)
-# After two: mean (0 + .1 + .1) / 3, variance (.25 + .05^2 + (.1 - .2 / 3)^2) / 3.
-THIRD_STAKE = (0.2 / 3) / ((0.25 + 0.0025 + (1 / 30) ** 2) / 3 + (0.2 / 3) ** 2)
+def stake_by(mean: float, variance: float) -> float:
+    return mean / (variance + mean**2)
+
+
+# After one .1: mean (0 + .1) / 2 = .05.
+SECOND_STAKE = stake_by(mean=0.05, variance=(0.25 + 0.05**2) / 2)
+# After two: mean (0 + .1 + .1) / 3 = .2 / 3, from which .1 is 1/30 away.
+THIRD_SQUARES = 0.25 + 0.05**2 + (1 / 30) ** 2
+THIRD_STAKE = stake_by(mean=0.2 / 3, variance=THIRD_SQUARES / 3)
 
 
 def test_the_stakes_by_hand() -> None:
@@ -61,7 +69,8 @@ def test_the_stakes_by_hand() -> None:
 def test_the_second_bet_follows_mean_and_variance_so_far() -> None:
     bet = bet_on([0.1, 0.1])
 
-    assert bet.above == pytest.approx(math.log(1 + SECOND_STAKE * 0.1))
+    second_win = math.log(1 + SECOND_STAKE * 0.1)
+    assert bet.above == pytest.approx(second_win)
 
 
 def test_the_third_bet_follows_mean_and_variance_so_far() -> None:
@@ -76,21 +85,23 @@ def test_a_bet_that_has_seen_nothing_has_no_mean() -> None:
     bet = bet_on([])
 
     assert bet.mean is None
-    assert (bet.p_above, bet.p_below) == (1.0, 1.0)
+    assert bet.p_above == 1.0
+    assert bet.p_below == 1.0
 
 
 @pytest.fixture(name="coin_bets", scope="module")
 def bets_on_all_sequences_of_a_coin() -> list[MeanBet]:
     """All 2^12 sequences of a fair coin."""
-    return [bet_on(list(values)) for values in product((-1.0, 1.0), repeat=12)]
+    sequences = product((-1.0, 1.0), repeat=12)
+    return [bet_on(list(values)) for values in sequences]
 
 
 def test_a_stake_keeps_its_mean_in_a_fair_game(coin_bets: list[MeanBet]) -> None:
-    mean_above = math.fsum(math.exp(bet.above) for bet in coin_bets) / 2**12
-    mean_below = math.fsum(math.exp(bet.below) for bet in coin_bets) / 2**12
+    stakes_above = [math.exp(bet.above) for bet in coin_bets]
+    stakes_below = [math.exp(bet.below) for bet in coin_bets]
 
-    assert mean_above == pytest.approx(1.0)
-    assert mean_below == pytest.approx(1.0)
+    assert math.fsum(stakes_above) / 2**12 == pytest.approx(1.0)
+    assert math.fsum(stakes_below) / 2**12 == pytest.approx(1.0)
 
 
 def test_a_fair_game_is_rarely_won_whenever_one_stops(coin_bets: list[MeanBet]) -> None:
@@ -135,19 +146,24 @@ def test_a_value_that_could_not_be_is_refused(value: float) -> None:
 
 def sums(*scores: float | None, first: int = 0) -> CaseSums:
     """The sums of a case's scores in the runs from the number ``first`` on."""
-    case_sums = CaseSums.of(first, scores[0] or 0.0)
-    for run, score in enumerate(scores[1:], first + 1):
+    score_of_first, *later_scores = scores
+    case_sums = CaseSums.of(first, score_of_first or 0.0)
+    for run, score in enumerate(later_scores, first + 1):
         case_sums = case_sums.then(run, score)
     return case_sums
 
 
 def test_a_line_by_least_squares() -> None:
     """Around 1.5, the mean of 0 to 3: -1.5 + .5 = -1 over 2 (1.5^2 + .5^2) = 5."""
-    assert sums(1, 0, 1, 0).slope(3) == (-1.0, 5.0)
+    case_sums = sums(1, 0, 1, 0)
+
+    assert case_sums.slope(3) == (-1.0, 5.0)
 
 
 def test_the_number_of_the_first_run_moves_no_line() -> None:
-    assert sums(1, 0, 1, 0, first=7).slope(10) == (-1.0, 5.0)
+    case_sums = sums(1, 0, 1, 0, first=7)
+
+    assert case_sums.slope(10) == (-1.0, 5.0)
 
 
 def test_a_single_run_has_no_line() -> None:
@@ -155,18 +171,23 @@ def test_a_single_run_has_no_line() -> None:
 
 
 def test_a_run_that_did_not_measure_a_case_has_its_mean_so_far() -> None:
+    with_a_gap = sums(1, 0, None, 0.5)
+
     # 1, 0 and .5 count as 1, 0, .5 and .5.
-    assert sums(1, 0, None, 0.5) == CaseSums(0, 2.0, 2.5, 0.5)
+    assert with_a_gap == CaseSums(0, 2.0, 2.5, 0.5)
 
 
 def test_the_fall_is_that_of_the_line_from_its_first_run_to_its_last() -> None:
-    assert fall([sums(1.0, 0.9, 0.8, 0.7)], 3) == pytest.approx(0.3)
+    falling_case = sums(1.0, 0.9, 0.8, 0.7)
+
+    assert fall([falling_case], 3) == pytest.approx(0.3)
 
 
 def test_a_case_that_rises_makes_up_for_one_that_falls() -> None:
-    cases = [sums(1.0, 0.9, 0.8, 0.7), sums(0, 0.1, 0.2, 0.3)]
+    falling_case = sums(1.0, 0.9, 0.8, 0.7)
+    rising_case = sums(0, 0.1, 0.2, 0.3)
 
-    assert fall(cases, 3) == pytest.approx(0.0)
+    assert fall([falling_case, rising_case], 3) == pytest.approx(0.0)
 
 
 def test_a_single_run_has_no_fall() -> None:
@@ -188,7 +209,9 @@ def test_a_bet_wins_by_how_many_standard_errors_it_fell() -> None:
 
 def test_cases_of_a_document_are_one_observation() -> None:
     """z = 1: exp(4 * 1 - 8) = e^-4."""
-    winnings = bet_on_fall(SIXTEEN_FALLS, ["document"] * 16, 5, tolerance=0.0, steps=STILL)
+    together = ["document"] * 16
+
+    winnings = bet_on_fall(SIXTEEN_FALLS, together, 5, tolerance=0.0, steps=STILL)
 
     assert winnings == pytest.approx(math.exp(-4.0))
 
@@ -215,20 +238,25 @@ def test_a_fall_that_runs_which_move_as_a_whole_explain_wins_nothing() -> None:
 
 
 def test_too_few_runs_win_and_lose_nothing() -> None:
-    assert bet_on_fall(SIXTEEN_FALLS, APART, 5, tolerance=0.0, steps=STILL[1:]) == 1.0
+    too_few = STILL[1:]
+
+    winnings = bet_on_fall(SIXTEEN_FALLS, APART, 5, tolerance=0.0, steps=too_few)
+
+    assert winnings == 1.0
 
 
 def test_a_case_that_did_not_move_wins_and_loses_nothing() -> None:
     still_case = sums(1, 1, 1, 1, 1, 1)
 
-    assert bet_on_fall([still_case], [None], 5, tolerance=0.0, steps=STILL) == 1.0
+    winnings = bet_on_fall([still_case], [None], 5, tolerance=0.0, steps=STILL)
+
+    assert winnings == 1.0
 
 
-@given(
-    st.lists(
-        st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=6, max_size=6), min_size=1, max_size=6
-    )
-)
+SCORES_OF_SIX_RUNS = st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=6, max_size=6)
+
+
+@given(st.lists(SCORES_OF_SIX_RUNS, min_size=1, max_size=6))
 def test_a_bet_is_fair_where_each_case_could_have_come_in_the_reverse_order(
     scores: list[list[float]],
 ) -> None:

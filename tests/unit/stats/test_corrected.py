@@ -19,6 +19,7 @@ LABELS: Labels = [1.0, 0.0, 0.0, 0.0, None, None]
 
 
 def mean_of(judged: list[float], labels: Labels, clusters: list[int] | None = None) -> Corrected:
+    """The estimate of a mean, where there is one."""
     estimate = corrected_mean(judged, labels, clusters)
     assert estimate is not None
     return estimate
@@ -60,8 +61,11 @@ def test_four_labels_show_no_interval() -> None:
 
 
 def test_five_labels_show_an_interval() -> None:
-    low, high = interval(mean_of(JUDGED, [1.0, 0.0, 0.0, 0.0, 1.0, None]))
+    five_labels: Labels = [1.0, 0.0, 0.0, 0.0, 1.0, None]
 
+    estimate = mean_of(JUDGED, five_labels)
+
+    low, high = interval(estimate)
     assert 0 <= low < high <= 1
 
 
@@ -80,10 +84,16 @@ HALF_LABELLED: Labels = [1.0, 0.0, 1.0, 0.0, 1.0, 0.0, *[None] * 6]
     ("judged", "labels", "expected"),
     [
         pytest.param(
-            [1.0] * 12, HALF_LABELLED, 0.5, id="a judge that never varies: the labels' own mean"
+            [1.0] * 12,
+            HALF_LABELLED,
+            0.5,
+            id="a judge that never varies: the labels' own mean",
         ),
         pytest.param(
-            [1.0, 0.0] * 6, [*[1.0] * 6, *[None] * 6], 1.0, id="labels that all agree: an interval"
+            [1.0, 0.0] * 6,
+            [*[1.0] * 6, *[None] * 6],
+            1.0,
+            id="labels that all agree: an interval",
         ),
         # Half of the six labelled ones and all six others: 9 of 12.
         pytest.param(
@@ -123,13 +133,15 @@ def test_prediction_powered_inference_agrees(count: int, seed: int) -> None:
     """The formulas of ppi-python 0.2.3, which it was held against: it brings a package `tests`."""
     draw = np.random.default_rng(seed)
     people = draw.normal(size=600)
-    judge = 0.7 * people + draw.normal(size=600) * 0.6 + 0.3
+    noise = draw.normal(size=600)
+    judge = 0.7 * people + 0.6 * noise + 0.3
     # The judge's scores of labelled cases and of the others, which there have no case in common:
     # this changes the weight alone.
     people_labelled = people[:count]
     judge_labelled = judge[:count]
     judge_unlabelled = judge[count:]
-    slope = np.cov(people_labelled, judge_labelled)[0, 1] / judge_labelled.var(ddof=1)
+    covariance = np.cov(people_labelled, judge_labelled)[0, 1]
+    slope = covariance / judge_labelled.var(ddof=1)
     weight = slope * (1 - count / 600)
     rectifier = people_labelled - weight * judge_labelled
     # That the slope is an estimate, too, they leave out.
@@ -144,7 +156,8 @@ def test_prediction_powered_inference_agrees(count: int, seed: int) -> None:
 
     assert estimate is not None
     low, high = interval(estimate)
-    assert estimate.mean == pytest.approx(weight * judge_unlabelled.mean() + rectifier.mean())
+    mean = weight * judge_unlabelled.mean() + rectifier.mean()
+    assert estimate.mean == pytest.approx(mean)
     # Theirs has the quantile of the normal distribution, ours that of Student's t.
     assert high - low == pytest.approx(2 * 1.96 * error, rel=0.1)
 
@@ -159,14 +172,21 @@ def test_the_same_answers_are_no_difference_without_a_label() -> None:
     same = [False] * 20 + [True] * 20
 
     different = difference_of(judged, labels)
-    half_the_same = difference_of(judged + [0.0] * 20, labels + [None] * 20, same)
+    judged_with_the_same = judged + [0.0] * 20
+    labels_with_the_same = labels + [None] * 20
+    half_the_same = difference_of(judged_with_the_same, labels_with_the_same, same)
 
     assert half_the_same.mean == pytest.approx(different.mean / 2)
     assert half_the_same.standard_error < different.standard_error
 
 
+# Forty cases in which the judge saw no difference; twenty of them are labelled.
+NONE_JUDGED = [0.0] * 40
+NONE_LABELLED: Labels = [*[0.0] * 20, *[None] * 20]
+
+
 def test_twenty_labels_without_a_difference_leave_a_sixth_of_the_cases_open() -> None:
-    estimate = difference_of([0.0] * 40, [0.0] * 20 + [None] * 20)
+    estimate = difference_of(NONE_JUDGED, NONE_LABELLED)
 
     assert estimate.mean == 0.0
     # 0.025^(1/20) = 1 - 0.1684
@@ -174,7 +194,7 @@ def test_twenty_labels_without_a_difference_leave_a_sixth_of_the_cases_open() ->
 
 
 def test_a_p_value_is_small_where_the_limit_is_far_below_the_interval() -> None:
-    estimate = difference_of([0.0] * 40, [0.0] * 20 + [None] * 20)
+    estimate = difference_of(NONE_JUDGED, NONE_LABELLED)
 
     assert estimate.p_above(0.2) > 0.98
     assert estimate.p_above(0.0) == 0.5
@@ -183,7 +203,9 @@ def test_a_p_value_is_small_where_the_limit_is_far_below_the_interval() -> None:
 
 def test_the_error_is_at_least_that_of_one_more_difference() -> None:
     """A single label of twenty saw one: its own variance would be smaller."""
-    estimate = difference_of([0.0] * 40, [0.5, *[0.0] * 19] + [None] * 20)
+    labels: Labels = [0.5, *NONE_LABELLED[1:]]
+
+    estimate = difference_of(NONE_JUDGED, labels)
 
     assert estimate.standard_error == pytest.approx(1 / 20)
 
@@ -214,7 +236,15 @@ def test_a_score_that_is_no_number_is_refused() -> None:
 # --- how many labels are needed
 
 
-@pytest.mark.parametrize(("labels", "chance"), [(4, 0.0), (60, 0.447), (100, 0.600), (197, 0.801)])
+@pytest.mark.parametrize(
+    ("labels", "chance"),
+    [
+        (4, 0.0),
+        (60, 0.447),
+        (100, 0.600),
+        (197, 0.801),
+    ],
+)
 def test_more_labels_show_a_margin_more_often(labels: int, chance: float) -> None:
     plan = Plan(margin=0.1, deviation=0.6, correlation=0.6, cases=300)
 
@@ -229,11 +259,15 @@ def test_as_many_labels_are_needed_as_show_a_margin_four_times_of_five() -> None
 
 
 def test_a_margin_that_all_cases_labelled_would_not_show_needs_no_number() -> None:
-    assert Plan(margin=0.01, deviation=0.6, correlation=0.6, cases=300).needed is None
+    plan = Plan(margin=0.01, deviation=0.6, correlation=0.6, cases=300)
+
+    assert plan.needed is None
 
 
 def test_a_margin_of_nothing_is_never_shown() -> None:
-    assert Plan(margin=0.0, deviation=0.6, correlation=0.6, cases=300).chance(300) == 0.0
+    plan = Plan(margin=0.0, deviation=0.6, correlation=0.6, cases=300)
+
+    assert plan.chance(300) == 0.0
 
 
 # --- simulations
@@ -263,13 +297,16 @@ def coverage(
             else:
                 people.append(float(source.random() < rate))
                 clusters.append(case)
-            error_rate = misses if people[-1] else false_alarms
+            truth = people[-1]
+            error_rate = misses if truth else false_alarms
             is_wrong = source.random() < error_rate
-            judge.append(1 - people[-1] if is_wrong else people[-1])
+            judge.append(1 - truth if is_wrong else truth)
         labels: Labels = [None] * 200
         for case in source.sample(range(200), count):
             labels[case] = people[case]
-        low, high = interval(mean_of(judge, labels, clusters))
+
+        estimate = mean_of(judge, labels, clusters)
+        low, high = interval(estimate)
         if low <= rate <= high:
             covered += 1
     return covered / draws
@@ -303,7 +340,9 @@ def test_equal_systems_are_not_called_different(count: int) -> None:
         # The judge likes the second system's style, and at times gives it a point for that.
         judge = [difference + (source.random() < 0.13) for difference in people]
         labels: Labels = [*people[:count], *[None] * (300 - count)]
-        low, high = interval(difference_of(judge, labels))
+
+        estimate = difference_of(judge, labels)
+        low, high = interval(estimate)
         if not low <= 0 <= high:
             called_different += 1
 

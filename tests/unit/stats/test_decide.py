@@ -27,7 +27,9 @@ WORSE = ChangeKind.WORSE
 NOT_WORSE = ChangeKind.NOT_WORSE
 CANNOT_TELL = ChangeKind.CANNOT_TELL
 
+# Twelve cases that lost .37 in the mean.
 DROPS = [-0.3, -0.4, -0.2, -0.5, -0.35, -0.45] * 2
+# 24 cases that moved in either direction.
 SPREAD = [0.2, -0.1, 0.1, 0.05, -0.05, 0.15, 0.1, 0.0] * 3
 
 
@@ -56,14 +58,17 @@ SPREAD = [0.2, -0.1, 0.1, 0.05, -0.05, 0.15, 0.1, 0.0] * 3
 def test_what_the_differences_show(
     differences: list[float], tolerance: float, largest_drop: float | None, change: ChangeKind
 ) -> None:
-    decision = decide(question(differences, tolerance=tolerance, largest_drop=largest_drop))
+    regression = question(differences, tolerance=tolerance, largest_drop=largest_drop)
+
+    decision = decide(regression)
 
     assert decision.change is change
 
 
 def test_a_loss_as_large_as_tolerated_is_none_whatever_rounding_does() -> None:
-    before = dict.fromkeys(map(str, range(50)), 0.8)
-    after = dict.fromkeys(before, 0.75)
+    case_ids = [f"q{number}" for number in range(50)]
+    before = dict.fromkeys(case_ids, 0.8)
+    after = dict.fromkeys(case_ids, 0.75)
     sample = pair(before, after)
     assert sample.differences[0] != -0.05  # in binary it is not
 
@@ -76,7 +81,8 @@ def test_a_loss_as_large_as_tolerated_is_none_whatever_rounding_does() -> None:
 
 
 # Few values, so that many samples have ties.
-DIFFERENCES = st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.25, 1 / 3, 0.5, 1.0]), max_size=60)
+FEW_VALUES = [-1.0, -0.5, 0.0, 0.25, 1 / 3, 0.5, 1.0]
+DIFFERENCES = st.lists(st.sampled_from(FEW_VALUES), max_size=60)
 TOLERANCES = st.sampled_from([0.0, 0.02, 0.2])
 SCALES = st.sampled_from([None, 1.0])
 
@@ -92,7 +98,10 @@ def test_the_order_of_the_cases_changes_no_decision(
     in_order = question(differences, tolerance=tolerance, largest_drop=scale)
     out_of_order = question(shuffled, tolerance=tolerance, largest_drop=scale)
 
-    assert decide(in_order, resamples=200) == decide(out_of_order, resamples=200)
+    decision = decide(in_order, resamples=200)
+    decision_out_of_order = decide(out_of_order, resamples=200)
+
+    assert decision_out_of_order == decision
 
 
 @settings(max_examples=40, deadline=None)
@@ -118,7 +127,9 @@ SIX_LOST = question([-1.0] * 6, tolerance=0.1)
 
 
 def test_five_losses_are_worse_at_the_level_of_the_tolerance_alone() -> None:
-    assert decide(FIVE_LOST).change is WORSE
+    decision = decide(FIVE_LOST)
+
+    assert decision.change is WORSE
 
 
 def test_five_losses_cannot_stand_out_from_no_change_at_a_stricter_level() -> None:
@@ -164,7 +175,7 @@ def test_a_metric_in_which_nothing_moved_makes_no_correction_stricter() -> None:
     drop = question([-0.5, -0.6, -0.4, -0.7, -0.55, -0.65])
     still = question([0.0] * 80, tolerance=0.0)
 
-    decision = decide_family([drop, still, still, still])[0]
+    decision, *_ = decide_family([drop, still, still, still])
 
     assert decision.p_worse == decide(drop).p_worse
     assert decision.family == 1
@@ -206,7 +217,9 @@ UNIT = Spread(per_cluster=1.0, cluster_size=1.0)
         pytest.param(partial(detectable, UNIT, 10, alpha=0.0), "alpha", id="a level of 0"),
         pytest.param(partial(detectable, UNIT, 10, power=1.0), "power", id="a power of 1"),
         pytest.param(
-            partial(clusters_to_rule_out, 0.1, UNIT, reach=0.0), "reach", id="a reach of 0"
+            partial(clusters_to_rule_out, 0.1, UNIT, reach=0.0),
+            "reach",
+            id="a reach of 0",
         ),
     ],
 )
@@ -262,8 +275,15 @@ def test_whole_numbers_lose_a_step() -> None:
 # --- the spread of a sample
 
 
+# Values and clusters, whose sums are 1, -1 and 1.
+TWO_CASES_IN_EACH_OF_THREE = (
+    [1.0, 0.0, 0.0, -1.0, 0.0, 1.0],
+    [0, 0, 1, 1, 2, 2],
+)
+
+
 def test_the_spread_of_clusters_of_two() -> None:
-    totals = ClusterTotals.of([1.0, 0.0, 0.0, -1.0, 0.0, 1.0], [0, 0, 1, 1, 2, 2])
+    totals = ClusterTotals.of(*TWO_CASES_IN_EACH_OF_THREE)
 
     spread = Spread.of(totals)
 
@@ -276,7 +296,7 @@ def test_the_spread_of_clusters_of_two() -> None:
 
 def test_totals_around_a_null_mean_between_the_steps_have_no_step() -> None:
     # 1.3, -0.7 and 1.3: .7 does not divide 1.3.
-    totals = ClusterTotals.of([1.0, 0.0, 0.0, -1.0, 0.0, 1.0], [0, 0, 1, 1, 2, 2])
+    totals = ClusterTotals.of(*TWO_CASES_IN_EACH_OF_THREE)
 
     spread = Spread.of(totals, -0.15)
 
@@ -361,7 +381,12 @@ UNEVEN = [-0.3, 0.2, 0.45, -0.7, 0.1, 0.05, -0.25, 0.3, 0.0, 0.0]
 
 @pytest.mark.parametrize(
     ("values", "tolerance"),
-    [(FEW, 0.05), (FEW, 0.1), (UNEVEN, 0.02), ([-1.0, 1.0] + [0.0] * 4, 0.1)],
+    [
+        (FEW, 0.05),
+        (FEW, 0.1),
+        (UNEVEN, 0.02),
+        ([-1.0, 1.0] + [0.0] * 4, 0.1),
+    ],
 )
 def test_a_question_is_settled_by_what_rules_a_drop_out_with_the_spread_enlarged(
     values: list[float], tolerance: float
@@ -374,8 +399,10 @@ def test_a_question_is_settled_by_what_rules_a_drop_out_with_the_spread_enlarged
     reach = 1.0 - tolerance
 
     def is_enough(cases: int) -> bool:
-        shown = cases * tolerance - reach - z_power * spread * math.sqrt(cases)
-        return shown >= z_alpha * math.sqrt(cases * (spread**2 + tolerance**2) + reach**2)
+        noise = z_power * spread * math.sqrt(cases)
+        shown = cases * tolerance - reach - noise
+        squares = cases * (spread**2 + tolerance**2) + reach**2
+        return shown >= z_alpha * math.sqrt(squares)
 
     expected = 2
     while not is_enough(expected):
@@ -394,8 +421,11 @@ def test_cases_that_move_together_count_once() -> None:
         doubled_values += [value, value]
         documents += [f"document {number}"] * 2
 
-    alone = cases_to_settle(ClusterTotals.of(FEW), 0.05, largest_drop=1.0)
-    doubled = cases_to_settle(ClusterTotals.of(doubled_values, documents), 0.05, largest_drop=1.0)
+    totals = ClusterTotals.of(FEW)
+    doubled_totals = ClusterTotals.of(doubled_values, documents)
+
+    alone = cases_to_settle(totals, 0.05, largest_drop=1.0)
+    doubled = cases_to_settle(doubled_totals, 0.05, largest_drop=1.0)
 
     assert alone is not None
     assert doubled == 2 * alone
@@ -412,4 +442,6 @@ def test_cases_that_move_together_count_once() -> None:
 def test_without_a_spread_or_a_tolerance_no_number_settles_it(
     values: list[float], tolerance: float
 ) -> None:
-    assert cases_to_settle(ClusterTotals.of(values), tolerance, largest_drop=1.0) is None
+    needed = cases_to_settle(ClusterTotals.of(values), tolerance, largest_drop=1.0)
+
+    assert needed is None

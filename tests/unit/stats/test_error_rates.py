@@ -36,7 +36,8 @@ def share_called(change: ChangeKind, questions: list[RegressionQuestion]) -> flo
     """The share of questions that are decided in this way."""
     count = 0
     for regression in questions:
-        if decide(regression, resamples=500).change is change:
+        decision = decide(regression, resamples=500)
+        if decision.change is change:
             count += 1
     return count / len(questions)
 
@@ -51,34 +52,40 @@ def noisy(draw: np.random.Generator, cases: int, drop: float) -> Array:
 def noisy_documents(draw: np.random.Generator, cases: int, drop: float) -> Array:
     """Every five cases are of a document, and move with it."""
     documents = math.ceil(cases / 5)
-    shared = np.repeat(draw.normal(-drop, 0.14, documents), 5)[:cases]
-    return (shared + draw.normal(0.0, 0.08, cases)).clip(-1.0, 1.0)
+    of_documents = draw.normal(-drop, 0.14, documents)
+    shared = np.repeat(of_documents, 5)[:cases]
+    own = draw.normal(0.0, 0.08, cases)
+    return (shared + own).clip(-1.0, 1.0)
 
 
 def mostly_ties(draw: np.random.Generator, cases: int, drop: float) -> Array:
     """Nine of ten do not move; what is lost or gained are whole answers."""
     moves = draw.choice([-1.0, -0.5, 0.5, 1.0], cases)
-    moves[draw.random(cases) >= 0.1] = 0.0
-    moves[draw.random(cases) < abs(drop)] = -math.copysign(1.0, drop)
+    is_tied = draw.random(cases) >= 0.1
+    moves[is_tied] = 0.0
+    is_dropped = draw.random(cases) < abs(drop)
+    moves[is_dropped] = -math.copysign(1.0, drop)
     return moves
 
 
 def flips(draw: np.random.Generator, cases: int, _: float) -> Array:
     """Yes or no, by a chance of each case that is the same before and after."""
     chance = draw.random(cases)
-    before = (draw.random(cases) < chance).astype(np.float64)
-    after = (draw.random(cases) < chance).astype(np.float64)
-    return after - before
+    is_right_before = draw.random(cases) < chance
+    is_right_after = draw.random(cases) < chance
+    return is_right_after.astype(np.float64) - is_right_before.astype(np.float64)
 
 
 def breaks(draw: np.random.Generator, cases: int, drop: float) -> Array:
     """A case is lost whole, or does not move."""
-    return -(draw.random(cases) < drop).astype(np.float64)
+    is_broken = draw.random(cases) < drop
+    return -is_broken.astype(np.float64)
 
 
 def rare_gains(draw: np.random.Generator, cases: int, _: float) -> Array:
     """One case in fifty gains .6, the others lose .012: nothing is lost."""
-    return np.where(draw.random(cases) < 0.02, 0.588, -0.012)
+    is_gain = draw.random(cases) < 0.02
+    return np.where(is_gain, 0.588, -0.012)
 
 
 # --- how often a world is called changed
@@ -106,21 +113,26 @@ def drawn_questions(
     ],
 )
 def test_an_unchanged_world_is_rarely_called_worse(world: Draw, cases: int, size: int) -> None:
-    share = share_called(ChangeKind.WORSE, drawn_questions(world, cases, size=size))
+    questions = drawn_questions(world, cases, size=size)
+
+    share = share_called(ChangeKind.WORSE, questions)
 
     # 5%, and four standard errors of 300 trials.
-    assert share <= 0.05 + 4 * (0.05 * 0.95 / TRIALS) ** 0.5
+    standard_error = (0.05 * 0.95 / TRIALS) ** 0.5
+    assert share <= 0.05 + 4 * standard_error
 
 
 def test_four_flips_can_show_nothing() -> None:
-    assert share_called(ChangeKind.WORSE, drawn_questions(flips, 4)) == 0.0
+    questions = drawn_questions(flips, 4)
+
+    assert share_called(ChangeKind.WORSE, questions) == 0.0
 
 
 def test_cases_of_a_document_that_count_alone_raise_false_alarms() -> None:
     """Else the test above would not show that clusters are needed."""
-    share = share_called(ChangeKind.WORSE, drawn_questions(noisy_documents, 50, size=1))
+    questions = drawn_questions(noisy_documents, 50, size=1)
 
-    assert share >= 0.14
+    assert share_called(ChangeKind.WORSE, questions) >= 0.14
 
 
 def test_a_drop_of_every_document_is_called_worse() -> None:
@@ -143,11 +155,13 @@ def test_the_detectable_drop_is_detected_as_often_as_promised() -> None:
     draw = np.random.default_rng(4)
     questions: list[RegressionQuestion] = []
     for _ in range(TRIALS):
-        questions.append(question(draw.normal(-0.02 - drop, 0.15, 30), tolerance=0.02))
+        differences = draw.normal(-0.02 - drop, 0.15, 30)
+        questions.append(question(differences, tolerance=0.02))
 
     share = share_called(ChangeKind.WORSE, questions)
 
-    assert abs(share - 0.8) <= 4 * (0.8 * 0.2 / TRIALS) ** 0.5
+    standard_error = (0.8 * 0.2 / TRIALS) ** 0.5
+    assert abs(share - 0.8) <= 4 * standard_error
 
 
 def test_eight_correlated_metrics_block_no_more_often_than_a_single_metric() -> None:
@@ -157,12 +171,15 @@ def test_eight_correlated_metrics_block_no_more_often_than_a_single_metric() -> 
     families_with_a_small_p_value = 0
     for _ in range(trials):
         shared = draw.normal(0, 0.1, 30)
-        family = [question(shared + draw.normal(0, 0.15, 30)) for _ in range(8)]
+        family: list[RegressionQuestion] = []
+        for _ in range(8):
+            own = draw.normal(0, 0.15, 30)
+            family.append(question(shared + own))
         decisions = decide_family(family)
-        families_blocked += any(decision.change is ChangeKind.WORSE for decision in decisions)
-        families_with_a_small_p_value += any(
-            decision.test.p_value <= 0.05 for decision in decisions
-        )
+        if any(decision.change is ChangeKind.WORSE for decision in decisions):
+            families_blocked += 1
+        if any(decision.test.p_value <= 0.05 for decision in decisions):
+            families_with_a_small_p_value += 1
 
     assert families_blocked / trials <= 0.11
     # Without a correction they would block far more often.
@@ -170,7 +187,12 @@ def test_eight_correlated_metrics_block_no_more_often_than_a_single_metric() -> 
 
 
 @pytest.mark.parametrize(
-    ("world", "size", "cases"), [(noisy, 1, 50), (noisy_documents, 5, 100), (mostly_ties, 1, 50)]
+    ("world", "size", "cases"),
+    [
+        (noisy, 1, 50),
+        (noisy_documents, 5, 100),
+        (mostly_ties, 1, 50),
+    ],
 )
 def test_following_the_advice_settles_an_unchanged_system_in_four_of_five(
     world: Draw, size: int, cases: int
@@ -187,8 +209,9 @@ def test_following_the_advice_settles_an_unchanged_system_in_four_of_five(
         if needed is None:
             continue
         advices += 1
-        whole_clusters = math.ceil(needed / size) * size
-        if decide(unchanged(whole_clusters), resamples=500).change is ChangeKind.NOT_WORSE:
+        in_whole_clusters = math.ceil(needed / size) * size
+        decision = decide(unchanged(in_whole_clusters), resamples=500)
+        if decision.change is ChangeKind.NOT_WORSE:
             settled += 1
 
     assert 0.69 <= settled / advices <= 0.97

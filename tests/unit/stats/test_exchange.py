@@ -31,7 +31,8 @@ def sample_of(present: Scores, earlier: Scores, *, higher: bool = True) -> Paire
     baseline: dict[str, float | None] = {}
     candidate: dict[str, float | None] = {}
     repeats: dict[str, CaseScores] = {}
-    for number, (present_row, earlier_row) in enumerate(zip(present, earlier, strict=True)):
+    rows = zip(present, earlier, strict=True)
+    for number, (present_row, earlier_row) in enumerate(rows):
         case_id = f"q{number:04}"
         baseline[case_id] = mean_of(earlier_row)
         candidate[case_id] = mean_of(present_row)
@@ -41,29 +42,42 @@ def sample_of(present: Scores, earlier: Scores, *, higher: bool = True) -> Paire
 
 def sample_of_first_column(scores: np.ndarray) -> PairedSample:
     """The first run is the present one."""
-    return sample_of(scores[:, :1].tolist(), scores[:, 1:].tolist())
+    present = scores[:, :1]
+    earlier = scores[:, 1:]
+    return sample_of(present.tolist(), earlier.tolist())
 
 
 # --- the direction, and what is tolerated
 
 
-def test_a_rise_is_no_loss() -> None:
-    rise = sample_of([[0.9]] * 6, [[0.5, 0.4]] * 6)
+# Each of six cases rises from a mean of .45 in two runs.
+PRESENT = [[0.9]] * 6
+EARLIER = [[0.5, 0.4]] * 6
 
-    assert exchange_p_values([rise], null_means=[0.0]) == (1.0,)
+
+def test_a_rise_is_no_loss() -> None:
+    rise = sample_of(PRESENT, EARLIER)
+
+    p_values = exchange_p_values([rise], null_means=[0.0])
+
+    assert p_values == (1.0,)
 
 
 def test_a_rise_is_a_loss_where_lower_is_better() -> None:
-    loss = sample_of([[0.9]] * 6, [[0.5, 0.4]] * 6, higher=False)
+    loss = sample_of(PRESENT, EARLIER, higher=False)
 
-    assert exchange_p_values([loss], null_means=[0.0])[0] < 0.01
+    (p_value,) = exchange_p_values([loss], null_means=[0.0])
+
+    assert p_value < 0.01
 
 
 def test_a_loss_within_what_is_tolerated_is_no_evidence() -> None:
     # Each case lost .45.
-    loss = sample_of([[0.9]] * 6, [[0.5, 0.4]] * 6, higher=False)
+    loss = sample_of(PRESENT, EARLIER, higher=False)
 
-    assert exchange_p_values([loss], null_means=[-0.6])[0] > 0.5
+    (p_value,) = exchange_p_values([loss], null_means=[-0.6])
+
+    assert p_value > 0.5
 
 
 # --- what is evidence
@@ -75,14 +89,30 @@ def test_a_loss_within_what_is_tolerated_is_no_evidence() -> None:
         # In each of four cases any of three runs could be the present one: 1 / 3^4. The run that
         # did not measure is neither up nor down.
         pytest.param(
-            [[0.0]] * 4, [[1.0, None]] * 4, pytest.approx(1 / 81, rel=0.2), id="one run failed"
+            [[0.0]] * 4,
+            [[1.0, None]] * 4,
+            pytest.approx(1 / 81, rel=0.2),
+            id="one run failed",
         ),
         # Two of three runs are the present ones, in three ways for each case: 1 / 3^4.
         pytest.param(
-            [[0.0, 0.0]] * 4, [[1.0]] * 4, pytest.approx(1 / 81, rel=0.2), id="two present runs"
+            [[0.0, 0.0]] * 4,
+            [[1.0]] * 4,
+            pytest.approx(1 / 81, rel=0.2),
+            id="two present runs",
         ),
-        pytest.param([[0.1]] * 3, [[0.1, 0.1, 0.1]] * 3, 1.0, id="nothing moved"),
-        pytest.param([[None]], [[1.0, 1.0]], 1.0, id="the present run failed"),
+        pytest.param(
+            [[0.1]] * 3,
+            [[0.1, 0.1, 0.1]] * 3,
+            1.0,
+            id="nothing moved",
+        ),
+        pytest.param(
+            [[None]],
+            [[1.0, 1.0]],
+            1.0,
+            id="the present run failed",
+        ),
     ],
 )
 def test_what_was_not_measured_is_no_evidence(
@@ -90,7 +120,9 @@ def test_what_was_not_measured_is_no_evidence(
 ) -> None:
     sample = sample_of(present, earlier)
 
-    assert exchange_p_values([sample], null_means=[0.0], resamples=20_000) == (expected,)
+    p_values = exchange_p_values([sample], null_means=[0.0], resamples=20_000)
+
+    assert p_values == (expected,)
 
 
 @pytest.fixture(name="loss_of_thirty")
@@ -112,9 +144,11 @@ def test_a_second_metric_that_is_the_same_costs_nothing(loss_of_thirty: PairedSa
 
 def test_the_same_seed_draws_the_same_p_value(loss_of_thirty: PairedSample) -> None:
     p_values = exchange_p_values([loss_of_thirty], null_means=[0.0])
+    same_seed = exchange_p_values([loss_of_thirty], null_means=[0.0])
+    another_seed = exchange_p_values([loss_of_thirty], null_means=[0.0], seed=1)
 
-    assert p_values == exchange_p_values([loss_of_thirty], null_means=[0.0])
-    assert p_values != exchange_p_values([loss_of_thirty], null_means=[0.0], seed=1)
+    assert same_seed == p_values
+    assert another_seed != p_values
 
 
 def test_an_unchanged_system_that_is_rarely_right_is_not_blocked() -> None:
@@ -122,10 +156,11 @@ def test_an_unchanged_system_that_is_rarely_right_is_not_blocked() -> None:
     draw = np.random.default_rng(8)
     blocked = 0
     for _ in range(100):
-        scores = (draw.random((20, 11)) < 0.05).astype(float)
-        sample = sample_of_first_column(scores)
+        is_right = draw.random((20, 11)) < 0.05
+        sample = sample_of_first_column(is_right.astype(float))
         question = RegressionQuestion(sample=sample, tolerance=0.02, largest_drop=1.0)
-        if decide(question, resamples=400).change is ChangeKind.WORSE:
+        decision = decide(question, resamples=400)
+        if decision.change is ChangeKind.WORSE:
             blocked += 1
 
     assert blocked <= 5
@@ -169,4 +204,5 @@ def test_several_tests_step_down_over_all_labellings() -> None:
     expected = counted_p_values(tests, null_means)
     assert list(p_values) == pytest.approx(expected, abs=0.012)
     # Else the tests would not show that each step has a p-value of its own.
-    assert len({round(p_value, 2) for p_value in expected}) == 4
+    different_p_values = {round(p_value, 2) for p_value in expected}
+    assert len(different_p_values) == 4

@@ -34,16 +34,20 @@ def counted_p_values(
     names = sorted(clusters)
 
     # A row for each test, a column for each cluster: how far its cases are from the null together.
-    totals = np.zeros((len(tests), len(names)))
-    for row, (test, null_mean) in enumerate(zip(tests, null_means, strict=True)):
-        for column, name in enumerate(names):
-            totals[row, column] = sum(value - null_mean for value in test.get(name, []))
+    rows: list[list[float]] = []
+    for test, null_mean in zip(tests, null_means, strict=True):
+        row: list[float] = []
+        for name in names:
+            distances = [value - null_mean for value in test.get(name, [])]
+            row.append(sum(distances))
+        rows.append(row)
+    totals = np.array(rows)
 
     # The small number keeps a test in which nothing moved from 0 / 0.
-    norms = np.sqrt((totals**2).sum(axis=1)) + 1e-300
+    norms = np.linalg.norm(totals, axis=1, keepdims=True) + 1e-300
     # The first arrangement, of which every sign is 1, is the observed one.
-    signs = np.array(list(product((1.0, -1.0), repeat=len(names))))
-    statistics = (totals / norms[:, None]) @ signs.T
+    arrangements = list(product((1.0, -1.0), repeat=len(names)))
+    statistics = (totals / norms) @ np.array(arrangements).T
     if two_sided:
         return stepped_down(np.abs(statistics))
     return stepped_down(-statistics)
@@ -53,35 +57,42 @@ def counted_p_values(
 
 
 # Few values, so that many arrangements have the same statistic.
-TIED = st.sampled_from([-1.0, -2 / 3, -0.5, -1 / 3, 0.0, 0.1, 0.2, 0.3, 1 / 3, 0.5, 1.0])
+LOSSES = [-1.0, -2 / 3, -0.5, -1 / 3]
+GAINS = [0.1, 0.2, 0.3, 1 / 3, 0.5, 1.0]
+TIED_VALUES = st.lists(st.sampled_from([*LOSSES, 0.0, *GAINS]), min_size=1, max_size=9)
 
 
-@given(st.lists(TIED, min_size=1, max_size=9))
+def each_in_a_cluster(values: list[float]) -> Differences:
+    return {str(case): [value] for case, value in enumerate(values)}
+
+
+@given(TIED_VALUES)
 def test_a_p_value_of_a_loss_is_the_share_of_all_arrangements(values: list[float]) -> None:
-    clusters = {str(case): [value] for case, value in enumerate(values)}
-
     family = family_test([sample(values)], null_means=[0.0])
 
-    expected = counted_p_values([clusters], [0.0], two_sided=False)
+    differences = each_in_a_cluster(values)
+    expected = counted_p_values([differences], [0.0], two_sided=False)
     assert list(family.p_values) == pytest.approx(expected)
 
 
-@given(st.lists(TIED, min_size=1, max_size=9))
+@given(TIED_VALUES)
 def test_a_p_value_of_a_change_is_the_share_of_all_arrangements(values: list[float]) -> None:
-    clusters = {str(case): [value] for case, value in enumerate(values)}
-
     family = family_test([sample(values)])
 
-    expected = counted_p_values([clusters], [0.0], two_sided=True)
+    differences = each_in_a_cluster(values)
+    expected = counted_p_values([differences], [0.0], two_sided=True)
     assert list(family.p_values) == pytest.approx(expected)
 
 
 def test_three_losses_by_hand() -> None:
     # One of the 2^3 arrangements is as low; for a change, so is the one with all signs turned.
-    losses = [sample([-1.0, -1.0, -1.0])]
+    three_losses = sample([-1.0, -1.0, -1.0])
 
-    assert family_test(losses, null_means=[0.0]).p_values == (1 / 8,)
-    assert family_test(losses).p_values == (2 / 8,)
+    test_of_a_loss = family_test([three_losses], null_means=[0.0])
+    test_of_a_change = family_test([three_losses])
+
+    assert test_of_a_loss.p_values == (1 / 8,)
+    assert test_of_a_change.p_values == (2 / 8,)
 
 
 def test_where_nothing_moved_the_p_value_is_one() -> None:
@@ -108,14 +119,23 @@ def test_a_drawn_p_value_is_near_the_exact_one() -> None:
 
 
 def test_the_order_of_the_cases_changes_no_drawn_p_value() -> None:
-    assert loss_test(LOST_24_OF_36) == loss_test(LOST_24_OF_36[::-1])
+    in_order = loss_test(LOST_24_OF_36)
+    in_reverse = loss_test(LOST_24_OF_36[::-1])
+
+    assert in_order == in_reverse
 
 
 def test_another_seed_draws_another_p_value() -> None:
     assert loss_test(LOST_24_OF_36, seed=5) != loss_test(LOST_24_OF_36, seed=6)
 
 
-@pytest.mark.parametrize(("resamples", "seed", "option"), [(0, 0, "resamples"), (1, -1, "seed")])
+@pytest.mark.parametrize(
+    ("resamples", "seed", "option"),
+    [
+        (0, 0, "resamples"),
+        (1, -1, "seed"),
+    ],
+)
 def test_a_bad_option_is_named(resamples: int, seed: int, option: str) -> None:
     with pytest.raises(ConfigError, match=option):
         family_test([sample([0.1])], resamples=resamples, seed=seed)
@@ -127,9 +147,12 @@ def test_a_bad_option_is_named(resamples: int, seed: int, option: str) -> None:
 @pytest.mark.parametrize(("metrics", "cases"), [(2, 6), (9, 7)])
 def test_equal_metrics_are_one_test(metrics: int, cases: int) -> None:
     """All cases lost: 2^-n however often they are asked about; Holm would multiply it."""
-    family = family_test([sample([-1.0] * cases)] * metrics, null_means=[0.0] * metrics)
+    all_lost = sample([-1.0] * cases)
 
-    assert family.p_values == (2**-cases,) * metrics
+    family = family_test([all_lost] * metrics, null_means=[0.0] * metrics)
+
+    by_chance = 2**-cases
+    assert family.p_values == (by_chance,) * metrics
     assert family.size == metrics
     assert family.resolution == 0.0
 
@@ -140,7 +163,8 @@ def test_metrics_that_are_nearly_equal_share_a_level() -> None:
     shared = draw.normal(-0.05, 0.2, 100)
     samples: list[PairedSample] = []
     for _ in range(8):
-        samples.append(sample(shared + draw.normal(0, 0.02, 100)))
+        noise = draw.normal(0, 0.02, 100)
+        samples.append(sample(shared + noise))
 
     family = family_test(samples, null_means=[0.0] * 8)
 
@@ -174,12 +198,17 @@ def four_tests() -> list[Differences]:
     names = [f"document {number}" for number in range(10)]
     down: Differences = {}
     for number, name in enumerate(names):
-        down[name] = draw.normal(-0.3, 0.5, 1 + number % 3).tolist()
+        size = 1 + number % 3
+        down[name] = draw.normal(-0.3, 0.5, size).tolist()
     alike: Differences = {}
     for name, values in down.items():
         alike[name] = [value + draw.normal(0, 0.3) for value in values]
-    noisy = {name: draw.normal(0.1, 5.0, 2).tolist() for name in names}
-    of_eight = {name: draw.normal(-0.4, 0.4, 2).tolist() for name in names[:8]}
+    noisy: Differences = {}
+    for name in names:
+        noisy[name] = draw.normal(0.1, 5.0, 2).tolist()
+    of_eight: Differences = {}
+    for name in names[:8]:
+        of_eight[name] = draw.normal(-0.4, 0.4, 2).tolist()
     return [down, alike, noisy, of_eight]
 
 
@@ -203,7 +232,8 @@ def test_several_tests_step_down_over_every_arrangement(
     assert family.size == 4
     assert family.resolution == 0.0
     # Else the tests would not show that each step has a p-value of its own.
-    assert len({round(p_value, 6) for p_value in expected}) >= 3
+    different_p_values = {round(p_value, 6) for p_value in expected}
+    assert len(different_p_values) >= 3
 
 
 def test_slices_of_many_documents_have_the_same_p_values_without_the_zeros_being_stored(
@@ -213,7 +243,8 @@ def test_slices_of_many_documents_have_the_same_p_values_without_the_zeros_being
     draw = np.random.default_rng(7)
     slices: list[PairedSample] = []
     for number in range(10):
-        slices.append(sample(draw.normal(-0.1, 0.2, 10), first=10 * number))
+        differences = draw.normal(-0.1, 0.2, 10)
+        slices.append(sample(differences, first=10 * number))
     with_zeros = family_test(slices, null_means=[0.0] * 10, resamples=500)
 
     monkeypatch.setattr("ragbench.stats.family._DENSE", 0)
@@ -226,9 +257,14 @@ def test_slices_of_many_documents_have_the_same_p_values_without_the_zeros_being
 def test_what_is_drawn_has_no_p_value_below_one_of_the_draws() -> None:
     """Of thirty losses no arrangement that is drawn is as extreme."""
     # Cases 0 to 29 and 30 to 59: the two tests have no cluster in common.
-    samples = [sample([-1.0] * 30), sample([-1.0] * 30, first=30)]
+    thirty_losses = [-1.0] * 30
+    samples = [
+        sample(thirty_losses, first=0),
+        sample(thirty_losses, first=30),
+    ]
 
     family = family_test(samples, null_means=[0.0, 0.0], resamples=20_000)
 
-    assert family.p_values == (1 / 20_001, 1 / 20_001)
-    assert family.resolution == 1 / 20_001
+    smallest = 1 / 20_001
+    assert family.p_values == (smallest, smallest)
+    assert family.resolution == smallest

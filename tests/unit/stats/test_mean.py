@@ -34,8 +34,10 @@ from ragbench.stats.mean import (
 def test_copies_of_a_case_in_its_cluster_narrow_no_interval() -> None:
     values = [0.2, 0.9, 0.4, 0.7]
 
+    clusters = [0, 1, 2, 3]
+
     single = mean_interval(values)
-    copied = mean_interval(values * 5, [0, 1, 2, 3] * 5)
+    copied = mean_interval(values * 5, clusters * 5)
 
     assert copied.low == pytest.approx(single.low)
     assert copied.high == pytest.approx(single.high)
@@ -112,9 +114,27 @@ UNSEEN = 0.025**0.5
 @pytest.mark.parametrize(
     ("value", "bounds", "low", "high"),
     [
-        pytest.param(0.0, (-1.0, 3.0), -1.0 + UNSEEN, 3.0 - 3.0 * UNSEEN, id="between the ends"),
-        pytest.param(1.0, (0.0, 1.0), UNSEEN, 1.0, id="at the upper end"),
-        pytest.param(2.0, (1.0, 3.0), 1.0 + UNSEEN, 3.0 - UNSEEN, id="in the middle"),
+        pytest.param(
+            0.0,
+            (-1.0, 3.0),
+            -1.0 + UNSEEN,
+            3.0 - 3.0 * UNSEEN,
+            id="between the ends",
+        ),
+        pytest.param(
+            1.0,
+            (0.0, 1.0),
+            UNSEEN,
+            1.0,
+            id="at the upper end",
+        ),
+        pytest.param(
+            2.0,
+            (1.0, 3.0),
+            1.0 + UNSEEN,
+            3.0 - UNSEEN,
+            id="in the middle",
+        ),
     ],
 )
 def test_two_equal_values_of_a_scale_with_ends_by_hand(
@@ -148,16 +168,52 @@ def test_a_mean_above_the_scale_stays_inside_its_interval() -> None:
     [
         # m (1 - m) / 20: 20 trials; t(0.975; 19) = 2.093024, t^2 / 20 = 0.2190375.
         # (0.007 + 0.1095187 -+ sqrt(0.2190375 (0.006951 + 0.0547594))) / 1.2190375
-        pytest.param([0.007] * 20, None, 0.00021, 0.19096, id="near 0"),
-        pytest.param([0.993] * 20, None, 1 - 0.19096, 1 - 0.00021, id="near 1"),
+        pytest.param(
+            [0.007] * 20,
+            None,
+            0.00021,
+            0.19096,
+            id="near 0",
+        ),
+        pytest.param(
+            [0.993] * 20,
+            None,
+            1 - 0.19096,
+            1 - 0.00021,
+            id="near 1",
+        ),
         # Of five clusters t(0.975; 4) = 2.776445, t^2 / 20 = 0.3854323.
-        pytest.param([0.007] * 20, [*range(5)] * 4, 0.00012, 0.28819, id="five clusters"),
+        pytest.param(
+            [0.007] * 20,
+            [*range(5)] * 4,
+            0.00012,
+            0.28819,
+            id="five clusters",
+        ),
         # SE^2 = 2 * (0.8^2 + 0.8^2) / 4^2 = 0.16, and 4 * 0.09 / 4^2 = 0.0225 around it:
         # 0.25 / 0.1825 trials of t(0.975; 1) = 12.7062: nearly nothing is known.
-        pytest.param([0.1, 0.1, 0.9, 0.9], [1, 1, 2, 2], 0.00211, 0.99789, id="two clusters"),
+        pytest.param(
+            [0.1, 0.1, 0.9, 0.9],
+            [1, 1, 2, 2],
+            0.00211,
+            0.99789,
+            id="two clusters",
+        ),
         # Of 0 and 1 alone it is the interval of any score: 0.75 +- 3.182446 * 0.25.
-        pytest.param([0.0, 1.0, 1.0, 1.0], None, 0.0, 1.0, id="outcomes"),
-        pytest.param([0.0] * 2, None, 0.0, 1.0 - UNSEEN, id="two equal outcomes"),
+        pytest.param(
+            [0.0, 1.0, 1.0, 1.0],
+            None,
+            0.0,
+            1.0,
+            id="outcomes",
+        ),
+        pytest.param(
+            [0.0, 0.0],
+            None,
+            0.0,
+            1.0 - UNSEEN,
+            id="two equal outcomes",
+        ),
     ],
 )
 def test_intervals_of_probabilities_by_hand(
@@ -196,11 +252,11 @@ def test_without_a_trial_a_proportion_may_be_anything() -> None:
 def test_one_sided_p_value_is_that_of_scipy() -> None:
     stats: Any = importlib.import_module("scipy.stats")
     values = [0.1, -0.2, 0.4, 0.3, 0.05, 0.2]
-    expected = float(stats.ttest_1samp(values, -0.05, alternative="greater").pvalue)
 
     p_value = student_p_value(ClusterTotals.of(values), -0.05)
 
-    assert p_value == pytest.approx(expected)
+    reference = stats.ttest_1samp(values, -0.05, alternative="greater")
+    assert p_value == pytest.approx(float(reference.pvalue))
 
 
 @pytest.mark.parametrize(
@@ -216,8 +272,9 @@ def test_without_a_spread_a_p_value_is_a_half(values: list[float]) -> None:
 def test_the_example_of_the_guide_prints_what_the_guide_says(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    guide = (Path(__file__).parents[3] / "docs" / "statistics.md").read_text("utf-8")
-    example = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)[0]
+    path = Path(__file__).parents[3] / "docs" / "statistics.md"
+    examples = re.findall(r"```python\n(.*?)```", path.read_text("utf-8"), re.DOTALL)
+    example = examples[0]
     *program, promise = example.strip().splitlines()
 
     exec("\n".join(program), {})
@@ -259,10 +316,11 @@ def test_standard_error_is_that_of_a_regression_with_clustered_errors() -> None:
     draw = np.random.default_rng(3)
     codes = draw.integers(0, 12, 60)
     values = draw.normal(size=60) + codes / 5
-    fit = models.OLS(values, np.ones(60)).fit(cov_type="cluster", cov_kwds={"groups": codes})
 
     totals = ClusterTotals.of(values.tolist(), codes.tolist())
 
+    regression = models.OLS(values, np.ones(60))
+    fit = regression.fit(cov_type="cluster", cov_kwds={"groups": codes})
     assert totals.standard_error == pytest.approx(float(fit.bse[0]))
 
 
@@ -280,47 +338,58 @@ def test_fewer_than_two_clusters_have_no_standard_error(
     assert ClusterTotals.of(values, labels).standard_error is None
 
 
-@pytest.mark.parametrize("labels", [None, [0, 0, 0, 1, 2, 2, 3]], ids=["alone", "in clusters"])
+@pytest.mark.parametrize(
+    "labels",
+    [None, [0, 0, 0, 1, 2, 2, 3]],
+    ids=["alone", "in clusters"],
+)
 def test_equal_values_have_a_standard_error_of_zero_although_their_sum_is_rounded(
     labels: list[str | int | None] | None,
 ) -> None:
-    assert ClusterTotals.of([0.1] * 7, labels).standard_error == 0.0
+    totals = ClusterTotals.of([0.1] * 7, labels)
+
+    assert totals.standard_error == 0.0
 
 
-VALUES_AND_LABELS = st.lists(
-    st.tuples(st.floats(-1e6, 1e6), st.sampled_from(["a", "b", "c", None])), max_size=30
-)
+LabelledValues = list[tuple[float, str | None]]
+LABELS = st.sampled_from(["a", "b", "c", None])
+VALUES_AND_LABELS = st.lists(st.tuples(st.floats(-1e6, 1e6), LABELS), max_size=30)
+
+
+def totals_of(cases: LabelledValues) -> ClusterTotals:
+    values = [value for value, _ in cases]
+    labels = [label for _, label in cases]
+    return ClusterTotals.of(values, labels=labels)
 
 
 @settings(max_examples=50)
 @given(VALUES_AND_LABELS, st.randoms(use_true_random=False))
 def test_the_order_of_the_cases_does_not_matter(
-    cases: list[tuple[float, str | None]], source: random.Random
+    cases: LabelledValues, source: random.Random
 ) -> None:
     shuffled = list(cases)
     source.shuffle(shuffled)
 
-    totals = ClusterTotals.of([value for value, _ in cases], labels=[label for _, label in cases])
-    shuffled_totals = ClusterTotals.of(
-        [value for value, _ in shuffled], labels=[label for _, label in shuffled]
-    )
-
-    assert shuffled_totals == totals
+    assert totals_of(shuffled) == totals_of(cases)
 
 
 @settings(max_examples=50)
 @given(VALUES_AND_LABELS)
-def test_the_names_of_the_clusters_do_not_matter(cases: list[tuple[float, str | None]]) -> None:
+def test_the_names_of_the_clusters_do_not_matter(cases: LabelledValues) -> None:
     new_names = {"a": "z", "b": "y", "c": "x", None: None}
-    values = [value for value, _ in cases]
+    renamed = [(value, new_names[label]) for value, label in cases]
 
-    totals = ClusterTotals.of(values, labels=[label for _, label in cases])
-    renamed_totals = ClusterTotals.of(values, labels=[new_names[label] for _, label in cases])
-
-    assert renamed_totals == totals
+    assert totals_of(renamed) == totals_of(cases)
 
 
-@pytest.mark.parametrize(("shift", "total"), [(0.0, 0.0), (0.125, 1.5), (-1.0, -3.0)])
+@pytest.mark.parametrize(
+    ("shift", "total"),
+    [
+        (0.0, 0.0),
+        (0.125, 1.5),
+        (-1.0, -3.0),
+    ],
+)
 def test_a_total_that_rounding_alone_may_have_made_is_zero(shift: float, total: float) -> None:
     # Four values that may each be off by 1/4 leave a sum of up to 1 that means nothing.
     totals = ClusterTotals(sums=(1.0,), sizes=(4,), rounding=0.25)
@@ -334,14 +403,17 @@ def test_a_total_that_rounding_alone_may_have_made_is_zero(shift: float, total: 
 def p_value_of(
     values: list[float], limit: float, *, lowest: float = -1.0, labels: list[int] | None = None
 ) -> float:
-    return bounded_mean_p_value(ClusterTotals.of(values, labels), limit, lowest=lowest)
+    totals = ClusterTotals.of(values, labels)
+    return bounded_mean_p_value(totals, limit, lowest=lowest)
 
 
 def binomial(breaks: int, cases: int, chance: Fraction) -> float:
     """The chance of so many breaks or fewer, exactly."""
     total = Fraction(0)
-    for count in range(breaks + 1):
-        total += math.comb(cases, count) * chance**count * (1 - chance) ** (cases - count)
+    for broken in range(breaks + 1):
+        whole = cases - broken
+        chance_of_each = chance**broken * (1 - chance) ** whole
+        total += math.comb(cases, broken) * chance_of_each
     return float(total)
 
 
@@ -360,8 +432,8 @@ def test_all_or_nothing_is_the_exact_binomial_test(cases: int, data: st.DataObje
 
 def test_a_large_cluster_may_hide_as_much_as_its_size() -> None:
     """The cluster that no case shows counts as large as the largest, and loses everything."""
-    values = [0.3, -0.2, 0.1, 0.2, 0.2, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05]
-    labels = [0, 1, 2, 3, 3, 4, 4, 4, 4, 4, 4]
+    values = [0.3, -0.2, 0.1] + [0.2] * 2 + [0.05] * 6
+    labels = [0, 1, 2] + [3] * 2 + [4] * 6
 
     p_value = p_value_of(values, -0.3, labels=labels)
 
@@ -380,7 +452,9 @@ DROPS = st.floats(0.01, 0.9)
 @settings(max_examples=50)
 @given(BOUNDED_VALUES, DROPS)
 def test_a_p_value_is_a_probability(values: list[float], drop: float) -> None:
-    assert 0.0 <= p_value_of(values, -drop) <= 1.0
+    p_value = p_value_of(values, -drop)
+
+    assert 0.0 <= p_value <= 1.0
 
 
 @settings(max_examples=50)
@@ -389,16 +463,21 @@ def test_better_values_lower_the_p_value(values: list[float], drop: float) -> No
     # Each half of the way to 1.
     better_values = [(value + 1.0) / 2 for value in values]
 
-    assert p_value_of(better_values, -drop) <= p_value_of(values, -drop) + 1e-9
+    p_value = p_value_of(values, -drop)
+    p_value_of_better = p_value_of(better_values, -drop)
+
+    assert p_value_of_better <= p_value + 1e-9
 
 
 def test_of_many_cases_it_is_nearly_the_t_test_and_never_smaller() -> None:
     stats: Any = importlib.import_module("scipy.stats")
-    values = np.random.default_rng(9).normal(-0.02, 0.1, 20_000).clip(-1, 1)
-    expected = float(stats.ttest_1samp(values, -0.021, alternative="greater").pvalue)
+    draw = np.random.default_rng(9)
+    values = draw.normal(-0.02, 0.1, 20_000).clip(-1, 1)
 
     p_value = p_value_of(values.tolist(), -0.021)
 
+    reference = stats.ttest_1samp(values, -0.021, alternative="greater")
+    expected = float(reference.pvalue)
     assert p_value == pytest.approx(expected, abs=0.02)
     assert p_value > expected
 
@@ -410,31 +489,56 @@ def test_of_many_cases_it_is_nearly_the_t_test_and_never_smaller() -> None:
     ("values", "tolerance", "scale"),
     [
         # Of 19 cases the twentieth gains 1: together they may have lost 1, and no more.
-        pytest.param([0.0] * 18 + [-1.0], 0.0, 1.0, id="as much as a twentieth case gains"),
+        pytest.param(
+            [0.0] * 18 + [-1.0],
+            0.0,
+            1.0,
+            id="as much as a twentieth case gains",
+        ),
         # On a scale of 2 it gains 2.
         pytest.param([-0.1] * 19, 0.0, 2.0, id="a wide scale"),
         # Beyond the tolerated 0.1 each of 19 lost 0.05 (0.95); the gain is 1.1.
         pytest.param([-0.15] * 19, 0.1, 1.0, id="beyond a tolerance"),
         # Gains are rare up to a tenth of what moved.
-        pytest.param([-0.02] * 9 + [0.02], 0.0, 1.0, id="one gain of ten moves"),
+        pytest.param(
+            [-0.02] * 9 + [0.02],
+            0.0,
+            1.0,
+            id="one gain of ten moves",
+        ),
     ],
 )
 def test_rare_gains_could_make_up_for_a_small_loss(
     values: list[float], tolerance: float, scale: float | None
 ) -> None:
-    assert rare_gains_p_value(ClusterTotals.of(values), tolerance, scale=scale) is not None
+    p_value = rare_gains_p_value(ClusterTotals.of(values), tolerance, scale=scale)
+
+    assert p_value is not None
 
 
 @pytest.mark.parametrize(
     ("values", "tolerance", "scale"),
     [
-        pytest.param([0.0] * 17 + [-1.0, -0.01], 0.0, 1.0, id="more than a twentieth case gains"),
+        pytest.param(
+            [0.0] * 17 + [-1.0, -0.01],
+            0.0,
+            1.0,
+            id="more than a twentieth case gains",
+        ),
         pytest.param([-0.11] * 19, 0.0, 2.0, id="a wide scale"),
         # Beyond the tolerated 0.1 each of 19 lost 0.06 (1.14); the gain is 1.1.
         pytest.param([-0.16] * 19, 0.1, 1.0, id="beyond a tolerance"),
-        pytest.param([-0.02] * 8 + [0.02], 0.0, 1.0, id="one gain of nine moves is not rare"),
         pytest.param(
-            [-0.02] * 8 + [0.02] + [0.0] * 20, 0.0, 1.0, id="unchanged cases make it no rarer"
+            [-0.02] * 8 + [0.02],
+            0.0,
+            1.0,
+            id="one gain of nine moves is not rare",
+        ),
+        pytest.param(
+            [-0.02] * 8 + [0.02] + [0.0] * 20,
+            0.0,
+            1.0,
+            id="unchanged cases make it no rarer",
         ),
         pytest.param([-0.01] * 20, 0.0, None, id="a scale without an end"),
         pytest.param([-0.9] * 20, 0.0, 1.0, id="a large loss"),
@@ -443,17 +547,25 @@ def test_rare_gains_could_make_up_for_a_small_loss(
 def test_rare_gains_are_not_asked_about(
     values: list[float], tolerance: float, scale: float | None
 ) -> None:
-    assert rare_gains_p_value(ClusterTotals.of(values), tolerance, scale=scale) is None
+    p_value = rare_gains_p_value(ClusterTotals.of(values), tolerance, scale=scale)
+
+    assert p_value is None
 
 
 @pytest.mark.parametrize(
     ("loss", "tolerance", "scale", "ratio"),
-    [(0.05, 0.0, 1.0, 0.05), (0.05, 0.0, 2.0, 0.025), (0.06, 0.02, 1.0, 0.04 / 1.02)],
+    [
+        (0.05, 0.0, 1.0, 0.05),
+        (0.05, 0.0, 2.0, 0.025),
+        (0.06, 0.02, 1.0, 0.04 / 1.02),
+    ],
 )
 def test_the_p_value_of_equal_losses_by_hand(
     loss: float, tolerance: float, scale: float, ratio: float
 ) -> None:
-    p_value = rare_gains_p_value(ClusterTotals.of([-loss] * 20), tolerance, scale=scale)
+    twenty_losses = ClusterTotals.of([-loss] * 20)
+
+    p_value = rare_gains_p_value(twenty_losses, tolerance, scale=scale)
 
     # P(E_0 >= ratio * sum(E_c)) of independent exponentials is (1 + ratio) ** -n.
     assert p_value == pytest.approx((1.0 + ratio) ** -20)
@@ -492,11 +604,25 @@ def test_a_value_below_the_bound_is_refused() -> None:
     ("compute", "message"),
     [
         pytest.param(
-            partial(mean_interval, [0.0, 1.0], confidence=1.0), "probability", id="a sure mean"
+            partial(mean_interval, [0.0, 1.0], confidence=1.0),
+            "probability",
+            id="a sure mean",
         ),
-        pytest.param(partial(proportion_interval, 1, 2, 1.0), "confidence", id="a sure share"),
-        pytest.param(partial(proportion_interval, 1, 2, 0.0), "confidence", id="no confidence"),
-        pytest.param(partial(p_value_of, [0.0], -1.0), "every mean would do", id="limit at bound"),
+        pytest.param(
+            partial(proportion_interval, 1, 2, 1.0),
+            "confidence",
+            id="a sure share",
+        ),
+        pytest.param(
+            partial(proportion_interval, 1, 2, 0.0),
+            "confidence",
+            id="no confidence",
+        ),
+        pytest.param(
+            partial(p_value_of, [0.0], -1.0),
+            "every mean would do",
+            id="limit at bound",
+        ),
     ],
 )
 def test_an_option_that_cannot_be_is_refused(compute: Callable[[], object], message: str) -> None:

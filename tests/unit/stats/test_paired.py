@@ -14,8 +14,23 @@ from ragbench.stats.paired import PairedSample
 
 
 # Only "a" and "b" have a score in both.
-BASELINE = {"a": 1.0, "b": 0.5, "c": None, "d": 0.5, "e": None, "f": 0.1}
-CANDIDATE = {"g": 0.3, "e": None, "d": None, "c": 0.2, "b": 0.75, "a": 0.0, "h": None}
+BASELINE = {
+    "a": 1.0,
+    "b": 0.5,
+    "c": None,
+    "d": 0.5,
+    "e": None,
+    "f": 0.1,
+}
+CANDIDATE = {
+    "g": 0.3,
+    "e": None,
+    "d": None,
+    "c": 0.2,
+    "b": 0.75,
+    "a": 0.0,
+    "h": None,
+}
 SHARED_DOCUMENT = {"a": "doc", "b": "doc", "c": "doc"}
 
 
@@ -79,8 +94,11 @@ def test_a_sample_without_case_ids_names_its_clusters_by_code() -> None:
 
 
 def test_every_score_that_is_no_number_is_named() -> None:
+    baseline = {"a": float("nan"), "b": 1.0}
+    candidate = {"b": float("inf")}
+
     with pytest.raises(DataError) as caught:
-        pair({"a": float("nan"), "b": 1.0}, {"b": float("inf")})
+        pair(baseline, candidate)
 
     places = [(problem.path, problem.field) for problem in caught.value.problems]
     assert places == [("baseline", "a"), ("candidate", "b")]
@@ -98,13 +116,18 @@ def test_every_score_that_is_no_number_is_named() -> None:
 def test_rounding_is_measured_against_the_largest_score_of_either_run(
     baseline: float, candidate: float
 ) -> None:
-    sample = pair({"a": baseline, "b": 0.5}, {"a": candidate, "b": 0.5})
+    scores_before = {"a": baseline, "b": 0.5}
+    scores_after = {"a": candidate, "b": 0.5}
+
+    sample = pair(scores_before, scores_after)
 
     assert sample.rounding == 8.0 * 2.0**-50
 
 
 def test_without_a_score_there_is_no_rounding() -> None:
-    assert pair({}, {}).rounding == 0.0
+    sample = pair({}, {})
+
+    assert sample.rounding == 0.0
 
 
 # --- which way a difference points
@@ -118,34 +141,42 @@ def test_where_lower_is_better_a_lower_score_is_a_gain() -> None:
     assert sample.lost == 0
 
 
-# Each case: the scores in the candidate, then those in the baseline.
-REPEATS = {"a": ((1.0, None), (3.0, 5.0))}
+# Of the only case, its mean of 3 and 5, and its single score.
+BEFORE = {"a": 4.0}
+AFTER = {"a": 1.0}
+# The scores in the candidate, then those in the baseline.
+SCORES_OF_A = ((1.0, None), (3.0, 5.0))
+REPEATS = {"a": SCORES_OF_A}
 
 
 def test_repeats_stand_behind_their_difference() -> None:
-    sample = pair({"a": 4.0}, {"a": 1.0}, repeats=REPEATS)
+    sample = pair(BEFORE, AFTER, repeats=REPEATS)
 
-    assert sample.scores_by_case() == (((1.0, None), (3.0, 5.0)),)
+    assert sample.scores_by_case() == (SCORES_OF_A,)
 
 
 def test_repeats_are_turned_with_their_difference() -> None:
-    sample = pair({"a": 4.0}, {"a": 1.0}, repeats=REPEATS, higher_is_better=False)
+    sample = pair(BEFORE, AFTER, repeats=REPEATS, higher_is_better=False)
 
     assert sample.differences.tolist() == [3.0]
-    assert sample.scores_by_case() == (((-1.0, None), (-3.0, -5.0)),)
+    turned = ((-1.0, None), (-3.0, -5.0))
+    assert sample.scores_by_case() == (turned,)
 
 
 def test_without_repeats_two_scores_differ_by_the_difference() -> None:
-    sample = pair({"a": 4.0}, {"a": 1.0})
+    sample = pair(BEFORE, AFTER)
 
-    assert sample.scores_by_case() == (((-3.0,), (0.0,)),)
+    one_of_each = ((-3.0,), (0.0,))
+    assert sample.scores_by_case() == (one_of_each,)
 
 
 # --- the noise of repeats
 
 
 def test_the_noise_of_two_cases_by_hand() -> None:
-    parts = variance_components({"a": [1.0, 3.0], "b": [5.0, 7.0]})
+    scores = {"a": [1.0, 3.0], "b": [5.0, 7.0]}
+
+    parts = variance_components(scores)
 
     assert (parts.cases, parts.scores) == (2, 4)
     assert parts.repeats == 2.0
@@ -162,7 +193,9 @@ def test_the_noise_of_two_cases_by_hand() -> None:
 
 
 def test_the_noise_of_cases_with_unlike_numbers_of_repeats_by_hand() -> None:
-    parts = variance_components({"a": [0.0, 2.0], "b": [4.0], "not measured": []})
+    scores = {"a": [0.0, 2.0], "b": [4.0], "not measured": []}
+
+    parts = variance_components(scores)
 
     assert (parts.cases, parts.scores) == (2, 3)
     # 3 - (4 + 1) / 3
@@ -181,8 +214,10 @@ def test_cases_scored_once_show_no_noise() -> None:
     parts = variance_components({"a": [1.0], "b": [2.0], "not measured": []})
 
     assert (parts.cases, parts.scores, parts.repeats) == (2, 2, 1.0)
-    assert (parts.within, parts.between) == (None, None)
-    assert (parts.share_within, parts.once) == (None, None)
+    assert parts.within is None
+    assert parts.between is None
+    assert parts.share_within is None
+    assert parts.once is None
     assert parts.repeats_for(0.1) is None
 
 
@@ -190,14 +225,18 @@ def test_a_single_case_shows_no_spread_between_cases() -> None:
     parts = variance_components({"a": [1.0, 2.0]})
 
     assert (parts.within, parts.repeats) == (0.5, 2.0)
-    assert (parts.between, parts.share_within, parts.once) == (None, None, None)
+    assert parts.between is None
+    assert parts.share_within is None
+    assert parts.once is None
     assert parts.repeats_for(0.1) is None
 
 
 def test_scores_that_are_all_equal_have_no_noise() -> None:
     parts = variance_components({"a": [0.5, 0.5], "b": [0.5, 0.5]})
 
-    assert (parts.within, parts.between, parts.once) == (0.0, 0.0, 0.0)
+    assert parts.within == 0.0
+    assert parts.between == 0.0
+    assert parts.once == 0.0
     assert parts.share_within == 0.0
     assert parts.repeats_for(0.1) == 1
 
@@ -206,16 +245,23 @@ def test_without_a_case_nothing_is_known_of_noise() -> None:
     parts = variance_components({})
 
     assert (parts.cases, parts.scores) == (0, 0)
-    assert (parts.within, parts.between, parts.repeats) == (None, None, None)
-    assert (parts.share_within, parts.once) == (None, None)
+    assert parts.within is None
+    assert parts.between is None
+    assert parts.repeats is None
+    assert parts.share_within is None
+    assert parts.once is None
     assert parts.repeats_for(0.1) is None
 
 
 def test_a_repeat_that_is_no_number_is_named() -> None:
+    scores = {"a": [1.0], "b": [1.0, float("nan")]}
+
     with pytest.raises(InputError, match="case 'b': score 1"):
-        variance_components({"a": [1.0], "b": [1.0, float("nan")]})
+        variance_components(scores)
 
 
 def test_a_share_of_noise_that_every_number_of_repeats_has_is_refused() -> None:
+    parts = variance_components({"a": [1.0, 3.0]})
+
     with pytest.raises(ConfigError):
-        variance_components({"a": [1.0, 3.0]}).repeats_for(1.0)
+        parts.repeats_for(1.0)

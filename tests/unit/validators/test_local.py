@@ -334,7 +334,8 @@ def test_half_of_the_chunks_that_are_read_are_the_nearest_by_meaning(
             return np.ones((len(texts), 1))
 
         def embed_passages(self, texts: Sequence[str]) -> Any:
-            return np.array([[1.0 if "w9" in text else 0.0] for text in texts])
+            vectors = [[1.0] if "w9" in text else [0.0] for text in texts]
+            return np.array(vectors)
 
     monkeypatch.setattr(local, "_open_embedder", lambda name: OnlyW9IsNear())
     texts = ["w1 w2 w3", "w1 w2", "w1", "w9 w8"]
@@ -388,15 +389,19 @@ def test_where_no_chunk_answers_all_are_read(tiny: str, texts_read: list[str]) -
 
 
 def tiny_pair_reader(folder: str) -> PairReader:
-    return PairReader(Path(folder) / "model.onnx", Path(folder) / "tokenizer.json", threads=2)
+    model = Path(folder) / "model.onnx"
+    tokenizer = Path(folder) / "tokenizer.json"
+    return PairReader(model, tokenizer, threads=2)
 
 
 def test_the_best_span_of_the_text_is_found(tiny: str) -> None:
     # Start logits are 3 1 8 2 4, end logits their negatives: of spans in the text "w8 w2 w4" the
     # best begins at w8 and ends at w2, with 8 - 2; "no answer" is the first token's 3 - 3.
-    (reading,) = tiny_pair_reader(tiny).read([("w3 w1", "w8 w2 w4")])
+    text = "w8 w2 w4"
 
-    assert "w8 w2 w4"[reading.start : reading.end] == "w8 w2"
+    (reading,) = tiny_pair_reader(tiny).read([("w3 w1", text)])
+
+    assert text[reading.start : reading.end] == "w8 w2"
     assert reading.span == pytest.approx(8 - 2)
     assert reading.logit == pytest.approx(8 - 5)
 

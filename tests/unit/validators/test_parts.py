@@ -11,7 +11,8 @@ from ragbench.validators.parts import split_query
 GOOD, PARTIAL, POOR = RetrievalQuality
 
 
-def asked(query: str) -> list[str]:
+def questions_of(query: str) -> list[str]:
+    """The questions of the parts of a query."""
     return [part.question for part in split_query(query)]
 
 
@@ -62,12 +63,15 @@ def asked(query: str) -> list[str]:
     ],
 )
 def test_each_part_names_what_it_is_about(query: str, questions: list[str]) -> None:
-    assert asked(query) == questions
+    assert questions_of(query) == questions
 
 
 def test_a_query_that_asks_more_than_eight_things_is_read_as_one() -> None:
-    pair = ["Who built the mill?", "When was it sold?"]
-    assert [len(split_query(" ".join(pair * times))) for times in (1, 4, 5)] == [2, 8, 1]
+    two_questions = "Who built the mill? When was it sold? "
+
+    assert len(split_query(two_questions * 1)) == 2
+    assert len(split_query(two_questions * 4)) == 8
+    assert len(split_query(two_questions * 5)) == 1
 
 
 @pytest.mark.parametrize(
@@ -82,7 +86,7 @@ def test_a_query_that_asks_more_than_eight_things_is_read_as_one() -> None:
     ],
 )
 def test_what_is_no_question_of_its_own_is_not_cut_off(query: str) -> None:
-    assert asked(query) == [query]
+    assert questions_of(query) == [query]
 
 
 # --- the verdict
@@ -92,13 +96,14 @@ Judge = Callable[[str, Sequence[str]], Verdict]
 
 @pytest.fixture(params=["lexical", pytest.param("local", marks=pytest.mark.extra("onnx"))])
 def judge(request: pytest.FixtureRequest) -> Judge:
+    """Gives the verdict of a validator on chunks c1, c2, ... of these texts."""
     validator = build_validator(request.param)
 
-    def call(query: str, texts: Sequence[str]) -> Verdict:
-        chunks = [Chunk(id=f"c{at}", text=text) for at, text in enumerate(texts, start=1)]
+    def validate(query: str, texts: Sequence[str]) -> Verdict:
+        chunks = [Chunk(id=f"c{number}", text=text) for number, text in enumerate(texts, start=1)]
         return validator.validate(query, chunks)
 
-    return call
+    return validate
 
 
 FOUNDED = "Acme was founded by Lena Ortiz."
@@ -109,6 +114,7 @@ BOTH = "Who founded Acme and when did Acme move to Berlin?"
 @pytest.mark.parametrize("texts", [[f"{FOUNDED} {MOVED}"], [FOUNDED, MOVED], [MOVED, FOUNDED]])
 def test_two_parts_that_are_stated_are_an_answer(judge: Judge, texts: list[str]) -> None:
     verdict = judge(BOTH, texts)
+
     assert verdict.retrieval_quality is GOOD
     assert set(verdict.relevant_chunk_ids) == set(verdict.relevance)
 
@@ -120,6 +126,7 @@ def test_one_of_two_parts_is_partial_and_the_other_is_named(
     judge: Judge, text: str, missing: str
 ) -> None:
     verdict = judge(BOTH, [text])
+
     assert verdict.retrieval_quality is PARTIAL
     assert verdict.message == (
         f"The answer is there in part: 1 relevant chunk (c1). Not stated for certain: '{missing}'."

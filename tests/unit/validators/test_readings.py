@@ -74,7 +74,8 @@ def test_a_file_that_cannot_be_used_is_done_without(
     reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str
 ) -> None:
     (tmp_path / "broken.sqlite").write_bytes(b"no database at all, " * 99)
-    monkeypatch.setenv("RAGBENCH_READINGS", "off" if setting == "off" else str(tmp_path / setting))
+    path = "off" if setting == "off" else str(tmp_path / setting)
+    monkeypatch.setenv("RAGBENCH_READINGS", path)
 
     readings, _ = kept_readings("r", "q?", ["a"], reader.read)
 

@@ -16,8 +16,14 @@ QUERY = "When was the mill built?"
 
 
 def limit(word: AnswerWord, at_least: float, share: float) -> WordLimit:
+    """A word from this probability on, which is true in this share of cases."""
     return WordLimit(
-        word=word, at_least=at_least, share=share, low=share - 0.1, high=share + 0.1, pools=50
+        word=word,
+        at_least=at_least,
+        share=share,
+        low=share - 0.1,
+        high=share + 0.1,
+        pools=50,
     )
 
 
@@ -45,33 +51,44 @@ def judged(
         labels=labels,
         withholds=True,
     )
-    return decide(query, inspect_chunks(query, [chunk]), lambda _: [finding], rule, validator="x")
+    inspected = inspect_chunks(query, [chunk])
+    return decide(query, inspected, lambda _: [finding], rule, validator="x")
 
 
 @pytest.mark.parametrize(
     ("probability", "word"),
-    [(0.9, "yes"), (0.8, "yes"), (0.79, "likely"), (0.5, "likely"), (0.49, "no"), (0, "no")],
+    [
+        (0.9, "yes"),
+        (0.8, "yes"),
+        (0.79, "likely"),
+        (0.5, "likely"),
+        (0.49, "no"),
+        (0, "no"),
+    ],
 )
 def test_a_word_begins_at_its_probability(probability: float, word: str) -> None:
     verdict = judged(probability)
+
     assert verdict.answer_word == word
     assert verdict.answer_present is (word == "yes")
 
 
 def test_beside_the_word_is_how_often_it_was_true() -> None:
-    assert str(judged(0.6).answer_worth) == (
-        "70 % (60 to 80 by domain), not calibrated on your data"
-    )
+    verdict = judged(0.6)
+
+    assert str(verdict.answer_worth) == "70 % (60 to 80 by domain), not calibrated on your data"
 
 
 def test_after_a_calibration_the_probability_is_the_share() -> None:
     worth = judged(0.63, labels=20).answer_worth
+
     assert worth == AnswerWorth(share=0.63, labels=20)
     assert str(worth) == "63 %, calibrated on 20 labels of yours"
 
 
 def test_a_no_by_a_stricter_threshold_of_the_user_is_likely_at_most() -> None:
     verdict = judged(0.9, present=0.95)
+
     assert not verdict.answer_present
     assert verdict.answer_word is AnswerWord.LIKELY
     assert verdict.answer_worth is not None
@@ -80,6 +97,7 @@ def test_a_no_by_a_stricter_threshold_of_the_user_is_likely_at_most() -> None:
 
 def test_a_validator_without_measured_words_says_none() -> None:
     verdict = judged(0.9, words=())
+
     assert verdict.answer_present
     assert verdict.answer_word is None
     assert verdict.answer_worth is None
@@ -103,6 +121,7 @@ TABLE = """\
 )
 def test_where_a_yes_is_worth_little_there_is_none(query: str, text: str, why: str) -> None:
     verdict = judged(0.99, query=query, text=text)
+
     assert not verdict.answer_present
     assert verdict.answer_word is AnswerWord.NOT_JUDGED
     assert verdict.answer_worth is None
@@ -111,7 +130,9 @@ def test_where_a_yes_is_worth_little_there_is_none(query: str, text: str, why: s
 
 
 def test_a_no_on_a_table_stays_a_no() -> None:
-    assert judged(0.1, text=TABLE).answer_word is AnswerWord.NO
+    verdict = judged(0.1, text=TABLE)
+
+    assert verdict.answer_word is AnswerWord.NO
 
 
 @pytest.mark.parametrize(
@@ -142,8 +163,10 @@ def test_prose_lists_and_a_few_short_rows_are_no_table(text: str) -> None:
 
 
 def test_a_sentence_beside_a_table_is_not_in_it() -> None:
-    text = f"The mill was built in 1743.\n\nIt made cloth.\n\n{TABLE}"
-    assert not unreliable(QUERY, text, [Span(0, 27)])
+    sentence = "The mill was built in 1743."
+    text = f"{sentence}\n\nIt made cloth.\n\n{TABLE}"
+
+    assert not unreliable(QUERY, text, [Span(0, len(sentence))])
 
 
 @pytest.mark.parametrize("query", ["Good morning! When was it built?", "What did Dr. Bell build?"])
@@ -153,12 +176,16 @@ def test_a_greeting_or_a_title_is_no_sentence(query: str) -> None:
 
 def test_several_questions_are_judged_one_by_one() -> None:
     query = "Who built the mill? When was it sold?"
-    assert judged(0.99, query=query, text="Bell built the mill and sold it in 1743.").answer_present
+
+    verdict = judged(0.99, query=query, text="Bell built the mill and sold it in 1743.")
+
+    assert verdict.answer_present
 
 
 @pytest.mark.parametrize("name", ["local", "lexical"])
 def test_the_words_that_ship_fall_with_their_worth(name: str) -> None:
     worth = shipped_worth(name)
+
     shares = [word.share for word in worth.words]
     assert shares == sorted(shares, reverse=True)
     assert worth.words[-1].at_least == 0
@@ -168,15 +195,18 @@ def test_the_words_that_ship_fall_with_their_worth(name: str) -> None:
 
 def test_a_yes_of_the_reader_begins_where_its_word_does() -> None:
     worth = shipped_worth("local")
-    assert worth.words[0].word is AnswerWord.YES
-    assert worth.words[0].at_least == worth.present
-    assert worth.words[0].share >= 0.85
+
+    yes = worth.words[0]
+    assert yes.word is AnswerWord.YES
+    assert yes.at_least == worth.present
+    assert yes.share >= 0.85
 
 
 def test_the_worth_is_part_of_the_verdict_of_a_built_validator() -> None:
-    verdict = build_validator("lexical").validate(
-        "What year was the company founded?",
-        [Chunk(id="a", text="The company was founded in 1995.")],
-    )
+    validator = build_validator("lexical")
+    chunk = Chunk(id="a", text="The company was founded in 1995.")
+
+    verdict = validator.validate("What year was the company founded?", [chunk])
+
     assert verdict.answer_worth is not None
     assert verdict.answer_worth.labels == 0
