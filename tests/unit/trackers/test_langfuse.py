@@ -64,8 +64,9 @@ class Langfuse(HttpTracker):
         if self.refused_event:
             return 207, {"errors": [{"status": 400, "message": self.refused_event}]}
         for event in events:
-            parts = {"trace-create": self.traces, "score-create": self.scores}[event["type"]]
-            parts[event["body"]["id"]] = event["body"]
+            stored = {"trace-create": self.traces, "score-create": self.scores}[event["type"]]
+            body = event["body"]
+            stored[body["id"]] = body
         return 207, {"successes": [], "errors": []}
 
     def _link(self, body: Any) -> tuple[int, Any]:

@@ -43,8 +43,8 @@ class Phoenix(HttpTracker):
         match method, path.split("/"):
             case "GET", ["datasets"]:
                 name = query.removeprefix("name=")
-                named = [{"id": name, "name": name}] if name in self.datasets else []
-                return 200, {"data": named}
+                datasets = [{"id": name, "name": name}] if name in self.datasets else []
+                return 200, {"data": datasets}
             case "GET", ["datasets", dataset, "examples"]:
                 return 200, {"data": {"examples": self._examples(dataset)}}
             case "POST", ["datasets", "upload"]:
@@ -70,9 +70,13 @@ class Phoenix(HttpTracker):
 
     def _examples(self, dataset: str) -> list[Any]:
         examples: list[Any] = []
-        for number, about in enumerate(self.datasets[dataset]["metadata"]):
-            node_id = f"{dataset}-{number}"
-            examples.append({"id": f"public-{number}", "node_id": node_id, "metadata": about})
+        for number, metadata in enumerate(self.datasets[dataset]["metadata"]):
+            example = {
+                "id": f"public-{number}",
+                "node_id": f"{dataset}-{number}",
+                "metadata": metadata,
+            }
+            examples.append(example)
         return examples
 
     def _annotate(self, annotations: list[Any]) -> tuple[int, Any]:

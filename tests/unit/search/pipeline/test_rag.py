@@ -93,11 +93,11 @@ def rag_over(
 def test_plain_questions_are_searched_for_in_one_batch() -> None:
     shelf = Shelf({"one": "ab", "two": "c"})
 
-    first, second = rag_over(shelf).batch_retrieve_with_metadata(["one", "two"])
+    result_of_one, result_of_two = rag_over(shelf).batch_retrieve_with_metadata(["one", "two"])
 
-    assert first.context_ids == ["a", "b"]
-    assert second.context_ids == ["c"]
-    assert first.metadata == {"retriever": "shelf"}
+    assert result_of_one.context_ids == ["a", "b"]
+    assert result_of_two.context_ids == ["c"]
+    assert result_of_one.metadata == {"retriever": "shelf"}
     assert shelf.searches == [(["query:one", "query:two"], 2)]
 
 

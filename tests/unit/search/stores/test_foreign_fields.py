@@ -85,11 +85,11 @@ def test_the_name_that_most_rows_have_wins() -> None:
 
 
 def test_beside_what_is_named_nothing_is_guessed() -> None:
-    named = FieldMapping(text="body", id="doc_id")
+    complete = FieldMapping(text="body", id="doc_id")
 
-    mapping, guessed = completed({"text": "a", "body": "b", "doc_id": "d"}, mapping=named)
+    mapping, guessed = completed({"text": "a", "body": "b", "doc_id": "d"}, mapping=complete)
 
-    assert mapping == named
+    assert mapping == complete
     assert guessed == ()
 
 
