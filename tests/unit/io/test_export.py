@@ -137,7 +137,9 @@ class Page:
 
 
 def records(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
+    # A text may hold other marks of a line's end than \n, which splitlines would cut at.
+    json_lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+    return [json.loads(line) for line in json_lines]
 
 
 def records_by_id(path: Path) -> dict[str, dict[str, Any]]:
@@ -209,7 +211,9 @@ def test_a_table_leaves_out_embeddings(tmp_path: Path) -> None:
     trace = Trace(
         case=Case(id="a", query="Who flies?"), retrieval=measured(result), generation=skipped("no")
     )
+
     export("csv", [trace], tmp_path / "run.csv")
+
     with (tmp_path / "run.csv").open(encoding="utf-8", newline="") as file:
         (row,) = csv.DictReader(file, strict=True)
     assert json.loads(row["context_metadata"]) == [{"page": 1}]
@@ -413,10 +417,9 @@ def test_every_sample_has_all_twelve_fields(samples: Path) -> None:
 def test_samples_are_the_rows_of_their_cases(samples: Path) -> None:
     export("ragas", ALL, samples)
 
-    expected = [
-        as_lists(sample_row(trace)) for trace in (FULL, BARE, NOTHING_FOUND, ONLY_GENERATES)
-    ]
-    assert [as_lists(SampleRow(**row)) for row in records(samples)] == expected
+    rows = [as_lists(SampleRow(**row)) for row in records(samples)]
+    measured_traces = (FULL, BARE, NOTHING_FOUND, ONLY_GENERATES)
+    assert rows == [as_lists(sample_row(trace)) for trace in measured_traces]
 
 
 def test_samples_are_ascii(samples: Path) -> None:
@@ -432,8 +435,9 @@ def test_the_first_of_the_fullest_samples_leads_and_the_others_keep_their_order(
     """What metrics of Ragas may read are the fields of the first sample."""
     export("ragas", [BARE, RETRIEVAL_FAILED, NOTHING_FOUND, FULL, ONLY_GENERATES, FULL], samples)
 
+    queries = [row["user_input"] for row in records(samples)]
     order = [FULL, BARE, NOTHING_FOUND, ONLY_GENERATES, FULL]
-    assert [row["user_input"] for row in records(samples)] == [trace.case.query for trace in order]
+    assert queries == [trace.case.query for trace in order]
 
 
 @pytest.mark.extra("ragas")
@@ -462,15 +466,17 @@ def test_metrics_of_ragas_may_read_all_that_a_sample_has(samples: Path) -> None:
 Columns = list[list[str]]
 
 
+def columns_of(path: Path) -> Columns:
+    return [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
+
+
 def write_trec(folder: Path, *traces: Trace) -> tuple[Columns, Columns]:
     """The columns of the run, and those of its judgements."""
     done = export("trec", traces, folder / "out.run")
     run, qrels = done.paths
     assert run == folder / "out.run"
     assert qrels == folder / "out.qrels"
-    run_lines = run.read_text(encoding="utf-8").splitlines()
-    qrels_lines = qrels.read_text(encoding="utf-8").splitlines()
-    return [line.split() for line in run_lines], [line.split() for line in qrels_lines]
+    return columns_of(run), columns_of(qrels)
 
 
 def test_a_run_and_its_judgements_have_the_columns_of_trec(tmp_path: Path) -> None:

@@ -56,9 +56,10 @@ def place_of(text: str, part: str) -> Span:
     ],
 )
 def test_a_row_holds_the_label_and_its_values(text: str, part: str, row: str) -> None:
-    found = row_around(text, place_of(text, part))
-    assert found is not None
-    assert text[found.span.start : found.span.end] == row
+    table_row = row_around(text, place_of(text, part))
+
+    assert table_row is not None
+    assert text[table_row.span.start : table_row.span.end] == row
 
 
 @pytest.mark.parametrize(
@@ -70,10 +71,11 @@ def test_a_row_holds_the_label_and_its_values(text: str, part: str, row: str) ->
     ],
 )
 def test_the_line_that_names_the_columns_is_the_header(text: str, part: str, header: str) -> None:
-    found = row_around(text, place_of(text, part))
-    assert found is not None
-    assert found.header is not None
-    assert text[found.header.start : found.header.end] == header
+    table_row = row_around(text, place_of(text, part))
+
+    assert table_row is not None
+    assert table_row.header is not None
+    assert text[table_row.header.start : table_row.header.end] == header
 
 
 @pytest.mark.parametrize(
