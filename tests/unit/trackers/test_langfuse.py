@@ -41,9 +41,7 @@ class Langfuse(HttpTracker):
             case "GET", ["traces", id]:
                 return (200, self.traces[id]) if id in self.traces else (404, {})
             case "GET", ["datasets", _, "runs", name]:
-                if name not in self.run_items:
-                    return 404, {"message": "Dataset run not found"}
-                return 200, {"id": f"id of {name}", "datasetRunItems": self.run_items[name]}
+                return self._dataset_run(name)
             case "POST", ["v2", "datasets"]:
                 pass
             case "POST", ["dataset-items"]:
@@ -59,6 +57,11 @@ class Langfuse(HttpTracker):
             case _:
                 raise AssertionError(f"{method} {path}")
         return 200, body
+
+    def _dataset_run(self, name: str) -> tuple[int, Any]:
+        if name not in self.run_items:
+            return 404, {"message": "Dataset run not found"}
+        return 200, {"id": f"id of {name}", "datasetRunItems": self.run_items[name]}
 
     def _ingest(self, events: list[Any]) -> tuple[int, Any]:
         if self.refused_event:
@@ -85,10 +88,11 @@ class Langfuse(HttpTracker):
         stored: dict[str, StoredCase] = {}
         for link in self.run_items[run_id.removeprefix("id of ")]:
             trace = self.traces[link["traceId"]]
-            stored[trace["metadata"]["case_id"]] = StoredCase(
+            metadata = trace["metadata"]
+            stored[metadata["case_id"]] = StoredCase(
                 answer=trace["output"],
                 scores=self.trace_scores(trace["id"]),
-                unmeasured=trace["metadata"]["not_measured"],
+                unmeasured=metadata["not_measured"],
             )
         return stored
 

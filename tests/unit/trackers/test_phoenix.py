@@ -81,9 +81,10 @@ class Phoenix(HttpTracker):
 
     def _annotate(self, annotations: list[Any]) -> tuple[int, Any]:
         for annotation in annotations:
-            if annotation["trace_id"] not in self.traces:
+            trace_id = annotation["trace_id"]
+            if trace_id not in self.traces:
                 return 404, {"detail": "Traces do not exist"}
-            key = annotation["trace_id"], annotation["name"], annotation["identifier"]
+            key = trace_id, annotation["name"], annotation["identifier"]
             self.annotations[key] = annotation["result"]
         return 200, {"data": []}
 
@@ -104,10 +105,12 @@ class Phoenix(HttpTracker):
         stored: dict[str, StoredCase] = {}
         for id, case_run in self.runs.items():
             if case_run["experiment"] == run_id:
-                stored[case_ids[case_run["dataset_example_id"]]] = StoredCase(
-                    answer=case_run["output"]["answer"],
+                case_id = case_ids[case_run["dataset_example_id"]]
+                output = case_run["output"]
+                stored[case_id] = StoredCase(
+                    answer=output["answer"],
                     scores=self._scores_of(id),
-                    unmeasured=case_run["output"]["not_measured"],
+                    unmeasured=output["not_measured"],
                 )
         return stored
 

@@ -163,7 +163,7 @@ def test_a_response_whose_texts_are_missing_is_recognised_too(tmp_path: Path, ex
     assert [chunk.text for chunk in retrieval.chunks] == [""]
 
 
-def test_every_form_is_among_the_examples_of_responses() -> None:
+def test_every_form_is_among_the_known_responses() -> None:
     # Rows of pgvector are a table, and cells of DeepEval are tested with its datasets.
     tested = {example["form"] for example in EXAMPLES} | {"pgvector"}
 

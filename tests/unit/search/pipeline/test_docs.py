@@ -193,8 +193,9 @@ def test_tables_name_every_chunker_embedder_and_setting() -> None:
 
     names: set[str] = set()
     for cell in first_cells(page):
-        for name in re.findall(r"`([^`]+)`", cell):
-            names.add(name.partition(":")[0])
+        for code in re.findall(r"`([^`]+)`", cell):
+            name, _, _ = code.partition(":")
+            names.add(name)
     assert set(CHUNKERS.builtin) | set(EMBEDDERS.builtin) <= names
 
     for setting in RetrievalSettings.__dataclass_fields__:
