@@ -116,8 +116,9 @@ def test_the_traces_of_a_session_are_a_conversation_in_the_order_of_time(tmp_pat
     for traced in (SECOND, FIRST, third):
         rows += FORMS["otlp"](traced._replace(session="s"))
 
-    cases = {entry.case.id: entry.case for entry in entries_of(lines(tmp_path / "t.jsonl", rows))}
+    entries = entries_of(lines(tmp_path / "t.jsonl", rows))
 
+    cases = {entry.case.id: entry.case for entry in entries}
     assert cases["t-1"].tags[-1] == "turn-1"
     assert cases["t-1"].history == ()
     first_turns = (
@@ -430,9 +431,11 @@ def test_a_note_counts_traces_without_a_question(with_health_check: list[str]) -
 
 
 def test_a_note_warns_of_texts_that_a_limit_has_cut(tmp_path: Path) -> None:
-    rows = FORMS["sdk"](TracedQuestion(1, "Why?", [("a", "x" * 300)], [0], "Because."))
+    long_document = ("a", "x" * 300)
+    rows = FORMS["sdk"](TracedQuestion(1, "Why?", [long_document], [0], "Because."))
     for row in rows:
-        row["attributes"] = {name: value[:128] for name, value in row["attributes"].items()}
+        attributes = row["attributes"]
+        row["attributes"] = {name: text[:128] for name, text in attributes.items()}
 
     with open_source(lines(tmp_path / "traces.jsonl", rows)) as source:
         notes = " ".join(source.info.notes)

@@ -80,7 +80,9 @@ def _nanoseconds(second: int) -> int:
 
 
 def _iso(second: int) -> str:
-    return f"2026-09-21T{second // 3600 % 24:02}:{second // 60 % 60:02}:{second % 60:02}.000000Z"
+    minute, second_of_minute = divmod(second, 60)
+    hour, minute_of_hour = divmod(minute, 60)
+    return f"2026-09-21T{hour % 24:02}:{minute_of_hour:02}:{second_of_minute:02}.000000Z"
 
 
 def _times(span: Span) -> Record:
@@ -201,8 +203,8 @@ def langfuse(traced: TracedQuestion) -> list[Record]:
 
 
 def _camel_case(name: str) -> str:
-    words = name.split("_")
-    return words[0] + "".join(word.title() for word in words[1:])
+    start, *words = name.split("_")
+    return start + "".join(word.title() for word in words)
 
 
 def langfuse_api(traced: TracedQuestion) -> list[Record]:

@@ -97,9 +97,13 @@ def test_running_text_has_no_rows(text: str, part: str) -> None:
 
 def test_a_place_over_several_rows_gives_each_of_them() -> None:
     rows = rows_in(HTML, Span(0, len(HTML)))
-    assert [HTML[row.span.start : row.span.end].count("<tr>") for row in rows] == [1, 1, 1]
-    broken = place_of(BROKEN, "1,710\nIncome tax")
-    assert [row.span.start for row in rows_in(BROKEN, broken)] == [
+
+    texts = [HTML[row.span.start : row.span.end] for row in rows]
+    assert [text.count("<tr>") for text in texts] == [1, 1, 1]
+
+    rows = rows_in(BROKEN, place_of(BROKEN, "1,710\nIncome tax"))
+
+    assert [row.span.start for row in rows] == [
         BROKEN.index("Net revenue"),
         BROKEN.index("Income tax"),
     ]

@@ -128,7 +128,8 @@ class TestLangfuse(HttpTrackerContract):
 
 def test_the_trace_of_a_case_is_left_as_it_was(tracker: Langfuse, tmp_path: Path) -> None:
     trace_id = tracker.add_trace()
-    run([of_trace(cases("a")[0], trace_id)], NotingRAG(), tmp_path / "run")
+    (case,) = cases("a")
+    run([of_trace(case, trace_id)], NotingRAG(), tmp_path / "run")
 
     track_run(tmp_path / "run", "langfuse")
 
@@ -136,7 +137,8 @@ def test_the_trace_of_a_case_is_left_as_it_was(tracker: Langfuse, tmp_path: Path
 
 
 def test_a_case_whose_trace_is_gone_gets_one_of_its_own(tracker: Langfuse, tmp_path: Path) -> None:
-    run([of_trace(cases("a")[0], "t-gone")], NotingRAG(), tmp_path / "run")
+    (case,) = cases("a")
+    run([of_trace(case, "t-gone")], NotingRAG(), tmp_path / "run")
 
     tracked = track_run(tmp_path / "run", "langfuse")
 

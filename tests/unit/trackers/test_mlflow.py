@@ -169,7 +169,8 @@ def test_a_run_that_was_deleted_there_is_sent_as_a_new_one(tracker: MLflow, tmp_
 
 def test_a_trace_by_its_id_of_opentelemetry_is_scored(tracker: MLflow, tmp_path: Path) -> None:
     trace_id = tracker.add_trace().removeprefix("tr-")
-    run([of_trace(cases("a")[0], trace_id)], NotingRAG(), tmp_path / "run")
+    (case,) = cases("a")
+    run([of_trace(case, trace_id)], NotingRAG(), tmp_path / "run")
 
     tracked = track_run(tmp_path / "run", "mlflow")
 

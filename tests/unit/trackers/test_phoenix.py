@@ -167,7 +167,8 @@ def test_a_case_that_failed_has_its_error(tracker: Phoenix, tmp_path: Path) -> N
 
 def test_a_score_without_a_value_labels_the_trace(tracker: Phoenix, tmp_path: Path) -> None:
     trace_id = tracker.add_trace()
-    run([of_trace(cases("mute")[0], trace_id)], NotingRAG(), tmp_path / "run")
+    (case,) = cases("mute")
+    run([of_trace(case, trace_id)], NotingRAG(), tmp_path / "run")
 
     track_run(tmp_path / "run", "phoenix")
 

@@ -51,9 +51,11 @@ def blocks(page: str, language: str) -> list[str]:
     return [block.text for block in blocks_of_language(page, language) if block.file is None]
 
 
-def run_code(page: str, code: str, names: dict[str, Any] | None = None) -> None:
-    """Runs a block of code, with the names that blocks before it have left."""
-    exec(compile(code, f"docs/{page}.md", "exec"), {} if names is None else names)
+def run_code(page: str, *codes: str) -> None:
+    """Runs blocks of code one after the other, each with the names that those before it made."""
+    names: dict[str, Any] = {}
+    for code in codes:
+        exec(compile(code, f"docs/{page}.md", "exec"), names)
 
 
 def ran(page: str, *, count: int, adapted: Any = lambda command: command) -> None:
@@ -92,9 +94,7 @@ def pages(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_code_files_and_commands_of_post_retrieval() -> None:
     codes = blocks("post_retrieval", "python")
     assert len(codes) == 5
-    names: dict[str, Any] = {}
-    for code in codes:
-        run_code("post_retrieval", code, names)
+    run_code("post_retrieval", *codes)
     (model,) = [code for code in codes if code.startswith("class Model:")]
     Path("my_model.py").write_text(model, "utf-8")
 
@@ -129,7 +129,10 @@ def test_the_table_names_every_operator() -> None:
             continue
         # An empty cell repeats the action of the row above.
         action = cells[0] or action
-        operators.append(action if action in ("none", "rerank") else f"{action}.{cells[1]}")
+        if action in ("none", "rerank"):
+            operators.append(action)
+        else:
+            operators.append(f"{action}.{cells[1]}")
 
     assert sorted(operators) == sorted(OPERATORS.builtin)
 
@@ -182,8 +185,8 @@ def test_the_commands_of_retrieval_run(tmp_path: Path, monkeypatch: pytest.Monke
     rows = [json.loads(line) for line in (tmp_path / "found.jsonl").read_text().splitlines()]
     assert [row["query"] for row in rows] == ["What does the gate decide?", "open runs"]
     shown = json.loads("".join(blocks("retrieval", "json")))
-    assert set(rows[0]) == set(shown)
-    assert set(rows[0]["chunks"][0]) == set(shown["chunks"][0])
+    assert rows[0].keys() == shown.keys()
+    assert rows[0]["chunks"][0].keys() == shown["chunks"][0].keys()
     chunks = [Chunk(**chunk) for chunk in shown["chunks"]]
     assert dump_row(shown["query_id"], shown["query"], chunks, score_kind="fused_rank") == shown
 

@@ -39,7 +39,8 @@ class Shelf:
         """Of each: the queries with their kinds, and how many chunks were asked for."""
 
     def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
-        self.searches.append(([f"{query.kind}:{query.text}" for query in queries], top_k))
+        kinds_and_texts = [f"{query.kind}:{query.text}" for query in queries]
+        self.searches.append((kinds_and_texts, top_k))
         rankings: list[list[Chunk]] = []
         for query in queries:
             ids = self.ids_of_query[query.text][:top_k]
@@ -180,7 +181,8 @@ def test_generation_is_given_what_post_retrieval_leaves() -> None:
     assert result.contexts == ["text a"]
     assert result.metadata is not None
     assert result.metadata["retriever"] == "shelf"
-    assert result.metadata["post_retrieve"]["steps"][0]["left"] == (("a", 1.0),)
+    (step,) = result.metadata["post_retrieve"]["steps"]
+    assert step["left"] == (("a", 1.0),)
 
 
 def test_generation_is_given_the_text_of_a_format() -> None:
