@@ -77,11 +77,11 @@ def test_an_export_replaces_another(tmp_path: Path, form: str) -> None:
 
 @EVERY
 def test_a_run_without_cases_is_no_error(tmp_path: Path, form: str) -> None:
-    done = export(form, [], tmp_path / "out")
+    exported = export(form, [], tmp_path / "out")
 
-    assert done.written == 0
-    assert done.left_out == {}
-    for path in done.paths:
+    assert exported.written == 0
+    assert exported.left_out == {}
+    for path in exported.paths:
         assert path.exists()
 
 
@@ -147,10 +147,10 @@ def records_by_id(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def test_every_case_of_a_run_is_exported(tmp_path: Path) -> None:
-    done = export("jsonl", ALL, tmp_path / "o.jsonl", scores=SCORES)
+    exported = export("jsonl", ALL, tmp_path / "o.jsonl", scores=SCORES)
 
-    assert done.written == 6
-    assert done.left_out == {}
+    assert exported.written == 6
+    assert exported.left_out == {}
     assert list(records_by_id(tmp_path / "o.jsonl")) == ["full", "bare", "none", "rf", "gf", "og"]
 
 
@@ -306,11 +306,11 @@ def rows(form: str, path: Path) -> list[dict[str, Any]]:
 def test_parquet_types_are_the_same_whatever_the_values(
     tmp_path: Path, traces: tuple[Trace, ...]
 ) -> None:
-    pq: Any = require("pyarrow.parquet", extra="hf")
+    parquet: Any = require("pyarrow.parquet", extra="hf")
 
     export("parquet", traces, tmp_path / "o.parquet", scores=SCORES)
 
-    schema = pq.read_schema(tmp_path / "o.parquet")
+    schema = parquet.read_schema(tmp_path / "o.parquet")
     types = {
         "id": "string",
         "retrieved_contexts": "list<element: string>",
@@ -398,11 +398,11 @@ def samples(tmp_path: Path) -> Path:
 
 
 def test_failed_cases_are_left_out_of_samples_and_counted(samples: Path) -> None:
-    done = export("ragas", ALL, samples)
+    exported = export("ragas", ALL, samples)
 
-    assert done.written == 4
-    assert done.left_out == {"retrieval failed": 1, "generation failed": 1}
-    assert done.paths == (samples,)
+    assert exported.written == 4
+    assert exported.left_out == {"retrieval failed": 1, "generation failed": 1}
+    assert exported.paths == (samples,)
 
 
 def test_every_sample_has_all_twelve_fields(samples: Path) -> None:
@@ -472,8 +472,8 @@ def columns_of(path: Path) -> Columns:
 
 def write_trec(folder: Path, *traces: Trace) -> tuple[Columns, Columns]:
     """The columns of the run, and those of its judgements."""
-    done = export("trec", traces, folder / "out.run")
-    run, qrels = done.paths
+    exported = export("trec", traces, folder / "out.run")
+    run, qrels = exported.paths
     assert run == folder / "out.run"
     assert qrels == folder / "out.qrels"
     return columns_of(run), columns_of(qrels)
@@ -522,10 +522,10 @@ def test_written_scores_fall(tmp_path_factory: pytest.TempPathFactory, scores: l
 def test_a_retrieval_that_failed_is_in_neither_file(tmp_path: Path) -> None:
     traces = (RETRIEVAL_FAILED, ONLY_GENERATES, GENERATION_FAILED)
 
-    done = export("trec", traces, tmp_path / "out.run")
+    exported = export("trec", traces, tmp_path / "out.run")
 
-    assert done.written == 1
-    assert done.left_out == {"retrieval failed": 1, "retrieval skipped": 1}
+    assert exported.written == 1
+    assert exported.left_out == {"retrieval failed": 1, "retrieval skipped": 1}
     assert (tmp_path / "out.run").read_text().split()[0] == "gf"
     assert (tmp_path / "out.qrels").read_text() == "gf 0 x 1\n"
 

@@ -58,7 +58,7 @@ def run_code(page: str, *codes: str) -> None:
         exec(compile(code, f"docs/{page}.md", "exec"), names)
 
 
-def ran(page: str, *, count: int, adapted: Any = lambda command: command) -> None:
+def run_commands(page: str, *, count: int, adapted: Any = lambda command: command) -> None:
     """Runs the commands of a page, so many, each as it is adapted to the test."""
     lines = "".join(blocks(page, "console")).replace("\\\n", "").splitlines()
     shown = [line.removeprefix("$ ") for line in lines]
@@ -117,7 +117,7 @@ def test_code_files_and_commands_of_post_retrieval() -> None:
             arguments += ["--limit", "8"]
         return arguments
 
-    ran("post_retrieval", count=4, adapted=of_a_few_cases)
+    run_commands("post_retrieval", count=4, adapted=of_a_few_cases)
 
 
 def test_the_table_names_every_operator() -> None:
@@ -179,8 +179,8 @@ def test_the_commands_of_retrieval_run(tmp_path: Path, monkeypatch: pytest.Monke
             command += ["--embedder", "hashing", "--quiet"]
         return command
 
-    ran("retrieval", count=5, adapted=by_hashing)
-    ran("embedders", count=1, adapted=by_hashing)
+    run_commands("retrieval", count=5, adapted=by_hashing)
+    run_commands("embedders", count=1, adapted=by_hashing)
 
     rows = [json.loads(line) for line in (tmp_path / "found.jsonl").read_text().splitlines()]
     assert [row["query"] for row in rows] == ["What does the gate decide?", "open runs"]
@@ -213,7 +213,7 @@ def test_tables_name_every_chunker_embedder_and_setting() -> None:
 def test_the_commands_and_the_code_of_pipelines_run(
     pages: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ran("pipeline", count=2)
+    run_commands("pipeline", count=2)
     assert "pipeline         rag.yaml is in order" in capsys.readouterr().out
 
     (code,) = blocks("pipeline", "python")

@@ -185,7 +185,7 @@ MUCH_ELSE = [f"{text} and much else that nobody stored" for text in TEXTS]
 
 
 @pytest.mark.parametrize(
-    ("embedded", "kept", "wanted"),
+    ("embedded", "kept", "warning"),
     [
         (TEXTS, TEXTS, ""),
         (foreign(TEXTS), TEXTS, "are among the first 3: 'hashing:128' hardly made the vectors of"),
@@ -196,7 +196,7 @@ MUCH_ELSE = [f"{text} and much else that nobody stored" for text in TEXTS]
     ],
 )
 def test_a_pipeline_says_whether_its_embedder_made_the_vectors(
-    place: Path, embedded: list[str], kept: list[str], wanted: str
+    place: Path, embedded: list[str], kept: list[str], warning: str
 ) -> None:
     fill_qdrant(embedded, [{"text": text} for text in kept], dimension=128)
     file = """
@@ -207,5 +207,5 @@ def test_a_pipeline_says_whether_its_embedder_made_the_vectors(
     with load_pipeline(saved(file)).open() as opened:
         warnings = [line for line in opened.retriever.notes if line.startswith("Warning")]
 
-    assert len(warnings) == bool(wanted)
-    assert wanted in "".join(warnings)
+    assert len(warnings) == bool(warning)
+    assert warning in "".join(warnings)

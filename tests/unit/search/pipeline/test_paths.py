@@ -121,10 +121,14 @@ OPERATOR = {
 }
 
 
+def stage_of_the_first_variant(file: Path) -> object:
+    return load_variants(file)[0].stage
+
+
 LOADED: dict[str, tuple[str, Callable[[Path], object]]] = {
     "pipeline": ("post_retrieval: [{}]", lambda file: load_pipeline(file).post_retrieval),
     "stage": ("operators: [{}]", load_post_retrieval),
-    "variants": ("variants: [{{name: a, operators: [{}]}}]", lambda f: load_variants(f)[0].stage),
+    "variants": ("variants: [{{name: a, operators: [{}]}}]", stage_of_the_first_variant),
 }
 
 

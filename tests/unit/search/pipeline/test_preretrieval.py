@@ -24,7 +24,7 @@ def texts(transformed: Any) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("text", "normalised"),
     [
         ("  What \t is\nRAG? ", "What is RAG?"),
         ("ＲＡＧ　２０２４？", "RAG 2024?"),
@@ -37,10 +37,10 @@ def texts(transformed: Any) -> list[str]:
         ("\u200b", "\u200b"),
     ],
 )
-def test_normalising(given: str, expected: str) -> None:
-    transformed = Normalise().transform(SearchQuery(text=given))
+def test_normalising(text: str, normalised: str) -> None:
+    transformed = Normalise().transform(SearchQuery(text=text))
 
-    assert texts(transformed) == [expected]
+    assert texts(transformed) == [normalised]
 
 
 def test_case_and_width_are_a_choice() -> None:

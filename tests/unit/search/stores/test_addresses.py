@@ -79,10 +79,10 @@ def test_what_is_only_read_is_not_filled_and_says_what_to_do(
 ) -> None:
     for command in (["index", "--list"], ["index", __file__], ["search", "q"]):
         assert main([*command, "--store", address]) == 2
-        said = capsys.readouterr().err
-        assert "and fills none" in said
-        assert "--embedder" in said
-        assert "secret" not in said
+        error = capsys.readouterr().err
+        assert "and fills none" in error
+        assert "--embedder" in error
+        assert "secret" not in error
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def kept(address: str, tmp_path: Path) -> Path:
+def description(address: str, tmp_path: Path) -> Path:
     """What is kept with the collection "c"."""
     open_database(address).create("c", dimension=1).close()
     return next(tmp_path.glob("*/collection.json"))
@@ -74,8 +74,10 @@ def test_a_collection_that_was_not_finished_being_made_is_none(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("text", ["{", "[1, 2]", '{"version": 2}'])
-def test_what_is_kept_with_a_collection_may_be_damaged(address: str, kept: Path, text: str) -> None:
-    kept.write_text(text)
+def test_what_is_kept_with_a_collection_may_be_damaged(
+    address: str, description: Path, text: str
+) -> None:
+    description.write_text(text)
 
     with pytest.raises(StoreError, match="is damaged"):
         open_store(address, "c")
@@ -94,12 +96,12 @@ def test_rows_may_be_damaged(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("changes", [{"version": 1}, {"words": {"average": 1, "stems": True}}])
 def test_what_another_release_wrote_is_refused_and_can_be_dropped(
-    address: str, kept: Path, changes: dict[str, Any]
+    address: str, description: Path, changes: dict[str, Any]
 ) -> None:
     if "words" in changes and address.startswith("memory"):
         pytest.skip("ranks by no words")
-    description = json.loads(kept.read_text("utf-8"))
-    kept.write_text(json.dumps({**description, **changes}), "utf-8")
+    fields = json.loads(description.read_text("utf-8"))
+    description.write_text(json.dumps({**fields, **changes}), "utf-8")
 
     with pytest.raises(StoreError, match="another release of ragbench wrote the collection 'c'"):
         open_store(address, "c")
