@@ -110,7 +110,8 @@ def lay_out(damaged: Damage, folder: Path, scratch: Path) -> None:
 
 def read(damaged: Damage) -> str:
     """Why the reading failed; empty where it went well, or the file was refused."""
-    name, *arguments = [damaged.target.file if a == "FILE" else a for a in damaged.command]
+    file = damaged.target.file
+    name, *arguments = [file if word == "FILE" else word for word in damaged.command]
     try:
         if name == "cases":
             return _unaccounted(damaged, arguments[0])
@@ -246,10 +247,15 @@ def _in_a_process(
     if len(reasons) < len(batch):
         number = batch[len(reasons)]
         shown = described(damage(seed, number, families, folder))
-        ended = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else str(status)
-        failures.append(Failure(number, shown, f"the process ended: {ended}"))
+        failures.append(Failure(number, shown, f"the process ended: {end_of_process(status)}"))
         return len(reasons) + 1, failures
     return len(reasons), failures
+
+
+def end_of_process(status: int) -> str:
+    if os.WIFSIGNALED(status):
+        return signal.Signals(os.WTERMSIG(status)).name
+    return str(status)
 
 
 def described(damaged: Damage) -> str:

@@ -12,6 +12,7 @@ import re
 import sqlite3
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -19,11 +20,36 @@ from typing import Any
 
 Mutation = Callable[[bytes, Random], bytes]
 
-NUMBERS = [b"0", b"-1", b"1e400", b"-0.0", b"NaN", b"Infinity", b"1" * 4301, b"9223372036854775808"]
-VALUES: list[Any] = [
-    *(None, True, 0, -1, 1e308, 10**30, "", "\u202e\x00", "x" * 5000, [], {}),
-    *([[]], {"": ""}, [None], "\ud800", "2024-13-01", [1, "a", {}]),
+NUMBERS = [
+    b"0",
+    b"-1",
+    b"1e400",
+    b"-0.0",
+    b"NaN",
+    b"Infinity",
+    b"1" * 4301,  # Python reads no whole number of more than 4300 digits
+    b"9223372036854775808",  # beyond 64 bits
 ]
+VALUES: list[Any] = [
+    None,
+    True,
+    0,
+    -1,
+    1e308,
+    10**30,
+    "",
+    "\u202e\x00",
+    "x" * 5000,
+    [],
+    {},
+    [[]],
+    {"": ""},
+    [None],
+    "\ud800",
+    "2024-13-01",
+    [1, "a", {}],
+]
+CELLS: list[object] = [None, -1, 2**62, 1e308, "", "x", b"", b"\xff", b"[]", "{}"]
 NAMES = ["", "id", "query", "text", "\x00", "x" * 300]
 ENCODINGS = ["utf-16", "utf-16-le", "utf-32", "latin-1", "utf-8-sig", "cp1252", "shift_jis"]
 DEEP = 3000
@@ -37,8 +63,8 @@ def place(data: bytes, chance: Random) -> int:
 def span(data: bytes, chance: Random) -> tuple[int, int]:
     """Where a piece of the content begins and ends; most pieces are short."""
     start = place(data, chance)
-    length = min(len(data) - start, chance.choice([1, 2, 8, 64, 1024]))
-    return start, start + length
+    length = chance.choice([1, 2, 8, 64, 1024])
+    return start, min(start + length, len(data))
 
 
 # --- of bytes
@@ -49,17 +75,21 @@ def flip(data: bytes, chance: Random) -> bytes:
     damaged = bytearray(data)
     for _ in range(chance.choice([1, 1, 2, 8, 32])):
         if damaged:
-            damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
+            position = chance.randrange(len(damaged))
+            bit = chance.randrange(8)
+            damaged[position] ^= 1 << bit
     return bytes(damaged)
 
 
 def truncate(data: bytes, chance: Random) -> bytes:
-    return data[: place(data, chance)]
+    end = place(data, chance)
+    return data[:end]
 
 
 def insert(data: bytes, chance: Random) -> bytes:
     start = place(data, chance)
-    return data[:start] + chance.randbytes(chance.choice([1, 4, 64])) + data[start:]
+    length = chance.choice([1, 4, 64])
+    return data[:start] + chance.randbytes(length) + data[start:]
 
 
 def zero(data: bytes, chance: Random) -> bytes:
@@ -79,9 +109,9 @@ def duplicate(data: bytes, chance: Random) -> bytes:
 
 
 def swap(data: bytes, chance: Random) -> bytes:
-    cuts = sorted(place(data, chance) for _ in range(3))
-    first, second, third = cuts
-    return data[:first] + data[second:third] + data[first:second] + data[third:]
+    """Puts a piece behind the piece that follows it."""
+    start, middle, end = sorted(place(data, chance) for _ in range(3))
+    return data[:start] + data[middle:end] + data[start:middle] + data[end:]
 
 
 def change_number(data: bytes, chance: Random) -> bytes:
@@ -89,17 +119,23 @@ def change_number(data: bytes, chance: Random) -> bytes:
     numbers = list(re.finditer(rb"-?\d+(\.\d+)?", data))
     if not numbers:
         return insert(data, chance)
-    number = chance.choice(numbers)
-    return data[: number.start()] + chance.choice(NUMBERS) + data[number.end() :]
+    start, end = chance.choice(numbers).span()
+    return data[:start] + chance.choice(NUMBERS) + data[end:]
 
 
 def encode(data: bytes, chance: Random) -> bytes:
     text = data.decode("utf-8", "replace")
-    return text.encode(chance.choice(ENCODINGS), "replace")
+    encoding = chance.choice(ENCODINGS)
+    return text.encode(encoding, "replace")
 
 
 BYTES: list[Mutation] = [flip, truncate, insert, zero, delete, duplicate, swap]
 TEXT: list[Mutation] = [*BYTES, change_number, encode]
+
+
+def damage_text(data: bytes, chance: Random) -> bytes:
+    mutation = chance.choice(TEXT)
+    return mutation(data, chance)
 
 
 # --- of JSON
@@ -135,8 +171,8 @@ def change_json(text: bytes, chance: Random) -> bytes:
     elif kind == "rename" and isinstance(container, dict):
         container[chance.choice(NAMES)] = container.pop(key)
     elif kind == "other":
-        other, other_key = chance.choice(nodes)
-        container[key] = json.loads(json.dumps(other[other_key]))
+        source, source_key = chance.choice(nodes)
+        container[key] = json.loads(json.dumps(source[source_key]))
     else:
         container[key] = chance.choice(VALUES)
     changed = json.dumps(value).encode()
@@ -171,7 +207,7 @@ LINES: list[Mutation] = [*TEXT, *[change_line] * 12]
 
 
 def within_gzip(data: bytes, chance: Random) -> bytes:
-    content = chance.choice(TEXT)(gzip.decompress(data), chance)
+    content = damage_text(gzip.decompress(data), chance)
     return gzip.compress(content, mtime=0)
 
 
@@ -184,7 +220,8 @@ def within_zip(data: bytes, chance: Random) -> bytes:
     if kind == "remove":
         del parts[name]
     else:
-        parts[name] = chance.choice(TEXT)(parts[name], chance)
+        parts[name] = damage_text(parts[name], chance)
+
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for part, content in parts.items():
@@ -199,35 +236,46 @@ def within_sqlite(data: bytes, chance: Random) -> bytes:
         path.write_bytes(data)
         base = sqlite3.connect(path, isolation_level=None)
         base.execute("PRAGMA journal_mode=DELETE")
-        found = base.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
-        tables = [name for (name,) in found if not name.startswith("sqlite_")]
-        table = chance.choice(tables)
-        columns = [row[1] for row in base.execute(f"PRAGMA table_info({table})")]
-        column = chance.choice(columns)
-        cell = base.execute(
-            f"SELECT {column} FROM {table} ORDER BY 1 LIMIT 1 OFFSET ?", (chance.randrange(3),)
-        ).fetchone()
-        value: object = chance.choice([None, -1, 2**62, 1e308, "", "x", b"", b"\xff", b"[]", "{}"])
-        if cell is not None and isinstance(cell[0], bytes | str) and chance.random() < 0.6:
-            content = cell[0].encode() if isinstance(cell[0], str) else cell[0]
-            value = chance.choice(TEXT)(content, chance)
-            if isinstance(cell[0], str):
-                value = value.decode("utf-8", "replace")
-        kind = chance.choice(["set", "set", "set", "set", "set", "empty", "drop"])
-        try:
-            if kind == "set" and cell is not None:
-                base.execute(
-                    f"UPDATE OR IGNORE {table} SET {column} = ? WHERE {column} IS ?",
-                    (value, cell[0]),
-                )
-            elif kind == "drop":
-                base.execute(f"DROP TABLE {table}")
-            else:
-                base.execute(f"DELETE FROM {table} WHERE rowid % 2 = 0")
-        except sqlite3.Error:  # a constraint, or a table without rowid
-            pass
+        statement, values = change_of_table(base, chance)
+        with suppress(sqlite3.Error):  # a constraint, or a table without rowid
+            base.execute(statement, values)
         base.close()
         return path.read_bytes()
+
+
+def change_of_table(base: sqlite3.Connection, chance: Random) -> tuple[str, tuple[Any, ...]]:
+    """A statement of SQL, and its values."""
+    table = chance.choice(tables_of(base))
+    columns = [row[1] for row in base.execute(f"PRAGMA table_info({table})")]
+    column = chance.choice(columns)
+    cells = base.execute(
+        f"SELECT {column} FROM {table} ORDER BY 1 LIMIT 1 OFFSET ?", (chance.randrange(3),)
+    ).fetchall()
+    replacement = damaged_cell(cells[0][0] if cells else None, chance)
+
+    kind = chance.choice(["set", "set", "set", "set", "set", "empty", "drop"])
+    if kind == "set" and cells:
+        statement = f"UPDATE OR IGNORE {table} SET {column} = ? WHERE {column} IS ?"
+        return statement, (replacement, cells[0][0])
+    if kind == "drop":
+        return f"DROP TABLE {table}", ()
+    return f"DELETE FROM {table} WHERE rowid % 2 = 0", ()
+
+
+def tables_of(base: sqlite3.Connection) -> list[str]:
+    """The names of all tables but those of SQLite itself."""
+    rows = base.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
+    return [name for (name,) in rows if not name.startswith("sqlite_")]
+
+
+def damaged_cell(value: object, chance: Random) -> object:
+    """Any value, or more often the same with damage to its text or bytes."""
+    replacement = chance.choice(CELLS)
+    if not isinstance(value, bytes | str) or chance.random() >= 0.6:
+        return replacement
+    if isinstance(value, str):
+        return damage_text(value.encode(), chance).decode("utf-8", "replace")
+    return damage_text(value, chance)
 
 
 GZIP: list[Mutation] = [*BYTES, within_gzip, within_gzip]

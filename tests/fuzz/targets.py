@@ -14,7 +14,7 @@ from ragbench.llm.cache import ResponseCache
 from ragbench.plugins import require
 from ragbench_cli.main import main
 from tests.fuzz.mutations import BYTES, GZIP, JSON, LINES, SQLITE, TEXT, ZIP, Mutation
-from tests.unit.io.trace_forms import FORMS, Asked
+from tests.unit.io.trace_forms import FORMS, Record, TracedQuestion
 from tests.unit.llm.builders import reply
 
 Arguments = tuple[str, ...]
@@ -88,7 +88,8 @@ class Target(NamedTuple):
 
 
 def json_lines(rows: Sequence[object]) -> bytes:
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    return text.encode()
 
 
 def table(delimiter: str) -> bytes:
@@ -97,12 +98,12 @@ def table(delimiter: str) -> bytes:
     writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
     writer.writerow(ANSWERED[0])
     for row in ANSWERED:
-        cells = [
-            value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            for value in row.values()
-        ]
-        writer.writerow(cells)
+        writer.writerow(cell(value) for value in row.values())
     return file.getvalue().encode()
+
+
+def cell(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def workbook() -> bytes:
@@ -136,14 +137,18 @@ def responses() -> Iterator[tuple[str, bytes]]:
     path = Path(__file__).parents[1] / "unit/io/dumps/responses.jsonl"
     for line in path.read_text("utf-8").splitlines():
         example = json.loads(line)
-        yield f"dump-{example['name']}.json", json.dumps(example["value"]).encode()
+        response = json.dumps(example["value"])
+        yield f"dump-{example['name']}.json", response.encode()
 
 
 def written_by_us() -> dict[str, bytes]:
     """The files that other programs and people write, by name."""
     cases = json_lines(ANSWERED)
-    asked = [Asked(1, "When does it open?", [("a", "At nine."), ("b", "Never.")], [1, 0], "9")]
-    asked.append(Asked(2, "Who runs it?", [("d", "Ada runs it.")], [0], "Ada.", session="s-2"))
+    opening = [("a", "At nine."), ("b", "Never.")]
+    traces = [
+        TracedQuestion(1, "When does it open?", opening, [1, 0], "9"),
+        TracedQuestion(2, "Who runs it?", [("d", "Ada runs it.")], [0], "Ada.", session="s-2"),
+    ]
     files = {
         "cases.jsonl": cases,
         "cases.json": json.dumps({"cases": ANSWERED}, indent=1).encode(),
@@ -169,7 +174,9 @@ def written_by_us() -> dict[str, bytes]:
         "operators.yaml": b"[{action: filter, type: top_k, k: 1}]\n",
     }
     for form, records_of in FORMS.items():
-        records = [record for trace in asked for record in records_of(trace)]
+        records: list[Record] = []
+        for trace in traces:
+            records += records_of(trace)
         files[f"traces-{form}.jsonl"] = json_lines(records)
         files[f"traces-{form}.json"] = json.dumps(records).encode()
     return {**files, **dict(responses())}

@@ -31,14 +31,14 @@ def fuzz(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_sample_of_damaged_files_is_read_or_refused() -> None:
-    done = fuzz("--seed", "sample", "--count", "40")
+    process = fuzz("--seed", "sample", "--count", "40")
 
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "seed sample: 40 damaged files, 0 failures" in done.stdout
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert "seed sample: 40 damaged files, 0 failures" in process.stdout
 
 
 @pytest.mark.nightly
 def test_the_damage_of_the_day_is_read_or_refused() -> None:
-    done = fuzz("--count", "5000")
+    process = fuzz("--count", "5000")
 
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert process.returncode == 0, process.stdout + process.stderr

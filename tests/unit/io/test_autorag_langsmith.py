@@ -101,12 +101,16 @@ def test_parquet_is_read(tmp_path: Path) -> None:
 
     question = {"qid": "q1", "query": "Who?", "retrieval_gt": [["d1"]], "generation_gt": ["Ada"]}
     parquet.write_table(pyarrow.Table.from_pylist([question]), tmp_path / "qa.parquet")
-    document = {"doc_id": "d1", "contents": "Ada wrote it.", "metadata": {"path": "a.md"}}
-    parquet.write_table(pyarrow.Table.from_pylist([document]), tmp_path / "corpus.parquet")
+    row = {"doc_id": "d1", "contents": "Ada wrote it.", "metadata": {"path": "a.md"}}
+    parquet.write_table(pyarrow.Table.from_pylist([row]), tmp_path / "corpus.parquet")
+
     (entry,) = entries(tmp_path / "qa.parquet", "autorag")
-    assert (entry.case.reference_context_ids, entry.case.reference) == (("d1",), "Ada")
-    (read,) = read_documents(tmp_path / "corpus.parquet")
-    assert (read.id, read.text) == ("d1", "Ada wrote it.")
+    (document,) = read_documents(tmp_path / "corpus.parquet")
+
+    assert entry.case.reference_context_ids == ("d1",)
+    assert entry.case.reference == "Ada"
+    assert document.id == "d1"
+    assert document.text == "Ada wrote it."
 
 
 # --- LangSmith
@@ -123,7 +127,9 @@ def test_a_table_of_an_experiment_is_read(tmp_path: Path) -> None:
 
     (entry,) = entries(written(tmp_path, "experiment.csv", table), "langsmith")
 
-    assert (entry.case.id, entry.case.query, entry.case.reference) == ("e1", "Who?", "Ada Lovelace")
+    assert entry.case.id == "e1"
+    assert entry.case.query == "Who?"
+    assert entry.case.reference == "Ada Lovelace"
     assert recorded(entry, "generate").response == "Ada"
     assert entry.recorded["generate"].seconds == 1.5
     assert recorded(entry, "retrieve").contexts == ["Ada wrote it."]
@@ -139,7 +145,9 @@ def test_rows_of_the_sdk_are_read(tmp_path: Path) -> None:
 
     (entry,) = entries(written(tmp_path, "rows.json", [record]), "langsmith")
 
-    assert (entry.case.id, entry.case.query, entry.case.reference) == ("e1", "Who?", "Ada Lovelace")
+    assert entry.case.id == "e1"
+    assert entry.case.query == "Who?"
+    assert entry.case.reference == "Ada Lovelace"
     assert recorded(entry, "generate").response == "Ada"
     assert recorded(entry, "retrieve").contexts == ["Ada wrote it."]
 
@@ -153,7 +161,8 @@ def test_objects_in_columns_are_read(tmp_path: Path) -> None:
 
     (entry,) = entries(written(tmp_path, "rows.json", [record]), "langsmith")
 
-    assert (entry.case.query, entry.case.reference) == ("Who?", "Ada Lovelace")
+    assert entry.case.query == "Who?"
+    assert entry.case.reference == "Ada Lovelace"
     assert entry.case.reference_context_ids == ("d1",)
     assert recorded(entry, "generate").response == "Ada"
 
@@ -172,9 +181,9 @@ def test_documents_of_the_reference_are_never_the_retrieval(tmp_path: Path) -> N
 
 def test_an_error_is_a_failed_case(tmp_path: Path) -> None:
     table = "inputs.question,outputs.answer,error,example_id\nWho?,,TimeoutError(),e1\n"
+
     (entry,) = entries(written(tmp_path, "experiment.csv", table), "langsmith")
 
     failure = entry.recorded["generate"].failure
-
     assert failure is not None
     assert failure.message == "TimeoutError()"

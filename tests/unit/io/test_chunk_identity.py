@@ -41,11 +41,15 @@ def test_a_chunk_that_two_searches_find_is_one_chunk() -> None:
 
 
 def test_an_id_alone_is_the_chunk_of_that_id() -> None:
-    assert union([[{"id": "a"}], [{"id": "a", "text": "x"}]]) == [{"id": "a", "text": "x"}]
+    whole = {"id": "a", "text": "x"}
+
+    assert union([[{"id": "a"}], [whole]]) == [whole]
 
 
 def test_a_text_alone_is_the_chunk_of_that_text() -> None:
-    assert union([[{"text": "x"}], [{"id": "a", "text": "x"}]]) == [{"text": "x", "id": "a"}]
+    whole = {"id": "a", "text": "x"}
+
+    assert union([[{"text": "x"}], [whole]]) == [whole]
 
 
 def test_a_reranker_names_a_chunk_as_the_search_does_and_keeps_its_own_score() -> None:
@@ -235,15 +239,17 @@ def recorded_rows(chunks: Chunks) -> Chunks:
 def dumped_rows(chunks: Chunks) -> Chunks:
     points: Chunks = []
     for chunk in chunks:
-        points.append({"id": chunk["id"], "score": 0.5, "payload": {"text": chunk["text"]}})
+        payload = {"text": chunk["text"]}
+        points.append({"id": chunk["id"], "score": 0.5, "payload": payload})
     return [{"query": QUESTION, "result": {"points": points}}]
 
 
 def traced_rows(chunks: Chunks) -> Chunks:
     attributes: dict[str, object] = {"input.value": QUESTION}
     for position, chunk in enumerate(chunks):
-        attributes[f"retrieval.documents.{position}.document.id"] = chunk["id"]
-        attributes[f"retrieval.documents.{position}.document.content"] = chunk["text"]
+        prefix = f"retrieval.documents.{position}.document"
+        attributes[f"{prefix}.id"] = chunk["id"]
+        attributes[f"{prefix}.content"] = chunk["text"]
     return [CHAIN, span("search", "RETRIEVER", "rag", **attributes)]
 
 

@@ -110,55 +110,55 @@ FORMS = [
 def test_every_question_of_a_conversation_is_a_case_with_its_history(
     tmp_path: Path, name: str, record: object
 ) -> None:
-    first, second = entries_of(tmp_path / name, record)
+    first_entry, second_entry = entries_of(tmp_path / name, record)
 
-    assert first.case.query == "When is the library open?"
-    assert first.case.history == ()
-    assert second.case.query == "And on Sunday?"
-    assert second.case.history == BEFORE_SECOND
+    assert first_entry.case.query == "When is the library open?"
+    assert first_entry.case.history == ()
+    assert second_entry.case.query == "And on Sunday?"
+    assert second_entry.case.history == BEFORE_SECOND
 
 
 @pytest.mark.parametrize(("name", "record"), FORMS)
 def test_cases_of_a_conversation_share_a_cluster_and_are_numbered(
     tmp_path: Path, name: str, record: object
 ) -> None:
-    first, second = entries_of(tmp_path / name, record)
+    first_entry, second_entry = entries_of(tmp_path / name, record)
 
-    assert first.case.id == "c/turn-1"
-    assert first.case.tags == ("turn-1",)
-    assert first.case.cluster == "c"
-    assert second.case.id == "c/turn-2"
-    assert second.case.tags == ("turn-2",)
-    assert second.case.cluster == "c"
+    assert first_entry.case.id == "c/turn-1"
+    assert first_entry.case.tags == ("turn-1",)
+    assert first_entry.case.cluster == "c"
+    assert second_entry.case.id == "c/turn-2"
+    assert second_entry.case.tags == ("turn-2",)
+    assert second_entry.case.cluster == "c"
 
 
 @pytest.mark.parametrize(("name", "record"), FORMS)
 def test_every_answer_of_a_conversation_is_recorded(
     tmp_path: Path, name: str, record: object
 ) -> None:
-    first, second = entries_of(tmp_path / name, record)
+    first_entry, second_entry = entries_of(tmp_path / name, record)
 
-    assert response_of(first) == "On weekdays."
-    assert response_of(second) == "From 10 to 16."
+    assert response_of(first_entry) == "On weekdays."
+    assert response_of(second_entry) == "From 10 to 16."
 
 
 @pytest.mark.parametrize(("name", "record"), DEEPEVAL_FORMS)
 def test_what_was_retrieved_for_a_turn_is_recorded(
     tmp_path: Path, name: str, record: object
 ) -> None:
-    first, second = entries_of(tmp_path / name, record)
+    first_entry, second_entry = entries_of(tmp_path / name, record)
 
-    assert "retrieve" not in first.recorded
-    retrieval = second.recorded["retrieve"].value
+    assert "retrieve" not in first_entry.recorded
+    retrieval = second_entry.recorded["retrieve"].value
     assert isinstance(retrieval, RetrievalResult)
     assert retrieval.contexts == ["Sunday 10-16"]
 
 
 def test_an_output_of_a_tool_is_no_retrieval(tmp_path: Path) -> None:
     """What a tool gave need not be a text that was searched for."""
-    _, second = entries_of(tmp_path / "openai.jsonl", {"id": "c", "messages": MESSAGES})
+    _, second_entry = entries_of(tmp_path / "openai.jsonl", {"id": "c", "messages": MESSAGES})
 
-    assert "retrieve" not in second.recorded
+    assert "retrieve" not in second_entry.recorded
 
 
 # --- fields beside a conversation
@@ -180,10 +180,10 @@ def test_a_conversation_that_ends_with_its_task_is_one_case(tmp_path: Path) -> N
 def test_a_reference_is_that_of_the_last_question(tmp_path: Path) -> None:
     record = {"id": "c", "messages": MESSAGES, "reference": "10 to 16"}
 
-    first, second = entries_of(tmp_path / "whole.jsonl", record)
+    first_entry, second_entry = entries_of(tmp_path / "whole.jsonl", record)
 
-    assert first.case.reference is None
-    assert second.case.reference == "10 to 16"
+    assert first_entry.case.reference is None
+    assert second_entry.case.reference == "10 to 16"
 
 
 def test_the_systems_prompt_and_other_fields_become_metadata(tmp_path: Path) -> None:
@@ -205,12 +205,14 @@ def test_turns_and_topics_in_one_object_are_no_columns(tmp_path: Path) -> None:
 def test_the_answers_of_a_conversation_can_be_its_references(tmp_path: Path) -> None:
     record = {"id": "c", "messages": MESSAGES}
 
-    first, second = entries_of(tmp_path / "gold.jsonl", record, fields={"reference": "response"})
+    first_entry, second_entry = entries_of(
+        tmp_path / "gold.jsonl", record, fields={"reference": "response"}
+    )
 
-    assert first.case.reference == "On weekdays."
-    assert first.recorded == {}
-    assert second.case.reference == "From 10 to 16."
-    assert second.recorded == {}
+    assert first_entry.case.reference == "On weekdays."
+    assert first_entry.recorded == {}
+    assert second_entry.case.reference == "From 10 to 16."
+    assert second_entry.recorded == {}
 
 
 @pytest.mark.parametrize(
@@ -350,32 +352,32 @@ def cases_of_a_conversation_of_mtrag(tmp_path: Path) -> list[Case]:
 
 
 def test_answers_in_a_conversation_of_mtrag_are_references(mtrag: list[Case]) -> None:
-    first, second = mtrag
+    first_case, second_case = mtrag
 
-    assert first.reference == "On weekdays."
-    assert second.reference == "10 to 16"
+    assert first_case.reference == "On weekdays."
+    assert second_case.reference == "10 to 16"
 
 
 def test_cases_of_mtrag_are_named_after_their_conversation(mtrag: list[Case]) -> None:
-    first, second = mtrag
+    first_case, second_case = mtrag
 
-    assert first.id == "conversation-1<::>1"
-    assert second.id == "conversation-1<::>2"
-    assert second.cluster == "conversation-1"
+    assert first_case.id == "conversation-1<::>1"
+    assert second_case.id == "conversation-1<::>2"
+    assert second_case.cluster == "conversation-1"
 
 
 def test_labels_of_a_turn_of_mtrag_are_those_of_its_case(mtrag: list[Case]) -> None:
-    first, _ = mtrag
+    first_case, _ = mtrag
 
-    assert first.answerable
-    assert first.tags == ("PARTIAL", "turn-1")
-    assert first.reference_context_ids == ("d1",)
+    assert first_case.answerable
+    assert first_case.tags == ("PARTIAL", "turn-1")
+    assert first_case.reference_context_ids == ("d1",)
 
 
 def test_the_turns_before_a_question_of_mtrag_are_its_history(mtrag: list[Case]) -> None:
-    _, second = mtrag
+    _, second_case = mtrag
 
-    texts = [turn.text for turn in second.history]
+    texts = [turn.text for turn in second_case.history]
     assert texts == ["When is the library open?", "On weekdays."]
 
 

@@ -78,17 +78,25 @@ def test_a_reference_is_the_text_that_is_shown(
 
 
 def test_a_field_for_a_number_is_the_number(tmp_path: Path) -> None:
-    names = ["id", "query", "response", "seconds", "confidence", "share"]
-    row = [(7, "000"), ("q", "General"), (0.25, "0%"), (1.234, "0.0"), (0.5, "0%"), (0.5, "0%")]
-    path = workbook(tmp_path / "a.xlsx", [[(name, "General") for name in names], row])
+    columns: dict[str, tuple[Any, str]] = {
+        "id": (7, "000"),
+        "query": ("q", "General"),
+        "response": (0.25, "0%"),
+        "seconds": (1.234, "0.0"),
+        "confidence": (0.5, "0%"),
+        "share": (0.5, "0%"),
+    }
+    header = [(name, "General") for name in columns]
+    path = workbook(tmp_path / "a.xlsx", [header, list(columns.values())])
+
     with open_source(path) as source:
         (entry,) = source
 
-    answer = entry.recorded["generate"]
-
     assert entry.case.id == "007"
+    answer = entry.recorded["generate"]
     assert answer.value is not None
-    assert (answer.value.response, answer.value.confidence) == ("25%", 0.5)
+    assert answer.value.response == "25%"
+    assert answer.value.confidence == 0.5
     assert answer.seconds == 1.234
     assert entry.case.metadata == {"share": "50%"}
     assert type(entry.case.metadata["share"]) is str

@@ -77,11 +77,11 @@ def test_an_export_replaces_another(tmp_path: Path, form: str) -> None:
 
 @EVERY
 def test_a_run_without_cases_is_no_error(tmp_path: Path, form: str) -> None:
-    done = export(form, [], tmp_path / "out")
+    exported = export(form, [], tmp_path / "out")
 
-    assert done.written == 0
-    assert done.left_out == {}
-    for path in done.paths:
+    assert exported.written == 0
+    assert exported.left_out == {}
+    for path in exported.paths:
         assert path.exists()
 
 
@@ -137,7 +137,9 @@ class Page:
 
 
 def records(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
+    # A text may hold other marks of a line's end than \n, which splitlines would cut at.
+    json_lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+    return [json.loads(line) for line in json_lines]
 
 
 def records_by_id(path: Path) -> dict[str, dict[str, Any]]:
@@ -145,10 +147,10 @@ def records_by_id(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def test_every_case_of_a_run_is_exported(tmp_path: Path) -> None:
-    done = export("jsonl", ALL, tmp_path / "o.jsonl", scores=SCORES)
+    exported = export("jsonl", ALL, tmp_path / "o.jsonl", scores=SCORES)
 
-    assert done.written == 6
-    assert done.left_out == {}
+    assert exported.written == 6
+    assert exported.left_out == {}
     assert list(records_by_id(tmp_path / "o.jsonl")) == ["full", "bare", "none", "rf", "gf", "og"]
 
 
@@ -209,7 +211,9 @@ def test_a_table_leaves_out_embeddings(tmp_path: Path) -> None:
     trace = Trace(
         case=Case(id="a", query="Who flies?"), retrieval=measured(result), generation=skipped("no")
     )
+
     export("csv", [trace], tmp_path / "run.csv")
+
     with (tmp_path / "run.csv").open(encoding="utf-8", newline="") as file:
         (row,) = csv.DictReader(file, strict=True)
     assert json.loads(row["context_metadata"]) == [{"page": 1}]
@@ -302,11 +306,11 @@ def rows(form: str, path: Path) -> list[dict[str, Any]]:
 def test_parquet_types_are_the_same_whatever_the_values(
     tmp_path: Path, traces: tuple[Trace, ...]
 ) -> None:
-    pq: Any = require("pyarrow.parquet", extra="hf")
+    parquet: Any = require("pyarrow.parquet", extra="hf")
 
     export("parquet", traces, tmp_path / "o.parquet", scores=SCORES)
 
-    schema = pq.read_schema(tmp_path / "o.parquet")
+    schema = parquet.read_schema(tmp_path / "o.parquet")
     types = {
         "id": "string",
         "retrieved_contexts": "list<element: string>",
@@ -394,11 +398,11 @@ def samples(tmp_path: Path) -> Path:
 
 
 def test_failed_cases_are_left_out_of_samples_and_counted(samples: Path) -> None:
-    done = export("ragas", ALL, samples)
+    exported = export("ragas", ALL, samples)
 
-    assert done.written == 4
-    assert done.left_out == {"retrieval failed": 1, "generation failed": 1}
-    assert done.paths == (samples,)
+    assert exported.written == 4
+    assert exported.left_out == {"retrieval failed": 1, "generation failed": 1}
+    assert exported.paths == (samples,)
 
 
 def test_every_sample_has_all_twelve_fields(samples: Path) -> None:
@@ -413,10 +417,9 @@ def test_every_sample_has_all_twelve_fields(samples: Path) -> None:
 def test_samples_are_the_rows_of_their_cases(samples: Path) -> None:
     export("ragas", ALL, samples)
 
-    expected = [
-        as_lists(sample_row(trace)) for trace in (FULL, BARE, NOTHING_FOUND, ONLY_GENERATES)
-    ]
-    assert [as_lists(SampleRow(**row)) for row in records(samples)] == expected
+    rows = [as_lists(SampleRow(**row)) for row in records(samples)]
+    measured_traces = (FULL, BARE, NOTHING_FOUND, ONLY_GENERATES)
+    assert rows == [as_lists(sample_row(trace)) for trace in measured_traces]
 
 
 def test_samples_are_ascii(samples: Path) -> None:
@@ -432,8 +435,9 @@ def test_the_first_of_the_fullest_samples_leads_and_the_others_keep_their_order(
     """What metrics of Ragas may read are the fields of the first sample."""
     export("ragas", [BARE, RETRIEVAL_FAILED, NOTHING_FOUND, FULL, ONLY_GENERATES, FULL], samples)
 
+    queries = [row["user_input"] for row in records(samples)]
     order = [FULL, BARE, NOTHING_FOUND, ONLY_GENERATES, FULL]
-    assert [row["user_input"] for row in records(samples)] == [trace.case.query for trace in order]
+    assert queries == [trace.case.query for trace in order]
 
 
 @pytest.mark.extra("ragas")
@@ -462,15 +466,17 @@ def test_metrics_of_ragas_may_read_all_that_a_sample_has(samples: Path) -> None:
 Columns = list[list[str]]
 
 
+def columns_of(path: Path) -> Columns:
+    return [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
+
+
 def write_trec(folder: Path, *traces: Trace) -> tuple[Columns, Columns]:
     """The columns of the run, and those of its judgements."""
-    done = export("trec", traces, folder / "out.run")
-    run, qrels = done.paths
+    exported = export("trec", traces, folder / "out.run")
+    run, qrels = exported.paths
     assert run == folder / "out.run"
     assert qrels == folder / "out.qrels"
-    run_lines = run.read_text(encoding="utf-8").splitlines()
-    qrels_lines = qrels.read_text(encoding="utf-8").splitlines()
-    return [line.split() for line in run_lines], [line.split() for line in qrels_lines]
+    return columns_of(run), columns_of(qrels)
 
 
 def test_a_run_and_its_judgements_have_the_columns_of_trec(tmp_path: Path) -> None:
@@ -516,10 +522,10 @@ def test_written_scores_fall(tmp_path_factory: pytest.TempPathFactory, scores: l
 def test_a_retrieval_that_failed_is_in_neither_file(tmp_path: Path) -> None:
     traces = (RETRIEVAL_FAILED, ONLY_GENERATES, GENERATION_FAILED)
 
-    done = export("trec", traces, tmp_path / "out.run")
+    exported = export("trec", traces, tmp_path / "out.run")
 
-    assert done.written == 1
-    assert done.left_out == {"retrieval failed": 1, "retrieval skipped": 1}
+    assert exported.written == 1
+    assert exported.left_out == {"retrieval failed": 1, "retrieval skipped": 1}
     assert (tmp_path / "out.run").read_text().split()[0] == "gf"
     assert (tmp_path / "out.qrels").read_text() == "gf 0 x 1\n"
 

@@ -194,7 +194,8 @@ def test_a_compressed_file_of_data_may_be_larger_than_a_file(tmp_path: Path) -> 
     """It is read line by line, and no line is long."""
     rows: list[str] = []
     for number in range(2000):
-        rows.append(json.dumps({"query": f"question {number}", "reference": str(number**5)}))
+        row = {"query": f"question {number}", "reference": str(number**5)}
+        rows.append(json.dumps(row))
     content = "\n".join(rows).encode()
     assert len(content) > 5 * (20 << 10)
 

@@ -30,7 +30,8 @@ def recorded(entry: Entry, stage: str) -> Any:
 
 def json_with(line_end: str, value: object) -> str:
     """JSON in whose texts lines end in this way."""
-    return json.dumps(value).replace("\\n", json.dumps(line_end)[1:-1])
+    escaped_line_end = json.dumps(line_end).strip('"')
+    return json.dumps(value).replace("\\n", escaped_line_end)
 
 
 def table(line_end: str) -> bytes:
@@ -41,8 +42,12 @@ def table(line_end: str) -> bytes:
         "reference_contexts": json_with(line_end, CONTEXTS),
         "notes": "a\nb",
     }
-    cells = ['"' + cell.replace('"', '""').replace("\n", line_end) + '"' for cell in row.values()]
-    return f"{','.join(row)}\n{','.join(cells)}\n".encode()
+    cells: list[str] = []
+    for text in row.values():
+        escaped = text.replace('"', '""').replace("\n", line_end)
+        cells.append(f'"{escaped}"')
+    header = ",".join(row)
+    return f"{header}\n{','.join(cells)}\n".encode()
 
 
 def record(line_end: str) -> bytes:

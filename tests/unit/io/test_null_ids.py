@@ -16,22 +16,29 @@ def answers(folder: Path, *records: Mapping[str, object]) -> Path:
 
 
 def test_a_retrieved_text_without_an_id_keeps_its_rank(tmp_path: Path) -> None:
-    record = {"query": "q", "retrieved_contexts": ["a", "b", "c"]}
-    path = answers(tmp_path, {**record, "retrieved_context_ids": ["d1", None, "d3"]})
+    record = {
+        "query": "q",
+        "retrieved_contexts": ["a", "b", "c"],
+        "retrieved_context_ids": ["d1", None, "d3"],
+    }
+    path = answers(tmp_path, record)
+
     with open_source(path) as source:
         assert "1 retrieved chunks: missing id" in source.info.notes
         (entry,) = source
 
     retrieval = entry.recorded["retrieve"].value
-
     assert retrieval is not None
     assert retrieval.contexts == ["a", "b", "c"]
     assert retrieval.context_ids == ["d1", "#2", "d3"]
 
 
 def test_a_null_among_relevant_ids_is_skipped_with_a_note(tmp_path: Path) -> None:
-    first = {"query": "q", "reference_context_ids": ["d1", None]}
-    path = answers(tmp_path, first, {"query": "r", "reference_context_ids": ["d2"]})
+    path = answers(
+        tmp_path,
+        {"query": "q", "reference_context_ids": ["d1", None]},
+        {"query": "r", "reference_context_ids": ["d2"]},
+    )
 
     with open_source(path) as source:
         assert "'reference_context_ids': 1 null among the ids, skipped" in source.info.notes

@@ -30,17 +30,17 @@ def table(tmp_path: Path) -> Path:
 
 def test_numbered_columns_are_one_retrieval_in_their_order(table: Path) -> None:
     with open_source(table, fields=HITS) as source:
-        found, empty = source
+        with_hits, without_hits = source
 
-    assert recorded(found, "retrieve").contexts == ["Ada wrote it.", "A tenth."]
-    assert recorded(empty, "retrieve").contexts == []
+    assert recorded(with_hits, "retrieve").contexts == ["Ada wrote it.", "A tenth."]
+    assert recorded(without_hits, "retrieve").contexts == []
 
 
 def test_numbered_columns_are_no_metadata(table: Path) -> None:
     with open_source(table, fields=HITS) as source:
-        found, _ = source
+        entry, _ = source
 
-    assert found.case.metadata == {"Gold": "d1;d2"}
+    assert entry.case.metadata == {"Gold": "d1;d2"}
 
 
 def test_the_mapping_of_numbered_columns_is_reported(table: Path) -> None:

@@ -332,15 +332,14 @@ def of_trec_eval(run: Path, qrels: Path) -> dict[tuple[str, str], float]:
     # Its nDCG reads foreign memory for a grade below 0, which counts as none, and where a query has
     # no relevant document, which counts 0.
     measurable = {judgement.query_id for judgement in judgements if judgement.relevance > 0}
-    known: list[Any] = []
+    counted: list[Any] = []
     for judgement in judgements:
         if judgement.query_id in measurable and judgement.relevance >= 0:
-            known.append(judgement)
-    if not known:
+            counted.append(judgement)
+    if not counted:
         return {}
-    evaluator = trec.pytrec_eval.evaluator(
-        [trec.parse_measure(name) for name in MEASURES.values()], known
-    )
+    measures = [trec.parse_measure(name) for name in MEASURES.values()]
+    evaluator = trec.pytrec_eval.evaluator(measures, counted)
     scores: dict[tuple[str, str], float] = {}
     for score in evaluator.iter_calc(list(trec.read_trec_run(str(run)))):
         scores[score.query_id, str(score.measure)] = score.value

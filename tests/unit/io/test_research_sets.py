@@ -78,13 +78,13 @@ def test_answers_of_squad_are_evidence_in_their_paragraph(tmp_path: Path) -> Non
     (case,) = read_cases(path)
     (document,) = read_documents(path)
 
-    first, second = case.evidence
-    assert (first.start, first.end) == (40, 44)
+    first_span, second_span = case.evidence
+    assert (first_span.start, first_span.end) == (40, 44)
     assert CONTEXT[40:44] == "1843"
-    assert (second.start, second.end) == (37, 44)
+    assert (second_span.start, second_span.end) == (37, 44)
     assert CONTEXT[37:44] == "in 1843"
-    assert first.document_id == document.id
-    assert second.document_id == document.id
+    assert first_span.document_id == document.id
+    assert second_span.document_id == document.id
 
 
 def test_squad_nested_and_flat_mean_the_same(tmp_path: Path) -> None:

@@ -32,8 +32,13 @@ NOUNS = ("documents", "docs", "passages", "ctxs", "chunks", "nodes")
 
 def dataset(path: Path, field: str, value: object) -> Path:
     """A case with its gold, and with one field more."""
-    row = {"query": "When does the pool open?", "answer": "At seven.", "relevant_ids": ["a"]}
-    return lines(path, [{**row, field: value}])
+    row = {
+        "query": "When does the pool open?",
+        "answer": "At seven.",
+        "relevant_ids": ["a"],
+        field: value,
+    }
+    return lines(path, [row])
 
 
 # --- fields of a dataset that are not what a system retrieved
@@ -114,7 +119,8 @@ def test_a_dump_of_a_field_that_the_user_names_is_read(tmp_path: Path) -> None:
 def test_an_answer_beside_another_right_answer_is_refused_with_both_readings(
     tmp_path: Path,
 ) -> None:
-    path = lines(tmp_path / "r.jsonl", [{"query": "When?", "answer": "At nine.", "truth": "Seven"}])
+    row = {"query": "When?", "answer": "At nine.", "truth": "Seven"}
+    path = lines(tmp_path / "r.jsonl", [row])
 
     with open_source(path) as source, pytest.raises(DataError) as raised:
         list(source)
@@ -206,8 +212,8 @@ def test_a_ranking_that_is_not_understood_is_refused(
 def test_chunks_that_are_all_empty_are_refused_with_the_field_that_holds_text(
     tmp_path: Path,
 ) -> None:
-    chunks = [{"id": "a", "text": "", "summary": {"long": TEXT}}]
-    path = lines(tmp_path / "d.jsonl", [{"query": "When?", "chunks": chunks}])
+    chunk = {"id": "a", "text": "", "summary": {"long": TEXT}}
+    path = lines(tmp_path / "d.jsonl", [{"query": "When?", "chunks": [chunk]}])
 
     with pytest.raises(DataError, match=r"--field text=summary\.long"):
         texts_of_dump(path)
@@ -216,8 +222,9 @@ def test_chunks_that_are_all_empty_are_refused_with_the_field_that_holds_text(
 def test_hits_of_milvus_hold_their_text_under_any_documented_name(tmp_path: Path) -> None:
     hits = [{"distance": 0.9, "id": 5, "chunk": TEXT}]
     row = {"query": "When does the pool open?", "response": {"code": 0, "data": hits}}
+    path = lines(tmp_path / "d.jsonl", [row])
 
-    assert texts_of_dump(lines(tmp_path / "d.jsonl", [row])) == [TEXT]
+    assert texts_of_dump(path) == [TEXT]
 
 
 def test_documents_without_a_role_are_shown_with_the_line_that_gives_them_one(

@@ -235,9 +235,11 @@ def test_cells_are_read_as_those_of_a_csv_file(tmp_path: Path) -> None:
 
 @pytest.fixture(name="two_sheets")
 def workbook_of_two_sheets(tmp_path: Path) -> Path:
-    first = [("query",), ("One?",)]
-    second = [("query",), ("Two?",)]
-    return workbook(tmp_path / "x.xlsx", First=first, Second=second)
+    return workbook(
+        tmp_path / "x.xlsx",
+        First=[("query",), ("One?",)],
+        Second=[("query",), ("Two?",)],
+    )
 
 
 @excel
@@ -351,9 +353,11 @@ def test_a_row_behind_the_last_one_of_excel_is_refused(tmp_path: Path) -> None:
 @pytest.fixture(name="log")
 def workbook_of_retrievals(tmp_path: Path) -> Path:
     header = ("query", "chunk_id", "text", "score")
-    first = [header, ("Who?", "a", "Ada", 0.9), ("Who?", "b", "Bob", 0.5)]
-    second = [header, ("Where?", 7, "Bern", 1)]
-    return workbook(tmp_path / "log.xlsx", First=first, Second=second)
+    return workbook(
+        tmp_path / "log.xlsx",
+        First=[header, ("Who?", "a", "Ada", 0.9), ("Who?", "b", "Bob", 0.5)],
+        Second=[header, ("Where?", 7, "Bern", 1)],
+    )
 
 
 @excel

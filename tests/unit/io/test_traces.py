@@ -18,7 +18,7 @@ from ragbench.io.export import Scores
 from ragbench.io.joined import open_dump
 from ragbench.io.only import Only
 from ragbench.io.people import write_labels
-from tests.unit.io.trace_forms import FORMS, Asked, Record
+from tests.unit.io.trace_forms import FORMS, Record, TracedQuestion
 from tests.unit.io.traces import lines, written
 
 Queries = Callable[[Path, Only], list[str]]
@@ -27,8 +27,8 @@ OPENS = ("a", "At nine.")
 NEVER = ("b", "Never.")
 ASK = ("c", "Ask.")
 ADA = ("d", "Ada runs it.")
-FIRST = Asked(1, "When does it open?", [OPENS, NEVER, ASK], [2, 0], "9")
-SECOND = Asked(2, "Who runs it?", [NEVER, ADA], [1], "Ada.", session="s-2")
+FIRST = TracedQuestion(1, "When does it open?", [OPENS, NEVER, ASK], [2, 0], "9")
+SECOND = TracedQuestion(2, "Who runs it?", [NEVER, ADA], [1], "Ada.", session="s-2")
 
 
 def records(form: str) -> list[Record]:
@@ -53,13 +53,14 @@ def documents(entry: Entry, stage: str) -> list[tuple[str, str]]:
     return list(zip(retrieval.context_ids, retrieval.contexts, strict=True))
 
 
-def assert_is_of(entry: Entry, asked: Asked) -> None:
+def assert_is_of(entry: Entry, traced: TracedQuestion) -> None:
     """The entry has all that the trace holds, each in its place."""
-    assert entry.case.query == asked.question
-    assert entry.case.cluster == asked.session
-    assert documents(entry, "retrieve") == asked.documents
-    assert documents(entry, "post_retrieve") == [asked.documents[n] for n in asked.reranked]
-    assert recorded(entry, "generate").response == asked.answer
+    assert entry.case.query == traced.question
+    assert entry.case.cluster == traced.session
+    assert documents(entry, "retrieve") == traced.documents
+    reranked = [traced.documents[position] for position in traced.reranked]
+    assert documents(entry, "post_retrieve") == reranked
+    assert recorded(entry, "generate").response == traced.answer
 
 
 def assert_are_both(entries: list[Entry]) -> None:
@@ -84,10 +85,10 @@ def test_each_form_gives_the_same_cases_and_retrievals(traces: Path) -> None:
 
 
 def test_each_form_names_its_cases_after_its_traces(traces: Path) -> None:
-    first, second = entries_of(traces)
+    first_entry, second_entry = entries_of(traces)
 
-    assert first.case.id == "t-1"
-    assert second.case.id == "t-2"
+    assert first_entry.case.id == "t-1"
+    assert second_entry.case.id == "t-2"
 
 
 def test_each_form_gives_the_seconds_of_a_stage(traces: Path) -> None:
@@ -100,23 +101,24 @@ def test_each_form_gives_the_seconds_of_a_stage(traces: Path) -> None:
 
 def test_a_dump_of_traces_is_of_the_documents_that_the_model_got(traces: Path) -> None:
     with open_dump(traces) as dump:
-        first, second = dump
+        first_retrieval, second_retrieval = dump
         assert dump.malformed == 0
 
-    assert first.query == "When does it open?"
-    assert [chunk.id for chunk in first.chunks] == ["c", "a"]
-    assert second.query == "Who runs it?"
-    assert [chunk.id for chunk in second.chunks] == ["d"]
+    assert first_retrieval.query == "When does it open?"
+    assert [chunk.id for chunk in first_retrieval.chunks] == ["c", "a"]
+    assert second_retrieval.query == "Who runs it?"
+    assert [chunk.id for chunk in second_retrieval.chunks] == ["d"]
 
 
 def test_the_traces_of_a_session_are_a_conversation_in_the_order_of_time(tmp_path: Path) -> None:
     third = FIRST._replace(number=3)
     rows: list[Record] = []
-    for asked in (SECOND, FIRST, third):
-        rows += FORMS["otlp"](asked._replace(session="s"))
+    for traced in (SECOND, FIRST, third):
+        rows += FORMS["otlp"](traced._replace(session="s"))
 
-    cases = {entry.case.id: entry.case for entry in entries_of(lines(tmp_path / "t.jsonl", rows))}
+    entries = entries_of(lines(tmp_path / "t.jsonl", rows))
 
+    cases = {entry.case.id: entry.case for entry in entries}
     assert cases["t-1"].tags[-1] == "turn-1"
     assert cases["t-1"].history == ()
     first_turns = (
@@ -192,11 +194,11 @@ def traces_with_feedback(request: pytest.FixtureRequest, tmp_path: Path) -> list
 
 
 def test_feedback_becomes_metadata_of_its_case(with_feedback: list[Entry]) -> None:
-    first, second = with_feedback
+    first_entry, second_entry = with_feedback
 
-    names = [feedback["name"] for feedback in first.case.metadata["feedback"]]
+    names = [feedback["name"] for feedback in first_entry.case.metadata["feedback"]]
     assert names == ["thumbs", "right"]
-    assert "feedback" not in second.case.metadata
+    assert "feedback" not in second_entry.case.metadata
 
 
 def trace_of(entry: Entry) -> Trace:
@@ -258,9 +260,9 @@ def test_a_label_names_the_person_whom_the_feedback_names(tmp_path: Path) -> Non
 def test_traces_are_chosen_by_time_and_value(
     only: dict[str, Any], ids: list[str], tmp_path: Path
 ) -> None:
-    first = FORMS["sdk"](FIRST)
-    first[-1]["attributes"]["metadata"] = '{"env": "prod", "build": {"number": 7}}'
-    path = lines(tmp_path / "traces.jsonl", [*first, *FORMS["sdk"](SECOND)])
+    spans = FORMS["sdk"](FIRST)
+    spans[-1]["attributes"]["metadata"] = '{"env": "prod", "build": {"number": 7}}'
+    path = lines(tmp_path / "traces.jsonl", [*spans, *FORMS["sdk"](SECOND)])
 
     with open_source(path, only=Only(**only)) as source:
         cases = [entry.case for entry in source]
@@ -429,9 +431,11 @@ def test_a_note_counts_traces_without_a_question(with_health_check: list[str]) -
 
 
 def test_a_note_warns_of_texts_that_a_limit_has_cut(tmp_path: Path) -> None:
-    rows = FORMS["sdk"](Asked(1, "Why?", [("a", "x" * 300)], [0], "Because."))
+    long_document = ("a", "x" * 300)
+    rows = FORMS["sdk"](TracedQuestion(1, "Why?", [long_document], [0], "Because."))
     for row in rows:
-        row["attributes"] = {name: value[:128] for name, value in row["attributes"].items()}
+        attributes = row["attributes"]
+        row["attributes"] = {name: text[:128] for name, text in attributes.items()}
 
     with open_source(lines(tmp_path / "traces.jsonl", rows)) as source:
         notes = " ".join(source.info.notes)
@@ -485,11 +489,11 @@ def test_an_answer_is_never_a_context(
 ) -> None:
     path = tmp_path_factory.mktemp("traces") / "traces.jsonl"
     numbered = [(f"d{number}", text) for number, text in enumerate(contexts)]
-    asked = Asked(7, question, numbered, [0], f"ANSWER {answer}")
+    traced = TracedQuestion(7, question, numbered, [0], f"ANSWER {answer}")
 
     for write in FORMS.values():
-        (entry,) = entries_of(lines(path, write(asked)))
+        (entry,) = entries_of(lines(path, write(traced)))
 
-        assert_is_of(entry, asked)
+        assert_is_of(entry, traced)
         assert "ANSWER" not in " ".join(recorded(entry, "retrieve").contexts)
         assert "ANSWER" not in " ".join(recorded(entry, "post_retrieve").contexts)

@@ -376,12 +376,12 @@ def run_entries(drawn: list[Trace]) -> list[Entry]:
     A run counts an empty answer as declined and a case as answerable by its reference, so the
     trace with an empty answer is not among them, and each case says whether it can be answered.
     """
-    kept: list[Entry] = []
+    entries: list[Entry] = []
     for trace in (*drawn, *ALL):
         if trace.case.id != "bare":
             case = replace(trace.case, answerable=bool(trace.case.answerable))
-            kept.append(as_recorded(replace(trace, case=case)))
-    return kept
+            entries.append(as_recorded(replace(trace, case=case)))
+    return entries
 
 
 @few_examples

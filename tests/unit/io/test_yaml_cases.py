@@ -85,7 +85,8 @@ def test_a_key_that_is_repeated_is_a_problem(tmp_path: Path) -> None:
 def test_aliases_that_multiply_are_refused(tmp_path: Path) -> None:
     lines = ["a: &a [x, x, x, x, x, x, x, x, x, x]"]
     for name, inner in zip("bcdefghi", "abcdefgh", strict=True):
-        lines.append(f"{name}: &{name} [{', '.join([f'*{inner}'] * 10)}]")
+        items = ", ".join([f"*{inner}"] * 10)
+        lines.append(f"{name}: &{name} [{items}]")
 
     with pytest.raises(DataError, match="an alias leads into itself, or to too much"):
         list(read_cases(written(tmp_path, "\n".join(lines))))

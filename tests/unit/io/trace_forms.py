@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 
-class Asked(NamedTuple):
+class TracedQuestion(NamedTuple):
     """A trace: a chain that searches (as two nested spans), reranks and asks a model."""
 
     number: int
@@ -35,22 +35,22 @@ class Span(NamedTuple):
     output: Any
 
 
-def _spans(asked: Asked) -> list[Span]:
+def _spans(traced: TracedQuestion) -> list[Span]:
     """The spans of a trace, in the order in which they end."""
     documents: list[Record] = []
-    for document_id, text in asked.documents:
+    for document_id, text in traced.documents:
         documents.append(
             {"page_content": text, "metadata": {"source": document_id, "id": document_id}}
         )
     retrieved = {"documents": documents}
-    to_rerank = {"query": asked.question, "documents": documents}
-    best = {"documents": [documents[position] for position in asked.reranked]}
-    prompt = {"messages": [{"role": "user", "content": f"{asked.question}\n{documents}"}]}
-    completion = {"generations": [[{"text": asked.answer, "message": {}}]]}
-    question = {"question": asked.question}
-    answer = {"answer": asked.answer}
+    to_rerank = {"query": traced.question, "documents": documents}
+    best = {"documents": [documents[position] for position in traced.reranked]}
+    prompt = {"messages": [{"role": "user", "content": f"{traced.question}\n{documents}"}]}
+    completion = {"generations": [[{"text": traced.answer, "message": {}}]]}
+    question = {"question": traced.question}
+    answer = {"answer": traced.answer}
 
-    suffix = f"{asked.number:x}"
+    suffix = f"{traced.number:x}"
 
     def span(
         name: str, parent: str | None, kind: str, offset: int, input: Any, output: Any
@@ -61,14 +61,14 @@ def _spans(asked: Asked) -> list[Span]:
             parent_id=None if parent is None else f"{parent}-{suffix}",
             name=name,
             kind=kind,
-            second=10 * asked.number + offset,
+            second=10 * traced.number + offset,
             input=input,
             output=output,
         )
 
     return [
-        span("_search", "search", "RETRIEVER", 2, asked.question, retrieved),
-        span("search", "chain", "RETRIEVER", 1, asked.question, retrieved),
+        span("_search", "search", "RETRIEVER", 2, traced.question, retrieved),
+        span("search", "chain", "RETRIEVER", 1, traced.question, retrieved),
         span("rerank", "chain", "RERANKER", 4, to_rerank, best),
         span("model", "chain", "LLM", 5, prompt, completion),
         span("chain", None, "CHAIN", 0, question, answer),
@@ -80,14 +80,16 @@ def _nanoseconds(second: int) -> int:
 
 
 def _iso(second: int) -> str:
-    return f"2026-09-21T{second // 3600 % 24:02}:{second // 60 % 60:02}:{second % 60:02}.000000Z"
+    minute, second_of_minute = divmod(second, 60)
+    hour, minute_of_hour = divmod(minute, 60)
+    return f"2026-09-21T{hour % 24:02}:{minute_of_hour:02}:{second_of_minute:02}.000000Z"
 
 
 def _times(span: Span) -> Record:
     return {"start_time": _iso(span.second), "end_time": _iso(span.second + 1)}
 
 
-def _attributes(asked: Asked, span: Span) -> dict[str, str]:
+def _attributes(traced: TracedQuestion, span: Span) -> dict[str, str]:
     """OpenInference's: of each document a text, and its metadata as JSON."""
     question = span.input
     if not isinstance(question, str):
@@ -96,7 +98,7 @@ def _attributes(asked: Asked, span: Span) -> dict[str, str]:
         "openinference.span.kind": span.kind,
         "input.value": question,
         "output.value": json.dumps(span.output),
-        "session.id": asked.session,
+        "session.id": traced.session,
     }
     documents_by_name: dict[str, list[Record]] = {}
     if span.kind == "RETRIEVER":
@@ -112,7 +114,7 @@ def _attributes(asked: Asked, span: Span) -> dict[str, str]:
     return attributes
 
 
-def sdk(asked: Asked) -> list[Record]:
+def sdk(traced: TracedQuestion) -> list[Record]:
     """As the console exporter of OpenTelemetry's Python SDK prints spans."""
     return [
         {
@@ -122,18 +124,18 @@ def sdk(asked: Asked) -> list[Record]:
             "context": {"trace_id": span.trace_id, "span_id": span.span_id, "trace_state": "[]"},
             **_times(span),
             "status": {"status_code": "OK"},
-            "attributes": _attributes(asked, span),
+            "attributes": _attributes(traced, span),
         }
-        for span in _spans(asked)
+        for span in _spans(traced)
     ]
 
 
-def otlp(asked: Asked) -> list[Record]:
+def otlp(traced: TracedQuestion) -> list[Record]:
     """OpenTelemetry's protocol as JSON: a trace in one record, attributes as typed pairs."""
     spans: list[Record] = []
-    for span in _spans(asked):
+    for span in _spans(traced):
         attributes: list[Record] = []
-        for key, value in _attributes(asked, span).items():
+        for key, value in _attributes(traced, span).items():
             attributes.append({"key": key, "value": {"stringValue": value}})
         spans.append(
             {
@@ -150,13 +152,13 @@ def otlp(asked: Asked) -> list[Record]:
     return [{"resourceSpans": [{"resource": {}, "scopeSpans": [{"scope": {}, "spans": spans}]}]}]
 
 
-def phoenix(asked: Asked) -> list[Record]:
+def phoenix(traced: TracedQuestion) -> list[Record]:
     """As Phoenix exports a data frame: ``context.`` and ``attributes.`` are parts of column names.
 
     Documents are one column, a list of flat records.
     """
     rows: list[Record] = []
-    for span, record in zip(_spans(asked), sdk(asked), strict=True):
+    for span, record in zip(_spans(traced), sdk(traced), strict=True):
         row: Record = {
             "name": span.name,
             "kind": record["kind"],
@@ -182,7 +184,7 @@ def phoenix(asked: Asked) -> list[Record]:
     return rows
 
 
-def langfuse(asked: Asked) -> list[Record]:
+def langfuse(traced: TracedQuestion) -> list[Record]:
     return [
         {
             "id": span.span_id,
@@ -193,28 +195,28 @@ def langfuse(asked: Asked) -> list[Record]:
             **_times(span),
             "input": json.dumps(span.input),
             "output": json.dumps(span.output),
-            "session_id": asked.session,
+            "session_id": traced.session,
             "level": "DEFAULT",
         }
-        for span in _spans(asked)
+        for span in _spans(traced)
     ]
 
 
 def _camel_case(name: str) -> str:
-    words = name.split("_")
-    return words[0] + "".join(word.title() for word in words[1:])
+    start, *words = name.split("_")
+    return start + "".join(word.title() for word in words)
 
 
-def langfuse_api(asked: Asked) -> list[Record]:
+def langfuse_api(traced: TracedQuestion) -> list[Record]:
     rows: list[Record] = []
-    for record in langfuse(asked):
+    for record in langfuse(traced):
         row = {_camel_case(name): value for name, value in record.items()}
         row["parentObservationId"] = row["parentObservationId"] or None
         rows.append(row)
     return rows
 
 
-def langsmith(asked: Asked) -> list[Record]:
+def langsmith(traced: TracedQuestion) -> list[Record]:
     return [
         {
             "id": span.span_id,
@@ -226,17 +228,17 @@ def langsmith(asked: Asked) -> list[Record]:
             **_times(span),
             "inputs": span.input if isinstance(span.input, dict) else {"query": span.input},
             "outputs": span.output,
-            "extra": {"metadata": {"session_id": asked.session}},
+            "extra": {"metadata": {"session_id": traced.session}},
             "status": "success",
         }
-        for span in _spans(asked)
+        for span in _spans(traced)
     ]
 
 
-def mlflow(asked: Asked) -> list[Record]:
+def mlflow(traced: TracedQuestion) -> list[Record]:
     """A trace in one record, whose attributes are JSON in JSON."""
     spans: list[Record] = []
-    for span in _spans(asked):
+    for span in _spans(traced):
         spans.append(
             {
                 "trace_id": span.trace_id,
@@ -249,7 +251,7 @@ def mlflow(asked: Asked) -> list[Record]:
                     "mlflow.spanType": json.dumps(span.kind),
                     "mlflow.spanInputs": json.dumps(span.input),
                     "mlflow.spanOutputs": json.dumps(span.output),
-                    "mlflow.trace.session": json.dumps(asked.session),
+                    "mlflow.trace.session": json.dumps(traced.session),
                 },
                 "status": {"code": "STATUS_CODE_OK", "message": ""},
             }
@@ -257,7 +259,7 @@ def mlflow(asked: Asked) -> list[Record]:
     return [{"info": {"trace_id": "tr"}, "data": {"spans": spans}}]
 
 
-FORMS: dict[str, Callable[[Asked], list[Record]]] = {
+FORMS: dict[str, Callable[[TracedQuestion], list[Record]]] = {
     "sdk": sdk,
     "otlp": otlp,
     "phoenix": phoenix,

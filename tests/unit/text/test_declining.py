@@ -247,10 +247,11 @@ USUAL = tomllib.loads(Path(__file__).with_name("refusals.toml").read_text("utf-8
 def test_usual_refusals_of_each_language_decline_and_what_looks_like_one_answers(
     language: str,
 ) -> None:
-    found = {text: read_answer(text).declines for text in USUAL[language]["refusals"]}
-    assert [text for text, declines in found.items() if not declines] == []
-    answers = {text: read_answer(text).declines for text in USUAL[language]["answers"]}
-    assert [text for text, declines in answers.items() if declines] == []
+    refusals = USUAL[language]["refusals"]
+    answers = USUAL[language]["answers"]
+
+    assert [text for text in refusals if not read_answer(text).declines] == []
+    assert [text for text in answers if read_answer(text).declines] == []
 
 
 CHAT = tomllib.loads(Path(__file__).with_name("chat_refusals.toml").read_text("utf-8"))
@@ -258,7 +259,8 @@ CHAT = tomllib.loads(Path(__file__).with_name("chat_refusals.toml").read_text("u
 
 @pytest.mark.parametrize("language", CHAT)
 def test_chat_answers_of_each_language_open_with_a_refusal_or_answer(language: str) -> None:
-    found = {text: read_answer(text).opens for text in CHAT[language]["refusals"]}
-    assert [text for text, opens in found.items() if not opens] == []
-    answers = {text: read_answer(text).opens for text in CHAT[language]["answers"]}
-    assert [text for text, opens in answers.items() if opens] == []
+    refusals = CHAT[language]["refusals"]
+    answers = CHAT[language]["answers"]
+
+    assert [text for text in refusals if not read_answer(text).opens] == []
+    assert [text for text in answers if read_answer(text).opens] == []

@@ -56,9 +56,10 @@ def place_of(text: str, part: str) -> Span:
     ],
 )
 def test_a_row_holds_the_label_and_its_values(text: str, part: str, row: str) -> None:
-    found = row_around(text, place_of(text, part))
-    assert found is not None
-    assert text[found.span.start : found.span.end] == row
+    table_row = row_around(text, place_of(text, part))
+
+    assert table_row is not None
+    assert text[table_row.span.start : table_row.span.end] == row
 
 
 @pytest.mark.parametrize(
@@ -70,10 +71,11 @@ def test_a_row_holds_the_label_and_its_values(text: str, part: str, row: str) ->
     ],
 )
 def test_the_line_that_names_the_columns_is_the_header(text: str, part: str, header: str) -> None:
-    found = row_around(text, place_of(text, part))
-    assert found is not None
-    assert found.header is not None
-    assert text[found.header.start : found.header.end] == header
+    table_row = row_around(text, place_of(text, part))
+
+    assert table_row is not None
+    assert table_row.header is not None
+    assert text[table_row.header.start : table_row.header.end] == header
 
 
 @pytest.mark.parametrize(
@@ -95,9 +97,13 @@ def test_running_text_has_no_rows(text: str, part: str) -> None:
 
 def test_a_place_over_several_rows_gives_each_of_them() -> None:
     rows = rows_in(HTML, Span(0, len(HTML)))
-    assert [HTML[row.span.start : row.span.end].count("<tr>") for row in rows] == [1, 1, 1]
-    broken = place_of(BROKEN, "1,710\nIncome tax")
-    assert [row.span.start for row in rows_in(BROKEN, broken)] == [
+
+    texts = [HTML[row.span.start : row.span.end] for row in rows]
+    assert [text.count("<tr>") for text in texts] == [1, 1, 1]
+
+    rows = rows_in(BROKEN, place_of(BROKEN, "1,710\nIncome tax"))
+
+    assert [row.span.start for row in rows] == [
         BROKEN.index("Net revenue"),
         BROKEN.index("Income tax"),
     ]

@@ -82,8 +82,8 @@ def test_more_text_has_no_fewer_tokens_of_its_own_script(text: str) -> None:
 @pytest.fixture
 def word_level(tmp_path: Path) -> Path:
     tokenizers: Any = import_module("tokenizers")
-    known = {"[UNK]": 0, "[CLS]": 1, "leave": 2}
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(known, "[UNK]"))
+    vocabulary = {"[UNK]": 0, "[CLS]": 1, "leave": 2}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, "[UNK]"))
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
         single="[CLS] $A", special_tokens=[("[CLS]", 1)]
@@ -172,13 +172,17 @@ def test_a_download_that_fails_is_tried_once(monkeypatch: pytest.MonkeyPatch) ->
         unavailable(encoding)
 
     monkeypatch.setattr(counters, "_tiktoken_counter", without_network)
-    assert {counter_for_model("gpt-4o-mini") for _ in range(3)} == {APPROXIMATE}
+
+    for _ in range(3):
+        assert counter_for_model("gpt-4o-mini") == APPROXIMATE
     assert tries == ["o200k_base"]
 
 
 @NEEDS
 def test_a_known_model_gets_its_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-    monkeypatch.setattr(counters, "_tiktoken_counter", asked.append)
+    encodings: list[str] = []
+    monkeypatch.setattr(counters, "_tiktoken_counter", encodings.append)
+
     counter_for_model("gpt-4o-mini")
-    assert asked == ["o200k_base"]
+
+    assert encodings == ["o200k_base"]

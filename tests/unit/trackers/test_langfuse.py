@@ -41,9 +41,7 @@ class Langfuse(HttpTracker):
             case "GET", ["traces", id]:
                 return (200, self.traces[id]) if id in self.traces else (404, {})
             case "GET", ["datasets", _, "runs", name]:
-                if name not in self.run_items:
-                    return 404, {"message": "Dataset run not found"}
-                return 200, {"id": f"id of {name}", "datasetRunItems": self.run_items[name]}
+                return self._dataset_run(name)
             case "POST", ["v2", "datasets"]:
                 pass
             case "POST", ["dataset-items"]:
@@ -60,12 +58,18 @@ class Langfuse(HttpTracker):
                 raise AssertionError(f"{method} {path}")
         return 200, body
 
+    def _dataset_run(self, name: str) -> tuple[int, Any]:
+        if name not in self.run_items:
+            return 404, {"message": "Dataset run not found"}
+        return 200, {"id": f"id of {name}", "datasetRunItems": self.run_items[name]}
+
     def _ingest(self, events: list[Any]) -> tuple[int, Any]:
         if self.refused_event:
             return 207, {"errors": [{"status": 400, "message": self.refused_event}]}
         for event in events:
-            parts = {"trace-create": self.traces, "score-create": self.scores}[event["type"]]
-            parts[event["body"]["id"]] = event["body"]
+            stored = {"trace-create": self.traces, "score-create": self.scores}[event["type"]]
+            body = event["body"]
+            stored[body["id"]] = body
         return 207, {"successes": [], "errors": []}
 
     def _link(self, body: Any) -> tuple[int, Any]:
@@ -84,10 +88,11 @@ class Langfuse(HttpTracker):
         stored: dict[str, StoredCase] = {}
         for link in self.run_items[run_id.removeprefix("id of ")]:
             trace = self.traces[link["traceId"]]
-            stored[trace["metadata"]["case_id"]] = StoredCase(
+            metadata = trace["metadata"]
+            stored[metadata["case_id"]] = StoredCase(
                 answer=trace["output"],
                 scores=self.trace_scores(trace["id"]),
-                unmeasured=trace["metadata"]["not_measured"],
+                unmeasured=metadata["not_measured"],
             )
         return stored
 
@@ -123,7 +128,8 @@ class TestLangfuse(HttpTrackerContract):
 
 def test_the_trace_of_a_case_is_left_as_it_was(tracker: Langfuse, tmp_path: Path) -> None:
     trace_id = tracker.add_trace()
-    run([of_trace(cases("a")[0], trace_id)], NotingRAG(), tmp_path / "run")
+    (case,) = cases("a")
+    run([of_trace(case, trace_id)], NotingRAG(), tmp_path / "run")
 
     track_run(tmp_path / "run", "langfuse")
 
@@ -131,7 +137,8 @@ def test_the_trace_of_a_case_is_left_as_it_was(tracker: Langfuse, tmp_path: Path
 
 
 def test_a_case_whose_trace_is_gone_gets_one_of_its_own(tracker: Langfuse, tmp_path: Path) -> None:
-    run([of_trace(cases("a")[0], "t-gone")], NotingRAG(), tmp_path / "run")
+    (case,) = cases("a")
+    run([of_trace(case, "t-gone")], NotingRAG(), tmp_path / "run")
 
     tracked = track_run(tmp_path / "run", "langfuse")
 

@@ -71,11 +71,11 @@ class LangSmith(HttpTracker):
     def stored_cases(self, run_id: str) -> Mapping[str, StoredCase]:
         stored: dict[str, StoredCase] = {}
         for row in self.experiments[run_id]["results"]:
-            about = row["run_metadata"]
-            stored[about["case_id"]] = StoredCase(
+            metadata = row["run_metadata"]
+            stored[metadata["case_id"]] = StoredCase(
                 answer=row["actual_outputs"]["answer"],
                 scores=scores(row["evaluation_scores"]),
-                unmeasured=about["not_measured"],
+                unmeasured=metadata["not_measured"],
             )
         return stored
 
@@ -84,7 +84,7 @@ class LangSmith(HttpTracker):
         return "t-1"
 
     def trace_scores(self, trace_id: str) -> Mapping[str, float]:
-        feedback = [of for of in self.feedback.values() if of["trace_id"] == trace_id]
+        feedback = [item for item in self.feedback.values() if item["trace_id"] == trace_id]
         assert len(scores(feedback)) == len(feedback)
         return scores(feedback)
 

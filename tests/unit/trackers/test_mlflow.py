@@ -37,7 +37,8 @@ class MLflow:
         self.folder = folder
 
     def run_ids(self) -> set[str]:
-        return {stored.info.run_id for stored in self.client.search_runs([self.experiment_id])}
+        runs = self.client.search_runs([self.experiment_id])
+        return {stored.info.run_id for stored in runs}
 
     def figures(self, run_id: str) -> Mapping[str, float]:
         metrics: Mapping[str, float] = self.client.get_run(run_id).data.metrics
@@ -139,27 +140,28 @@ def test_a_second_export_sends_no_figure_that_is_there(tracker: MLflow, tmp_path
 
 def test_an_export_that_was_interrupted_is_continued(tracker: MLflow, tmp_path: Path) -> None:
     run(cases("a"), NotingRAG(), tmp_path / "run")
-    first = track_run(tmp_path / "run", "mlflow")
-    receipt = tmp_path / "run" / "trackers.json"
-    receipts = json.loads(receipt.read_text())
-    receipts["ids"] = {}
-    receipt.write_text(json.dumps(receipts))
+    interrupted = track_run(tmp_path / "run", "mlflow")
+    # Without the id of the run, as an export leaves the file that ends before it has one.
+    path = tmp_path / "run" / "trackers.json"
+    receipt = json.loads(path.read_text())
+    receipt["ids"] = {}
+    path.write_text(json.dumps(receipt))
 
-    second = track_run(tmp_path / "run", "mlflow")
+    continued = track_run(tmp_path / "run", "mlflow")
 
-    assert second.id == first.id
-    assert tracker.run_ids() == {first.id}
+    assert continued.id == interrupted.id
+    assert tracker.run_ids() == {interrupted.id}
 
 
 def test_a_run_that_was_deleted_there_is_sent_as_a_new_one(tracker: MLflow, tmp_path: Path) -> None:
     run(cases("a"), NotingRAG(), tmp_path / "run")
-    first = track_run(tmp_path / "run", "mlflow")
-    tracker.client.delete_run(first.id)
+    deleted = track_run(tmp_path / "run", "mlflow")
+    tracker.client.delete_run(deleted.id)
 
-    second = track_run(tmp_path / "run", "mlflow")
+    tracked = track_run(tmp_path / "run", "mlflow")
 
-    assert second.is_new
-    assert second.id != first.id
+    assert tracked.is_new
+    assert tracked.id != deleted.id
 
 
 # --- traces
@@ -167,34 +169,41 @@ def test_a_run_that_was_deleted_there_is_sent_as_a_new_one(tracker: MLflow, tmp_
 
 def test_a_trace_by_its_id_of_opentelemetry_is_scored(tracker: MLflow, tmp_path: Path) -> None:
     trace_id = tracker.add_trace().removeprefix("tr-")
-    run([of_trace(cases("a")[0], trace_id)], NotingRAG(), tmp_path / "run")
+    (case,) = cases("a")
+    run([of_trace(case, trace_id)], NotingRAG(), tmp_path / "run")
 
     tracked = track_run(tmp_path / "run", "mlflow")
 
     assert tracked.scored_traces == 1
 
 
-def test_a_run_of_exported_traces_scores_them(tracker: MLflow, tmp_path: Path) -> None:
+def add_trace_of_a_search(tracker: MLflow) -> str:
+    """The id of a trace of a question, a retrieval and an answer."""
     client = tracker.client
     question = {"question": "When is it open?"}
+    documents = [{"page_content": "It is open from 9 to 17.", "id": "desk", "metadata": {}}]
+
     span = client.start_trace("ask", experiment_id=tracker.experiment_id, inputs=question)
     search = client.start_span(
         "search", span.trace_id, span.span_id, span_type="RETRIEVER", inputs={"query": "open"}
     )
-    documents = [{"page_content": "It is open from 9 to 17.", "id": "desk", "metadata": {}}]
     client.end_span(span.trace_id, search.span_id, outputs=documents)
     tracker.end_trace(span.trace_id, outputs={"answer": "From 9 to 17."})
+    return str(span.trace_id)
+
+
+def test_a_run_of_exported_traces_scores_them(tracker: MLflow, tmp_path: Path) -> None:
+    trace_id = add_trace_of_a_search(tracker)
     path = tmp_path / "traces.jsonl"
-    path.write_text(client.get_trace(span.trace_id).to_json() + "\n", "utf-8")
+    path.write_text(tracker.client.get_trace(trace_id).to_json() + "\n", "utf-8")
     with open_source(path) as source:
         run(source, None, tmp_path / "run", metrics="numbers_supported, exact_match")
 
     tracked = track_run(tmp_path / "run", "mlflow")
 
     assert tracked.scored_traces == 1
-    assert tracker.trace_scores(span.trace_id) == {
-        "numbers_supported": 1.0
-    }  # there is no reference
+    # Without a reference there is no exact match.
+    assert tracker.trace_scores(trace_id) == {"numbers_supported": 1.0}
 
 
 # --- errors

@@ -43,8 +43,8 @@ class Phoenix(HttpTracker):
         match method, path.split("/"):
             case "GET", ["datasets"]:
                 name = query.removeprefix("name=")
-                named = [{"id": name, "name": name}] if name in self.datasets else []
-                return 200, {"data": named}
+                datasets = [{"id": name, "name": name}] if name in self.datasets else []
+                return 200, {"data": datasets}
             case "GET", ["datasets", dataset, "examples"]:
                 return 200, {"data": {"examples": self._examples(dataset)}}
             case "POST", ["datasets", "upload"]:
@@ -70,16 +70,21 @@ class Phoenix(HttpTracker):
 
     def _examples(self, dataset: str) -> list[Any]:
         examples: list[Any] = []
-        for number, about in enumerate(self.datasets[dataset]["metadata"]):
-            node_id = f"{dataset}-{number}"
-            examples.append({"id": f"public-{number}", "node_id": node_id, "metadata": about})
+        for number, metadata in enumerate(self.datasets[dataset]["metadata"]):
+            example = {
+                "id": f"public-{number}",
+                "node_id": f"{dataset}-{number}",
+                "metadata": metadata,
+            }
+            examples.append(example)
         return examples
 
     def _annotate(self, annotations: list[Any]) -> tuple[int, Any]:
         for annotation in annotations:
-            if annotation["trace_id"] not in self.traces:
+            trace_id = annotation["trace_id"]
+            if trace_id not in self.traces:
                 return 404, {"detail": "Traces do not exist"}
-            key = annotation["trace_id"], annotation["name"], annotation["identifier"]
+            key = trace_id, annotation["name"], annotation["identifier"]
             self.annotations[key] = annotation["result"]
         return 200, {"data": []}
 
@@ -100,10 +105,12 @@ class Phoenix(HttpTracker):
         stored: dict[str, StoredCase] = {}
         for id, case_run in self.runs.items():
             if case_run["experiment"] == run_id:
-                stored[case_ids[case_run["dataset_example_id"]]] = StoredCase(
-                    answer=case_run["output"]["answer"],
+                case_id = case_ids[case_run["dataset_example_id"]]
+                output = case_run["output"]
+                stored[case_id] = StoredCase(
+                    answer=output["answer"],
                     scores=self._scores_of(id),
-                    unmeasured=case_run["output"]["not_measured"],
+                    unmeasured=output["not_measured"],
                 )
         return stored
 
@@ -160,7 +167,8 @@ def test_a_case_that_failed_has_its_error(tracker: Phoenix, tmp_path: Path) -> N
 
 def test_a_score_without_a_value_labels_the_trace(tracker: Phoenix, tmp_path: Path) -> None:
     trace_id = tracker.add_trace()
-    run([of_trace(cases("mute")[0], trace_id)], NotingRAG(), tmp_path / "run")
+    (case,) = cases("mute")
+    run([of_trace(case, trace_id)], NotingRAG(), tmp_path / "run")
 
     track_run(tmp_path / "run", "phoenix")
 

@@ -74,9 +74,11 @@ class PhoenixServer:
             case_ids[example["node_id"]] = example["metadata"]["case_id"]
         stored: dict[str, StoredCase] = {}
         for case_run in self.client.get(f"/v1/experiments/{run_id}/json").json():
-            stored[case_ids[case_run["example_id"]]] = StoredCase(
+            case_id = case_ids[case_run["example_id"]]
+            annotations = case_run["annotations"]
+            stored[case_id] = StoredCase(
                 answer=case_run["output"]["answer"],
-                scores={of["name"]: of["score"] for of in case_run["annotations"]},
+                scores={annotation["name"]: annotation["score"] for annotation in annotations},
                 unmeasured=case_run["output"]["not_measured"],
             )
         return stored
@@ -95,10 +97,13 @@ class PhoenixServer:
         response.raise_for_status()
         # Spans are stored in the background.
         deadline = time.monotonic() + _SECONDS
-        while trace_id not in [of["trace_id"] for of in self._data("/v1/projects/default/traces")]:
+        while trace_id not in self._trace_ids():
             assert time.monotonic() < deadline, "the trace is not stored"
             time.sleep(0.1)
         return trace_id
+
+    def _trace_ids(self) -> set[str]:
+        return {trace["trace_id"] for trace in self._data("/v1/projects/default/traces")}
 
     def trace_scores(self, trace_id: str) -> Mapping[str, float]:
         path = "/v1/projects/default/trace_annotations"

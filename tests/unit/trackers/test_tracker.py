@@ -80,39 +80,44 @@ def test_a_score_without_a_value_has_its_status_and_no_number() -> None:
         "abstained": "abstained: declined",
         "failed": "failed: generate: ValueError: no words",
     }
-    assert (values["skipped"], values["skipped status"]) == (None, "skipped")
+    assert values["skipped"] is None
+    assert values["skipped status"] == "skipped"
 
 
 # --- the receipt
 
 
 def test_a_receipt_has_the_same_key_and_ids_at_the_next_export(tmp_path: Path) -> None:
-    first = Receipt(tmp_path, "f1")
-    first.keep("mlflow http://host", "run-1")
+    receipt = Receipt(tmp_path, "f1")
+    receipt.keep("mlflow http://host", "run-1")
 
-    second = Receipt(tmp_path, "f1")
+    next_receipt = Receipt(tmp_path, "f1")
 
-    assert second.key == first.key
-    assert second.id_at("mlflow http://host") == "run-1"
-    assert second.derived_id("c1", "recall@5") == first.derived_id("c1", "recall@5")
+    assert next_receipt.key == receipt.key
+    assert next_receipt.id_at("mlflow http://host") == "run-1"
+    assert next_receipt.derived_id("c1", "recall@5") == receipt.derived_id("c1", "recall@5")
 
 
 def test_ids_differ_by_case_and_metric(tmp_path: Path) -> None:
     receipt = Receipt(tmp_path, "f1")
 
-    ids = {receipt.derived_id("c1", "a"), receipt.derived_id("c1a", ""), receipt.derived_id("c1")}
+    ids = {
+        receipt.derived_id("c1", "a"),
+        receipt.derived_id("c1a", ""),
+        receipt.derived_id("c1"),
+    }
 
     assert len(ids) == 3
 
 
 def test_another_run_in_the_same_folder_has_no_ids_yet(tmp_path: Path) -> None:
-    first = Receipt(tmp_path, "f1")
-    first.keep("mlflow http://host", "run-1")
+    receipt = Receipt(tmp_path, "f1")
+    receipt.keep("mlflow http://host", "run-1")
 
-    second = Receipt(tmp_path, "f2")
+    receipt_of_another_run = Receipt(tmp_path, "f2")
 
-    assert second.key != first.key
-    assert second.id_at("mlflow http://host") is None
+    assert receipt_of_another_run.key != receipt.key
+    assert receipt_of_another_run.id_at("mlflow http://host") is None
 
 
 @pytest.mark.parametrize(

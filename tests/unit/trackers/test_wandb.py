@@ -96,9 +96,9 @@ def _contents(log: bytes) -> Iterator[bytes]:
     position = _HEAD
     content = b""
     while position + _HEAD <= len(log):
-        rest = _BLOCK - position % _BLOCK
-        if rest < _HEAD:
-            position += rest
+        left_in_block = _BLOCK - position % _BLOCK
+        if left_in_block < _HEAD:
+            position += left_in_block
             continue
         length = int.from_bytes(log[position + 4 : position + 6], "little")
         kind = log[position + 6]

@@ -59,10 +59,11 @@ def server() -> Iterator[str]:
         headers["accept-ranges"] = "bytes"
         if requested_range is None:
             return 200, content
-        start, _, last = requested_range.removeprefix("bytes=").partition("-")
+        start, last = requested_range.removeprefix("bytes=").split("-")
         end = int(last) + 1 if last else len(content)
         part = content[int(start) : end]
-        headers["content-range"] = f"bytes {start}-{int(start) + len(part) - 1}/{len(content)}"
+        last_sent = int(start) + len(part) - 1
+        headers["content-range"] = f"bytes {start}-{last_sent}/{len(content)}"
         return 206, part
 
     with serving_json(answer, headers, note_range) as address:

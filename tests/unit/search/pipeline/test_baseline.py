@@ -13,8 +13,9 @@ from ragbench.errors import ConfigError, DataError
 from ragbench.search.pipeline.baseline import Bm25Index
 from tests.unit.io.traces import lines
 
+PARIS = "Paris is the capital of France. It lies on the Seine."
 DOCUMENTS = [
-    Document(id="fr", text="Paris is the capital of France. It lies on the Seine.", title="France"),
+    Document(id="fr", text=PARIS, title="France"),
     Document(id="de", text="Berlin ist die Hauptstadt von Deutschland.", metadata={"year": 2023}),
     Document(id="zh", text="北京是中国的首都。", title="中国"),
 ]
@@ -24,7 +25,7 @@ def test_a_retrieval_has_ids_and_texts_in_the_same_order() -> None:
     result = BaselineRAG(DOCUMENTS).retrieve_with_metadata("capital of France")
 
     assert result.context_ids == ["fr"]
-    assert result.contexts == ["Paris is the capital of France. It lies on the Seine."]
+    assert result.contexts == [PARIS]
     assert result.scores is not None
     assert result.scores[0] > 0
 
@@ -32,9 +33,9 @@ def test_a_retrieval_has_ids_and_texts_in_the_same_order() -> None:
 def test_a_retrieval_says_where_its_texts_come_from() -> None:
     result = BaselineRAG(DOCUMENTS).retrieve_with_metadata("capital of France")
 
-    length = len("Paris is the capital of France. It lies on the Seine.")
-    origin = {"document_id": "fr", "start": 0, "end": length, "title": "France"}
-    assert result.context_metadata == [origin]
+    assert result.context_metadata == [
+        {"document_id": "fr", "start": 0, "end": len(PARIS), "title": "France"}
+    ]
     assert result.metadata == {"retriever": "bm25"}
 
 
@@ -49,18 +50,25 @@ def test_a_top_k_below_one_in_a_call_is_refused() -> None:
 
 
 def test_an_id_of_two_documents_is_refused() -> None:
-    documents = [Document(id="a", text="x"), Document(id="b", text="x"), Document(id="a", text="x")]
+    documents = [
+        Document(id="a", text="x"),
+        Document(id="b", text="x"),
+        Document(id="a", text="x"),
+    ]
 
     with pytest.raises(DataError, match="two documents have the id 'a'"):
         BaselineRAG(documents)
 
 
+def identity_of_retrieval(documents: list[Document], **settings: Any) -> Any:
+    rag = BaselineRAG(documents, **settings)
+    return rag.stage_identity("retrieve")
+
+
 def test_what_only_generation_uses_is_not_in_the_identity_of_retrieval() -> None:
-    identity = BaselineRAG(DOCUMENTS).stage_identity("retrieve")
+    identity = identity_of_retrieval(DOCUMENTS)
 
-    same_retrieval = BaselineRAG(list(DOCUMENTS), threshold=0.9)
-
-    assert same_retrieval.stage_identity("retrieve") == identity
+    assert identity_of_retrieval(list(DOCUMENTS), threshold=0.9) == identity
 
 
 WITHOUT_TITLE = [*DOCUMENTS[:2], Document(id="zh", text="北京是中国的首都。")]
@@ -81,9 +89,9 @@ WITHOUT_TITLE = [*DOCUMENTS[:2], Document(id="zh", text="北京是中国的首�
 def test_settings_of_retrieval_and_the_corpus_are_in_its_identity(
     documents: list[Document], settings: dict[str, Any]
 ) -> None:
-    identity = BaselineRAG(DOCUMENTS).stage_identity("retrieve")
+    identity = identity_of_retrieval(DOCUMENTS)
 
-    assert BaselineRAG(documents, **settings).stage_identity("retrieve") != identity
+    assert identity_of_retrieval(documents, **settings) != identity
 
 
 @pytest.mark.parametrize("kind", [Path, str])
@@ -95,7 +103,7 @@ def test_it_is_built_from_a_corpus_file(tmp_path: Path, kind: type) -> None:
 
     rag = BaselineRAG.from_corpus(kind(corpus), top_k=1, threshold=0.5)
 
-    assert rag.retrieve("capital") == ["Paris is the capital of France. It lies on the Seine."]
+    assert rag.retrieve("capital") == [PARIS]
     assert rag.config.top_k == 1
 
 
@@ -115,7 +123,7 @@ def ids(chunks: list[Chunk]) -> list[str]:
 def test_a_score_is_the_formula_of_bm25() -> None:
     index = index_of("red apple", "red red", "blue", k1=1.2, b=0.75)
 
-    ranking = index.batch_search(["red"], 3)[0]
+    [ranking] = index.batch_search(["red"], 3)
 
     # N = 3, "red" in two chunks, average length 5/3; both chunks have two words.
     idf = math.log(1 + (3 - 2 + 0.5) / (2 + 0.5))
@@ -139,7 +147,9 @@ def test_a_title_counts_as_often_as_its_weight(title_weight: int, ranking: list[
     in_title = Chunk(id="title", text="some rules", metadata={"title": "Leave"})
     index = Bm25Index([in_text, in_title], title_weight=title_weight)
 
-    assert ids(index.batch_search(["leave"], 2)[0]) == ranking
+    [chunks] = index.batch_search(["leave"], 2)
+
+    assert ids(chunks) == ranking
 
 
 @pytest.mark.parametrize(
@@ -160,15 +170,23 @@ WORDS = st.lists(st.sampled_from(["a", "b", "c", "d", "e", "f"]), max_size=6).ma
 def test_search_returns_the_best_of_all_in_a_fixed_order(
     texts: list[str], query: str, k: int
 ) -> None:
-    ranking_of_all = index_of(*texts).batch_search([query], max(1, len(texts)))[0]
-    ranking = index_of(*texts).batch_search([query], k)[0]
+    index = index_of(*texts)
+
+    [ranking_of_all] = index.batch_search([query], max(1, len(texts)))
+    [ranking] = index.batch_search([query], k)
 
     assert ranking == ranking_of_all[:k]
+
     # Of equal scores the earlier chunk comes first.
-    order = [(-(chunk.score or 0), int(chunk.id[1:])) for chunk in ranking_of_all]
+    order: list[tuple[float, int]] = []
+    for chunk in ranking_of_all:
+        position = int(chunk.id.removeprefix("c"))
+        order.append((-(chunk.score or 0), position))
     assert order == sorted(order)
+
+    words_of_query = set(query.split())
     with_a_word_of_the_query: set[str] = set()
     for position, text in enumerate(texts):
-        if set(text.split()) & set(query.split()):
+        if words_of_query & set(text.split()):
             with_a_word_of_the_query.add(f"c{position}")
     assert set(ids(ranking_of_all)) == with_a_word_of_the_query

@@ -22,18 +22,22 @@ GERMAN = [
 
 def test_static_vectors_know_meaning_and_no_case() -> None:
     embedder = open_embedder("english")
-    texts = [one.text for one in ENGLISH]
+    texts = [document.text for document in ENGLISH]
+
     passages = embedder.embed_passages([*texts, "", "苹果"])
     assert passages.shape == (4, 256)
     assert np.linalg.norm(passages, axis=1) == pytest.approx([1, 1, 0, 1], abs=1e-5)
-    asked = embedder.embed_queries(["When do I pay my landlord?", "holidays of employees"])
-    assert (asked @ passages[:2].T).argmax(axis=1).tolist() == [0, 1]
-    upper = embedder.embed_passages([text.upper() for text in texts])
-    assert np.array_equal(upper, passages[:2])
+
+    queries = embedder.embed_queries(["When do I pay my landlord?", "holidays of employees"])
+    cosines = queries @ passages[:2].T
+    assert cosines.argmax(axis=1).tolist() == [0, 1]
+
+    in_capitals = embedder.embed_passages([text.upper() for text in texts])
+    assert np.array_equal(in_capitals, passages[:2])
 
 
 @pytest.mark.parametrize(
-    ("documents", "wanted"),
+    ("documents", "embedder"),
     [
         (ENGLISH, "english"),
         (GERMAN, "multilingual"),
@@ -43,24 +47,29 @@ def test_static_vectors_know_meaning_and_no_case() -> None:
     ],
 )
 def test_the_language_of_the_documents_decides(
-    documents: list[Document], wanted: str, tmp_path: Path
+    documents: list[Document], embedder: str, tmp_path: Path
 ) -> None:
     store = f"memory:{tmp_path}/index"
-    assert index(iter(documents), store, "kb").embedder == wanted
+    assert index(iter(documents), store, "kb").embedder == embedder
+
     # Whatever is added later, the collection keeps its own.
-    more = Document(id="more", text="Das Büro ist für alle da, und es ist am Abend geöffnet.")
-    assert index([more], store, "kb").embedder == wanted
-    (tmp_path / "rag.yaml").write_text("retrieval: hybrid\n", "utf-8")
-    with load_pipeline(tmp_path / "rag.yaml").open(lambda: documents) as opened:
-        assert f"'embedder': '{wanted}'" in str(opened.rag.stage_identity("retrieve"))
+    added = Document(id="more", text="Das Büro ist für alle da, und es ist am Abend geöffnet.")
+    assert index([added], store, "kb").embedder == embedder
+
+    file = tmp_path / "rag.yaml"
+    file.write_text("retrieval: hybrid\n", "utf-8")
+    with load_pipeline(file).open(lambda: documents) as opened:
+        identity = opened.rag.stage_identity("retrieve")
+    assert f"'embedder': '{embedder}'" in str(identity)
 
 
 def test_a_collection_keeps_the_embedder_that_it_was_made_with(tmp_path: Path) -> None:
     store = f"memory:{tmp_path}/index"
     index(ENGLISH, store, "corpus", embedder="hashing:64")
     assert index(ENGLISH, store, "corpus").embedder == "hashing:64"
+
     file = tmp_path / "rag.yaml"
     file.write_text("indexing: {store: 'memory:index'}\nretrieval: dense\n", "utf-8")
     with load_pipeline(file).open() as opened:
-        identity = str(opened.rag.stage_identity("retrieve"))
-    assert "'hashing'" in identity
+        identity = opened.rag.stage_identity("retrieve")
+    assert "'hashing'" in str(identity)

@@ -22,6 +22,7 @@ from ragbench.io.settings import setting_fields
 from ragbench.post.build import OPERATORS, RERANKERS, load_post_retrieval, load_variants
 from ragbench.search.embedders.embedder import EMBEDDERS
 from ragbench.search.pipeline.documents import CHUNKERS
+from ragbench.search.pipeline.pipeline import Pipeline
 from ragbench.search.pipeline.pre_retrieval import QUERY_TRANSFORMS
 from ragbench.search.pipeline.schema import pipeline_schema
 from ragbench.search.pipeline.stages import GENERATIONS, RETRIEVALS
@@ -29,6 +30,7 @@ from ragbench.search.pipeline.strategies import RetrievalSettings
 from ragbench.views.write import write_reports
 from ragbench_cli.main import main
 from tests.llm_server import FaultServer
+from tests.unit.test_readme import Block
 from tests.unit.test_readme import blocks as blocks_in
 
 ROOT = Path(__file__).parents[4]
@@ -37,23 +39,43 @@ PAGES = {
     for name in ("pipeline", "post_retrieval", "rerankers", "retrieval", "embedders")
 }
 PIPELINE = PAGES["pipeline"]
-FILES = {found.file: found.text for found in blocks_in(PIPELINE) if found.file}
+FILES = {block.file: block.text for block in blocks_in(PIPELINE) if block.file}
 
 
-def blocks(page: str, language: str, *, named: bool = False) -> list[str]:
-    found = [one for one in blocks_in(PAGES[page]) if one.language == language]
-    return [one.text for one in found if named or one.file is None]
+def blocks_of_language(page: str, language: str) -> list[Block]:
+    return [block for block in blocks_in(PAGES[page]) if block.language == language]
 
 
-def ran(page: str, *, count: int, more: Any = lambda command: command) -> None:
+def blocks(page: str, language: str) -> list[str]:
+    """The texts of the blocks in this language that are no file."""
+    return [block.text for block in blocks_of_language(page, language) if block.file is None]
+
+
+def run_code(page: str, *codes: str) -> None:
+    """Runs blocks of code one after the other, each with the names that those before it made."""
+    names: dict[str, Any] = {}
+    for code in codes:
+        exec(compile(code, f"docs/{page}.md", "exec"), names)
+
+
+def run_commands(page: str, *, count: int, adapted: Any = lambda command: command) -> None:
+    """Runs the commands of a page, so many, each as it is adapted to the test."""
     lines = "".join(blocks(page, "console")).replace("\\\n", "").splitlines()
+    shown = [line.removeprefix("$ ") for line in lines]
     # Other lines are what the commands print.
-    commands = [line for line in lines if line.removeprefix("$ ").startswith("ragbench ")]
+    commands = [line for line in shown if line.startswith("ragbench ")]
+
     assert len(commands) == count
     for line in commands:
-        program, *command = shlex.split(line.removeprefix("$ "))
+        program, *command = shlex.split(line)
         assert program == "ragbench"
-        assert main(more(command)) == 0
+        assert main(adapted(command)) == 0
+
+
+def first_cells(page: str) -> list[str]:
+    """Of each row of a table that begins with code."""
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    return [row.split("|")[1] for row in rows]
 
 
 @pytest.fixture
@@ -70,18 +92,17 @@ def pages(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.usefixtures("pages")
 def test_code_files_and_commands_of_post_retrieval() -> None:
-    known: dict[str, Any] = {}
     codes = blocks("post_retrieval", "python")
     assert len(codes) == 5
-    for code in codes:
-        exec(compile(code, "docs/post_retrieval.md", "exec"), known)
+    run_code("post_retrieval", *codes)
     (model,) = [code for code in codes if code.startswith("class Model:")]
     Path("my_model.py").write_text(model, "utf-8")
-    found = [one for one in blocks_in(PAGES["post_retrieval"]) if one.language == "yaml"]
-    assert len(found) == 4
-    for one in found:
-        path = Path(one.file or "file.yaml")
-        path.write_text(one.text, "utf-8")
+
+    files = blocks_of_language("post_retrieval", "yaml")
+    assert len(files) == 4
+    for block in files:
+        path = Path(block.file or "file.yaml")
+        path.write_text(block.text, "utf-8")
         if path.name == "variants.yaml":
             assert len(load_variants(path)) == 3
         elif path.name == "rag.yaml":
@@ -89,37 +110,47 @@ def test_code_files_and_commands_of_post_retrieval() -> None:
         else:
             assert load_post_retrieval(path).operators
 
-    def more(command: list[str]) -> list[str]:
+    def of_a_few_cases(command: list[str]) -> list[str]:
         dataset = str(ROOT / "datasets" / "pellorin")
-        given = [dataset if each == "datasets/pellorin" else each for each in command]
-        return [*given, *(("--limit", "8") if command[0] == "eval" else ())]
+        arguments = [dataset if word == "datasets/pellorin" else word for word in command]
+        if command[0] == "eval":
+            arguments += ["--limit", "8"]
+        return arguments
 
-    ran("post_retrieval", count=4, more=more)
+    run_commands("post_retrieval", count=4, adapted=of_a_few_cases)
 
 
 def test_the_table_names_every_operator() -> None:
-    named: list[str] = []
+    operators: list[str] = []
     action = ""
     for line in PAGES["post_retrieval"].splitlines():
         cells = [cell.strip().strip("`") for cell in line.split("|")[1:-1]]
         if len(cells) != 4 or cells[0] in ("action", "---"):
             continue
+        # An empty cell repeats the action of the row above.
         action = cells[0] or action
-        named.append(action if action in ("none", "rerank") else f"{action}.{cells[1]}")
-    assert sorted(named) == sorted(OPERATORS.builtin)
+        if action in ("none", "rerank"):
+            operators.append(action)
+        else:
+            operators.append(f"{action}.{cells[1]}")
+
+    assert sorted(operators) == sorted(OPERATORS.builtin)
 
 
 def test_rerankers_print_what_the_page_says_and_are_all_there(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    page = PAGES["rerankers"]
     (code,) = blocks("rerankers", "python")
-    exec(compile(code, "docs/rerankers.md", "exec"), {})
-    assert capsys.readouterr().out.split() == code.rpartition("# ")[2].split()
-    assert set(re.findall(r"^\| `(\w+)` \| \D", page, re.M)) == set(RERANKERS.builtin)
-    for text in blocks("rerankers", "yaml", named=True):
+    run_code("rerankers", code)
+    shown = code.rpartition("# ")[2]
+    assert capsys.readouterr().out.split() == shown.split()
+
+    names_of_rows = re.findall(r"^\| `(\w+)` \| \D", PAGES["rerankers"], re.M)
+    assert set(names_of_rows) == set(RERANKERS.builtin)
+
+    for block in blocks_of_language("rerankers", "yaml"):
         # Models and corpora of the page are the reader's own.
-        text = re.sub(r"\n *(model|corpus|passages|words|first): .*", "", text)
+        text = re.sub(r"\n *(model|corpus|passages|words|first): .*", "", block.text)
         settings = yaml.safe_load(text.replace("cross_encoder", "lexical"))
         assert ragbench.build_reranker(settings).name == settings["name"]
 
@@ -130,42 +161,50 @@ def test_rerankers_print_what_the_page_says_and_are_all_there(
 @pytest.mark.extra("embeddings")
 def test_the_code_of_retrieval_runs() -> None:
     [code] = blocks("retrieval", "python")
-    exec(compile(code, "docs/retrieval.md", "exec"), {})
+    run_code("retrieval", code)
 
 
 def test_the_commands_of_retrieval_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "gate.md").write_text((ROOT / "docs" / "gate.md").read_text("utf-8"))
+    page_on_the_gate = (ROOT / "docs" / "gate.md").read_text("utf-8")
+    (tmp_path / "docs" / "gate.md").write_text(page_on_the_gate)
     (tmp_path / "questions.txt").write_text("What does the gate decide?\nopen runs\n")
 
-    def more(command: list[str]) -> list[str]:
+    def by_hashing(command: list[str]) -> list[str]:
         if "--embedder" in command:  # would be downloaded
             command = command[: command.index("--embedder")]
         if command[0] == "index":  # without loading a model
             command += ["--embedder", "hashing", "--quiet"]
         return command
 
-    ran("retrieval", count=5, more=more)
-    ran("embedders", count=1, more=more)
+    run_commands("retrieval", count=5, adapted=by_hashing)
+    run_commands("embedders", count=1, adapted=by_hashing)
+
     rows = [json.loads(line) for line in (tmp_path / "found.jsonl").read_text().splitlines()]
-    shown = json.loads("".join(blocks("retrieval", "json")))
     assert [row["query"] for row in rows] == ["What does the gate decide?", "open runs"]
-    assert set(rows[0]) == set(shown)
-    assert set(rows[0]["chunks"][0]) == set(shown["chunks"][0])
+    shown = json.loads("".join(blocks("retrieval", "json")))
+    assert rows[0].keys() == shown.keys()
+    assert rows[0]["chunks"][0].keys() == shown["chunks"][0].keys()
     chunks = [Chunk(**chunk) for chunk in shown["chunks"]]
     assert dump_row(shown["query_id"], shown["query"], chunks, score_kind="fused_rank") == shown
 
 
 def test_tables_name_every_chunker_embedder_and_setting() -> None:
     page = PAGES["retrieval"] + PAGES["embedders"]
-    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
-    named = {name.partition(":")[0] for row in rows for name in re.findall(r"`([^`]+)`", row)}
-    assert set(CHUNKERS.builtin) | set(EMBEDDERS.builtin) <= named
+
+    names: set[str] = set()
+    for cell in first_cells(page):
+        for code in re.findall(r"`([^`]+)`", cell):
+            name, _, _ = code.partition(":")
+            names.add(name)
+    assert set(CHUNKERS.builtin) | set(EMBEDDERS.builtin) <= names
+
     for setting in RetrievalSettings.__dataclass_fields__:
-        spelled = (f"--{setting.replace('_', '-')}", f"RAGBENCH_{setting.upper()}")
-        assert any(name in page for name in spelled), setting
+        option = f"--{setting.replace('_', '-')}"
+        variable = f"RAGBENCH_{setting.upper()}"
+        assert option in page or variable in page, setting
 
 
 # --- pipelines
@@ -174,10 +213,11 @@ def test_tables_name_every_chunker_embedder_and_setting() -> None:
 def test_the_commands_and_the_code_of_pipelines_run(
     pages: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ran("pipeline", count=2)
+    run_commands("pipeline", count=2)
     assert "pipeline         rag.yaml is in order" in capsys.readouterr().out
+
     (code,) = blocks("pipeline", "python")
-    exec(compile(code, "docs/pipeline.md", "exec"), {})
+    run_code("pipeline", code)
     assert capsys.readouterr().out == "27\n"
 
 
@@ -187,25 +227,31 @@ def test_every_stage_can_be_a_class_of_the_users(pages: Path) -> None:
         assert isinstance(rag, PipelineRAG)
         assert type(rag).__name__ == "Polite"
         assert opened.staged() == (rag, None)
-        found = rag.retrieve_with_metadata("Please: How much PTO is there?")
-        assert rag.batch_retrieve(["Please: How much PTO is there?"]) == [list(found.contexts)]
-        assert found.metadata is not None
-        asked = found.metadata["pre_retrieve"]["queries"]
-        assert asked == [{"text": "How much vacation is there?", "kind": "query", "weight": 1.0}]
-        assert found.metadata["post_retrieve"]["steps"][0]["operator"] == "shortest"
+
+        retrieval = rag.retrieve_with_metadata("Please: How much PTO is there?")
+        batch = rag.batch_retrieve(["Please: How much PTO is there?"])
+        assert batch == [list(retrieval.contexts)]
+        metadata = retrieval.metadata
+        assert metadata is not None
+        query = {"text": "How much vacation is there?", "kind": "query", "weight": 1.0}
+        assert metadata["pre_retrieve"]["queries"] == [query]
+        assert metadata["post_retrieve"]["steps"][0]["operator"] == "shortest"
         assert rag.generate("?", ["27 days."]) == ">> 27 days."
-        # A user's source is part of what results depend on.
-        retrieval: Any = rag.stage_identity("retrieve")
-        assert "Polite" in json.dumps(retrieval["class"])
-        generation: Any = rag.stage_identity("generate")
-        assert len(generation["generator"]["adapts"][0]["sources"]["stages:Quote"]) == 16
+
+        # A user's source is part of what results depend on, by a digest of 16 letters.
+        identity: Any = rag.stage_identity("retrieve")
+        assert "Polite" in json.dumps(identity["class"])
+        transform = identity["pre_retrieve"]["transforms"][0]
+        assert len(transform["sources"]["stages:Glossary"]) == 16
         assert rag.post_retrieval is not None
         operator = rag.post_retrieval.identity["operators"][0]
         assert len(operator["sources"]["stages:Shortest"]) == 16
-        assert len(retrieval["pre_retrieve"]["transforms"][0]["sources"]["stages:Glossary"]) == 16
+        generation: Any = rag.stage_identity("generate")
+        generator = generation["generator"]["adapts"][0]
+        assert len(generator["sources"]["stages:Quote"]) == 16
 
 
-def said(payload: dict[str, Any]) -> str:
+def model_answer(payload: dict[str, Any]) -> str:
     """What a language model may answer to the prompts of pre-retrieval and generation."""
     task, data = (message["content"] for message in payload["messages"])
     if '"queries"' in task:
@@ -215,36 +261,49 @@ def said(payload: dict[str, Any]) -> str:
     return str(contexts[0]["text"])
 
 
+def table_of_cases(pipeline: Pipeline) -> bytes:
+    """What the pipeline's evaluation writes of each case, none of whose stages has failed."""
+    with pipeline.open() as opened:
+        rag, stage = opened.staged()
+        report = ragbench.evaluate(
+            ragbench.read_cases("data"),
+            rag,
+            post_retrieval=stage,
+            settings=ragbench.EvalSettings(top_k=None),
+            out=Path("run"),
+        )
+        failures = {stage.stage: stage.failed for stage in report.stages}
+        assert failures == {"retrieve": 0, "post_retrieve": 0, "generate": 0}
+        write_reports(report, Path("run"))
+        return Path("run/cases.csv").read_bytes()
+
+
 @pytest.mark.extra("llm")
 def test_the_full_example_works_against_a_server(pages: Path) -> None:
-    with FaultServer(say=said) as server:
+    with FaultServer(say=model_answer) as server:
         text = FILES["full.yaml"].replace("http://localhost:8000/v1", server.url)
         (pages / "full.yaml").write_text(text, "utf-8")
         pipeline = load_pipeline("full.yaml")
         assert pipeline.orchestration.concurrency == 4
-        reports: list[bytes] = []
-        for _ in range(2):
-            with pipeline.open() as opened:
-                rag, stage = opened.staged()
-                how: Any = {"post_retrieval": stage, "settings": ragbench.EvalSettings(top_k=None)}
-                report = ragbench.evaluate(ragbench.read_cases("data"), rag, out=Path("run"), **how)
-                failed = {stage.stage: stage.failed for stage in report.stages}
-                assert failed == dict.fromkeys(("retrieve", "post_retrieve", "generate"), 0)
-                write_reports(report, Path("run"))
-                reports.append(Path("run/cases.csv").read_bytes())
-        calls = len(server.calls)
-        embedded = [text for call in server.calls for text in call.payload.get("input", ())]
-    assert reports[0] == reports[1]
+
+        table = table_of_cases(pipeline)
+        assert table_of_cases(pipeline) == table
+        calls = list(server.calls)
+
+    embedded: list[str] = []
+    for call in calls:
+        embedded.extend(call.payload.get("input", ()))
     # The second run asked for nothing again, and a stored index is not embedded again.
-    assert calls > 0
-    lines = Path("data/corpus.jsonl").read_text("utf-8").splitlines()
-    assert [embedded.count(json.loads(line)["text"]) for line in lines] == [1] * len(lines)
+    assert len(calls) > 0
+    for line in Path("data/corpus.jsonl").read_text("utf-8").splitlines():
+        assert embedded.count(json.loads(line)["text"]) == 1
     assert Path("index").is_dir()
 
 
 def test_the_schema_knows_every_file() -> None:
     schema = pipeline_schema()
     Draft202012Validator.check_schema(schema)
+
     texts = [text for name, text in FILES.items() if name.endswith(".yaml")]
     assert len(texts) == 3
     for text in texts:
@@ -252,24 +311,29 @@ def test_the_schema_knows_every_file() -> None:
 
 
 def test_the_tables_name_every_setting_and_default() -> None:
-    reported: dict[str, str] = {}  # first cell to the second of every row; of one name together
+    # The first cell of a row to its second; rows of one name together.
+    rows: dict[str, str] = {}
     for name, cell in re.findall(r"^\| `([^|]*?)` \| (.*?) \|", PIPELINE, re.M):
-        reported[name] = reported.get(name, "") + cell
+        rows[name] = rows.get(name, "") + cell
+
     for name in QUERY_TRANSFORMS.builtin:
-        named(QUERY_TRANSFORMS.load(name), reported[name])
+        check_row(QUERY_TRANSFORMS.load(name), rows[name])
     for name in GENERATIONS.builtin:
-        named(GENERATIONS.load(name), reported[name])
+        check_row(GENERATIONS.load(name), rows[name])
     for name in RETRIEVALS.builtin:
-        row = "".join(cell for names, cell in reported.items() if name in names) + "`top_k` (5)"
-        named(RETRIEVALS.load(name), row)
+        cells = [cell for names, cell in rows.items() if name in names]
+        check_row(RETRIEVALS.load(name), "".join(cells) + "`top_k` (5)")
 
 
-def named(target: Any, row: str) -> None:
+def check_row(target: Any, row: str) -> None:
+    """A row names every setting of its stage, and each default that is a number or a choice."""
     for field in setting_fields(target).values():
         if field.metadata.get("given"):
             continue
         assert f"`{field.name}`" in row, f"{target.__name__}.{field.name} is not in the page"
-        if isinstance(default := field.default, (bool, int, float)):
-            whether = isinstance(default, bool)
-            spelled = str(default).lower() if whether else f"`{field.name}` ({default:g})"
+        default = field.default
+        if isinstance(default, bool):
+            assert str(default).lower() in row, f"{target.__name__}.{field.name} is {default}"
+        elif isinstance(default, (int, float)):
+            spelled = f"`{field.name}` ({default:g})"
             assert spelled in row, f"{target.__name__}.{field.name} is {default}"

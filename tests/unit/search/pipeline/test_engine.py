@@ -124,7 +124,8 @@ def test_sparse_scores_are_shares_of_the_query_and_rank_like_bm25() -> None:
         assert 0 < share < 1
     # One divisor for all: what the query could reach at most.
     divisor = scores(bm25)[0] / scores(shares)[0]
-    assert [share * divisor for share in scores(shares)] == pytest.approx(scores(bm25), rel=1e-4)
+    multiplied = [share * divisor for share in scores(shares)]
+    assert multiplied == pytest.approx(scores(bm25), rel=1e-4)
 
 
 # --- hybrid
@@ -149,8 +150,9 @@ def test_a_hybrid_search_keeps_what_each_leg_says() -> None:
 
 def test_a_hybrid_score_is_the_sum_of_reciprocal_ranks() -> None:
     for hybrid_chunk in engine().search("kb", "rent due"):
-        shares = [1 / (60 + leg["rank"]) for leg in hybrid_chunk.metadata[LEGS].values()]
-        assert hybrid_chunk.score == pytest.approx(sum(shares))
+        legs = hybrid_chunk.metadata[LEGS].values()
+        reciprocal_ranks = [1 / (60 + leg["rank"]) for leg in legs]
+        assert hybrid_chunk.score == pytest.approx(sum(reciprocal_ranks))
 
 
 def test_a_leg_that_counts_nothing_brings_nothing_in() -> None:
@@ -167,7 +169,8 @@ def test_a_leg_that_counts_nothing_brings_nothing_in() -> None:
 @pytest.fixture
 def large_database() -> MemoryDatabase:
     """2000 chunks, so many that their index is kept; only c0007 says "word7"."""
-    return database([chunk(f"c{number:04}", f"word{number} and more") for number in range(2000)])
+    chunks = [chunk(f"c{number:04}", f"word{number} and more") for number in range(2000)]
+    return database(chunks)
 
 
 def best_for_word7(opened: MemoryDatabase, sparse_folder: Path) -> list[str]:
@@ -228,9 +231,10 @@ def test_a_kept_index_is_read_and_not_built(
     built = SparseStrategy.build(three_kept)
     monkeypatch.setattr(SparseStrategy, "build", lambda _: pytest.fail("it is kept"))
 
-    kept = kept_index(tmp_path / "oldest", three_kept)
+    from_folder = kept_index(tmp_path / "oldest", three_kept)
 
-    assert kept.retrieve(["rent"], Search(k=3)) == built.retrieve(["rent"], Search(k=3))
+    search = Search(k=3)
+    assert from_folder.retrieve(["rent"], search) == built.retrieve(["rent"], search)
 
 
 def test_of_too_many_kept_indexes_the_one_used_longest_ago_is_removed(
@@ -267,10 +271,11 @@ def test_what_a_large_index_takes_is_said_when_it_is_built(
     monkeypatch.setattr(sparse_index, "_LARGE", 3)
 
     with open_database("memory:").create("x", dimension=2) as store:
-        for number in range(2):
-            store.upsert([Chunk(id=f"{number}", text="rent is due in May")], np.ones((1, 2)))
+        for id in ("0", "1"):
+            store.upsert([Chunk(id=id, text="rent is due in May")], np.ones((1, 2)))
             SparseStrategy.build(store)
         messages_of_two_chunks = messages(recwarn)
+
         store.upsert([Chunk(id="2", text="rent is due in May")], np.ones((1, 2)))
         SparseStrategy.build(store)
 

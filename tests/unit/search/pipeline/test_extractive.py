@@ -201,14 +201,14 @@ def test_support_is_the_formula() -> None:
     question = parse_question("red apple pie")
     context = "A red apple. A pie. Nothing."
 
-    first, second = rank_sentences(question, [context], equal_weight)
+    apple, pie = rank_sentences(question, [context], equal_weight)
 
     # Two of three tokens in it, three of three with its neighbour, one of two pairs.
-    assert context[first.start : first.end] == "A red apple."
-    assert math.isclose(first.support, (2 * 2 / 3 + 1 + 1 / 2) / 4)
+    assert context[apple.start : apple.end] == "A red apple."
+    assert math.isclose(apple.support, (2 * 2 / 3 + 1 + 1 / 2) / 4)
     # One of three tokens in it, three of three with its neighbours, no pair.
-    assert context[second.start : second.end] == "A pie."
-    assert math.isclose(second.support, (2 * 1 / 3 + 1 + 0) / 4)
+    assert context[pie.start : pie.end] == "A pie."
+    assert math.isclose(pie.support, (2 * 1 / 3 + 1 + 0) / 4)
 
 
 def test_a_long_question_needs_no_more_than_five_rare_words() -> None:
@@ -230,12 +230,11 @@ def test_a_question_for_a_number_prefers_a_sentence_with_one() -> None:
 
 
 def test_of_equal_sentences_the_earlier_comes_first() -> None:
-    first, second = rank_sentences(
-        parse_question("apple"), ["An apple.", "An apple."], equal_weight
-    )
+    contexts = ["An apple.", "An apple."]
 
-    assert first.context_index == 0
-    assert second.context_index == 1
+    sentences = rank_sentences(parse_question("apple"), contexts, equal_weight)
+
+    assert [sentence.context_index for sentence in sentences] == [0, 1]
 
 
 def test_rare_tokens_weigh_more_by_default() -> None:

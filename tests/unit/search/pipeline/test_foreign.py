@@ -29,33 +29,41 @@ retrieval: {type: dense, top_k: 3}
 
 @pytest.fixture
 def filled(place: Path) -> Path:
-    lines = (place / "data" / "corpus.jsonl").read_text("utf-8").splitlines()
-    documents = [json.loads(line) for line in lines]
-    texts = [document["text"] for document in documents]
-    payloads = [{"body": one["text"], "from": one["id"]} for one in documents]
+    """The folder with a collection of the documents and of one row without a text."""
+    texts: list[str] = []
+    payloads: list[dict[str, str]] = []
+    for line in (place / "data" / "corpus.jsonl").read_text("utf-8").splitlines():
+        document = json.loads(line)
+        texts.append(document["text"])
+        payloads.append({"body": document["text"], "from": document["id"]})
     fill_qdrant([*texts, texts[0]], [*payloads, {}], dimension=64, distance="Euclid")
     return place
 
 
 def test_the_collection_is_read_as_it_is(filled: Path) -> None:
     with load_pipeline(saved(FILE)).open() as opened:
-        found = opened.rag.retrieve_with_metadata(QUESTION)
-        assert len(found.contexts) == 3
+        result = opened.rag.retrieve_with_metadata(QUESTION)
+        assert len(result.contexts) == 3
         # The negative of a distance is no reason to leave a chunk out.
-        assert found.scores is not None
-        assert all(score < 0 for score in found.scores)
-        assert found.metadata == {"retriever": "dense"}
-        assert opened.rag.batch_retrieve([QUESTION])[0] == list(found.contexts)
+        assert result.scores is not None
+        for score in result.scores:
+            assert score < 0
+        assert result.metadata == {"retriever": "dense"}
+        assert opened.rag.batch_retrieve([QUESTION])[0] == list(result.contexts)
+
         identity: Any = opened.rag.stage_identity("retrieve")
-        read = "text=body  document_id=from  (euclid, 64 dimensions)"
-        assert opened.retriever.notes[0] == f"read as: {read}"
-        assert identity["retriever"]["read_as"] == read
+        read_as = "text=body  document_id=from  (euclid, 64 dimensions)"
+        assert opened.retriever.notes[0] == f"read as: {read_as}"
+        assert identity["retriever"]["read_as"] == read_as
         assert identity["retriever"]["embedder"]["embedder"] == "hashing"
+
         opened.rag.retrieve_with_metadata(QUESTION, top_k=50)
-        (said,) = opened.retriever.notes[1:]
-        assert said.startswith("Warning: 1 row has no text under 'body'")
+        (warning,) = opened.retriever.notes[1:]
+        assert warning.startswith("Warning: 1 row has no text under 'body'")
+
+    without_map = load_pipeline(saved(FILE.replace("  map:", "  # map:")))
     with pytest.raises(ForeignCollectionError, match="in a pipeline's file: 'map' and 'embedder'"):
-        load_pipeline(saved(FILE.replace("  map:", "  # map:"))).open().__enter__()
+        without_map.open().__enter__()
 
 
 def test_rows_that_are_replaced_make_it_another_one(filled: Path) -> None:
@@ -66,30 +74,41 @@ def test_rows_that_are_replaced_make_it_another_one(filled: Path) -> None:
 
     from qdrant_client import QdrantClient
 
-    first = identity()
-    assert identity() == first
+    unchanged = identity()
+    assert identity() == unchanged
+
     client = QdrantClient(path="mine")
     client.overwrite_payload("docs", {"body": "another text"}, points=[1])
     client.close()
+
     changed = identity()
-    assert changed["retriever"]["rows"] == first["retriever"]["rows"]
-    assert changed != first
+    assert changed["retriever"]["rows"] == unchanged["retriever"]["rows"]
+    assert changed != unchanged
+
+
+def scores(retrieval: str) -> list[float]:
+    """Of the question's chunks, with these settings of retrieval."""
+    file = saved(FILE.replace("top_k: 3", retrieval))
+    with load_pipeline(file).open() as opened:
+        result = opened.rag.retrieve_with_metadata(QUESTION)
+    return list(result.scores or ())
 
 
 def test_a_threshold_that_is_named_holds(filled: Path) -> None:
-    found: list[list[float]] = []
-    for more in ("", ", score_threshold: -1.2"):
-        with load_pipeline(saved(FILE.replace("top_k: 3", f"top_k: 9{more}"))).open() as opened:
-            found.append(list(opened.rag.retrieve_with_metadata(QUESTION).scores or ()))
-    every, some = found
-    assert some == [score for score in every if score >= -1.2]
-    assert 0 < len(some) < len(every)
+    all_scores = scores("top_k: 9")
+
+    passing_scores = scores("top_k: 9, score_threshold: -1.2")
+
+    assert passing_scores == [score for score in all_scores if score >= -1.2]
+    assert 0 < len(passing_scores) < len(all_scores)
 
 
 def test_the_command_says_how_it_is_read(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved(FILE.replace("map: {text: body, document_id: from}", "map: {}"))
+
     assert main(["eval", "data", "--pipeline", "rag.yaml", "-q", "-m", "token_f1"]) == 0
     assert "read as: text=body  (euclid, 64 dimensions)" in capsys.readouterr().err
+
     assert main(["doctor", "--pipeline", "rag.yaml"]) == 0
     assert "read as: text=body" in capsys.readouterr().out
 
@@ -134,29 +153,39 @@ def test_what_cannot_go_together_comes_at_once_with_its_lines(
 ) -> None:
     with pytest.raises(DataError) as caught:
         load_pipeline(saved(text))
-    found = sorted((problem.line, problem.message) for problem in caught.value.problems)
-    assert [line for line, _ in found] == [line for line, _ in wanted]
-    said = "\n".join(message for _, message in found)
-    assert [part for _, part in wanted if part not in said] == []
+
+    problems = sorted((problem.line, problem.message) for problem in caught.value.problems)
+    assert [line for line, _ in problems] == [line for line, _ in wanted]
+    messages = "\n".join(message for _, message in problems)
+    for _, part in wanted:
+        assert part in messages
 
 
 # --- vectors of another model
 
-TEXTS = [
-    f"item {at} costs {at * 7} coins and lies in room {at % 5} of hall {at}" for at in range(40)
-]
+
+def item_text(number: int) -> str:
+    room = number % 5
+    return f"item {number} costs {number * 7} coins and lies in room {room} of hall {number}"
+
+
+TEXTS = [item_text(number) for number in range(40)]
 
 
 def foreign(texts: list[str]) -> list[str]:
     """Words that have nothing to do with those of the texts."""
-    return [" ".join(hashlib.sha256(text.encode()).hexdigest()[:24]) for text in texts]
+    words: list[str] = []
+    for text in texts:
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        words.append(" ".join(digest[:24]))
+    return words
 
 
 MUCH_ELSE = [f"{text} and much else that nobody stored" for text in TEXTS]
 
 
 @pytest.mark.parametrize(
-    ("embedded", "kept", "wanted"),
+    ("embedded", "kept", "warning"),
     [
         (TEXTS, TEXTS, ""),
         (foreign(TEXTS), TEXTS, "are among the first 3: 'hashing:128' hardly made the vectors of"),
@@ -167,11 +196,16 @@ MUCH_ELSE = [f"{text} and much else that nobody stored" for text in TEXTS]
     ],
 )
 def test_a_pipeline_says_whether_its_embedder_made_the_vectors(
-    place: Path, embedded: list[str], kept: list[str], wanted: str
+    place: Path, embedded: list[str], kept: list[str], warning: str
 ) -> None:
     fill_qdrant(embedded, [{"text": text} for text in kept], dimension=128)
-    file = 'indexing: {store: "qdrant:mine", collection: docs, embedder: "hashing:128", map: {}}'
-    with load_pipeline(saved(f"{file}\nretrieval: {{type: dense, top_k: 3}}")).open() as opened:
+    file = """
+        indexing: {store: "qdrant:mine", collection: docs, embedder: "hashing:128", map: {}}
+        retrieval: {type: dense, top_k: 3}
+        """
+
+    with load_pipeline(saved(file)).open() as opened:
         warnings = [line for line in opened.retriever.notes if line.startswith("Warning")]
-    assert len(warnings) == bool(wanted)
-    assert wanted in "".join(warnings)
+
+    assert len(warnings) == bool(warning)
+    assert warning in "".join(warnings)

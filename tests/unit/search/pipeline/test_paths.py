@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +35,18 @@ WITHIN = {"file"}
 """Paths inside of a model's folder."""
 
 
-def _settings() -> typing.Iterator[tuple[str, Any, str]]:
-    """Every setting that a file may hold: its name, its type and what is said of it."""
-    targets = [registry.load(name) for registry in REGISTRIES for name in registry.builtin]
-    for target in (*targets, IndexingSettings, ChunkSize):
+def stages_of_files() -> Iterator[Any]:
+    """Every class or function whose settings a file may hold."""
+    for registry in REGISTRIES:
+        for name in registry.builtin:
+            yield registry.load(name)
+    yield IndexingSettings
+    yield ChunkSize
+
+
+def settings_of_files() -> Iterator[tuple[str, Any, str]]:
+    """Every setting that a file may hold: its name, its type and its docstring."""
+    for target in stages_of_files():
         if isinstance(target, type) and hasattr(target, "__dataclass_fields__"):
             hints = typing.get_type_hints(target, include_extras=True)
             docs = field_docs(target)
@@ -46,21 +54,28 @@ def _settings() -> typing.Iterator[tuple[str, Any, str]]:
                 yield name, hints[name], docs.get(name, "")
 
 
-def _kinds(hint: Any) -> set[Any]:
+def types_in(hint: Any) -> set[Any]:
     """A type and those that it is made of."""
-    return {hint}.union(*(_kinds(one) for one in typing.get_args(hint) if not isinstance(one, str)))
+    types = {hint}
+    for part in typing.get_args(hint):
+        if not isinstance(part, str):
+            types |= types_in(part)
+    return types
 
 
 def test_every_setting_that_is_said_to_be_a_path_is_one() -> None:
-    found = {name: bool({FilePath, ModelPath} & _kinds(hint)) for name, hint, _ in _settings()}
-    names_one = re.compile(r"\b(file|folder|path)\b", re.I)
-    said = {
-        name
-        for name, hint, text in _settings()
-        if str in _kinds(hint) and names_one.search(text.partition(".")[0])
-    }
-    assert said == WITHIN | {name for name, is_path in found.items() if is_path}
-    assert said == {"corpus", "file", "model", "path"}
+    paths_by_type: dict[str, bool] = {}
+    paths_by_docstring: set[str] = set()
+    for name, hint, text in settings_of_files():
+        types = types_in(hint)
+        paths_by_type[name] = FilePath in types or ModelPath in types
+        sentence = text.partition(".")[0]
+        if str in types and re.search(r"\b(file|folder|path)\b", sentence, re.I):
+            paths_by_docstring.add(name)
+
+    settings_of_paths = {name for name, is_path in paths_by_type.items() if is_path}
+    assert paths_by_docstring == WITHIN | settings_of_paths
+    assert paths_by_docstring == {"corpus", "file", "model", "path"}
 
 
 @pytest.fixture
@@ -69,12 +84,13 @@ def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     for folder in (tmp_path / "conf", tmp_path):
         folder.mkdir(exist_ok=True)
-        text = "ours" if folder.name == "conf" else "theirs"
-        (folder / "corp.jsonl").write_text(json.dumps({"_id": text, "text": text}) + "\n", "utf-8")
+        owner = "ours" if folder.name == "conf" else "theirs"
+        document = json.dumps({"_id": owner, "text": owner})
+        (folder / "corp.jsonl").write_text(document + "\n", "utf-8")
         write_tiny_cross_encoder(folder / "models" / "tiny")
-        thing = f"class Thing:\n    name = '{text}'\n{METHODS}"
+        thing = f"class Thing:\n    name = '{owner}'\n{METHODS}"
         (folder / "placed_thing.py").write_text(thing, "utf-8")
-        (folder / "key").write_text(text, "utf-8")
+        (folder / "key").write_text(owner, "utf-8")
     return tmp_path / "conf"
 
 
@@ -91,6 +107,7 @@ METHODS = """
         return []
 """
 LEXICAL = "{name: lexical, corpus: corp.jsonl}"
+# An operator, to an attribute of what it is loaded as, and its value or its path in ``conf``.
 OPERATOR = {
     "{action: rerank, type: lexical, corpus: corp.jsonl}": ("reranker.corpus", "corp.jsonl"),
     f"{{action: rerank, reranker: {LEXICAL}}}": ("reranker.corpus", "corp.jsonl"),
@@ -104,16 +121,24 @@ OPERATOR = {
 }
 
 
+def stage_of_the_first_variant(file: Path) -> object:
+    return load_variants(file)[0].stage
+
+
 LOADED: dict[str, tuple[str, Callable[[Path], object]]] = {
     "pipeline": ("post_retrieval: [{}]", lambda file: load_pipeline(file).post_retrieval),
     "stage": ("operators: [{}]", load_post_retrieval),
-    "variants": ("variants: [{{name: a, operators: [{}]}}]", lambda f: load_variants(f)[0].stage),
+    "variants": ("variants: [{{name: a, operators: [{}]}}]", stage_of_the_first_variant),
 }
 
 
-def _at(thing: Any, path: str) -> Any:
+def attribute(thing: Any, path: str) -> Any:
+    """Of attributes and positions in lists, one within another."""
     for part in path.split("."):
-        thing = thing[int(part)] if part.isdigit() else getattr(thing, part)
+        if part.isdigit():
+            thing = thing[int(part)]
+        else:
+            thing = getattr(thing, part)
     return thing
 
 
@@ -123,13 +148,16 @@ def _at(thing: Any, path: str) -> Any:
 @pytest.mark.parametrize("relative", [True, False])
 def test_of_operators(operator: str, kind: str, relative: bool, conf: Path) -> None:
     file = conf / "f.yaml"
-    named = file.relative_to(Path.cwd()) if relative else file
+    path = file.relative_to(Path.cwd()) if relative else file
     text, load = LOADED[kind]
     file.write_text(text.format(operator), "utf-8")
-    stage: Any = load(named)
-    place, wanted = OPERATOR[operator]
-    found = _at(stage.operators[0], place)
-    assert found == (wanted if wanted == "ours" else str(conf.resolve() / wanted))
+
+    stage: Any = load(path)
+
+    path_of_value, value = OPERATOR[operator]
+    if value != "ours":
+        value = str(conf.resolve() / value)
+    assert attribute(stage.operators[0], path_of_value) == value
 
 
 @pytest.mark.extra("tokens")
@@ -140,10 +168,14 @@ def test_of_token_counters(conf: Path) -> None:
     budget = f"{{action: filter, type: token_budget, budget: 9, {counter}}}"
     text = f"indexing: {{chunker: {{name: tokens, {counter}}}}}\npost_retrieval: [{budget}]\n"
     (conf / "f.yaml").write_text(text, "utf-8")
-    found = _at(load_pipeline(conf / "f.yaml"), "post_retrieval.operators.0.counter.name")
-    assert found.startswith("tokenizers:only.json:")
+
+    pipeline = load_pipeline(conf / "f.yaml")
+
+    name = attribute(pipeline, "post_retrieval.operators.0.counter.name")
+    assert name.startswith("tokenizers:only.json:")
 
 
+# A setting, to an attribute of what it is loaded as, and its value; {} is the folder ``conf``.
 INDEXING = {
     "store: 'memory:kept'": ("settings.store", "memory:{}/kept"),
     "store: 'qdrant:kept'": ("settings.store", "qdrant:{}/kept"),
@@ -164,9 +196,11 @@ INDEXING = {
 def test_of_indexing(setting: str, conf: Path) -> None:
     file = conf / "f.yaml"
     file.write_text(f"indexing: {{{setting}}}\nretrieval: dense\n", "utf-8")
-    place, wanted = INDEXING[setting]
-    found: Indexing = load_pipeline("conf/f.yaml").indexing
-    assert _at(found, place) == wanted.format(conf.resolve())
+    path_of_value, value = INDEXING[setting]
+
+    indexing: Indexing = load_pipeline("conf/f.yaml").indexing
+
+    assert attribute(indexing, path_of_value) == value.format(conf.resolve())
 
 
 @pytest.mark.extra("llm")
@@ -174,8 +208,10 @@ def test_of_language_models(conf: Path) -> None:
     file = conf / "f.yaml"
     llm = "{model: m, base_url: 'http://localhost:1/v1', api_key_file: key, cache: a.sqlite}"
     file.write_text(f"llm: {llm}\ngeneration: chat\n", "utf-8")
+
     (chat,) = load_pipeline("conf/f.yaml").chats
     settings: Any = chat.settings()
+
     assert settings.cache == str(conf.resolve() / "a.sqlite")
     assert settings.endpoint.key.read({}) == "ours"
 

@@ -39,7 +39,8 @@ class Shelf:
         """Of each: the queries with their kinds, and how many chunks were asked for."""
 
     def search(self, queries: Sequence[SearchQuery], top_k: int) -> list[list[Chunk]]:
-        self.searches.append(([f"{query.kind}:{query.text}" for query in queries], top_k))
+        kinds_and_texts = [f"{query.kind}:{query.text}" for query in queries]
+        self.searches.append((kinds_and_texts, top_k))
         rankings: list[list[Chunk]] = []
         for query in queries:
             ids = self.ids_of_query[query.text][:top_k]
@@ -93,11 +94,11 @@ def rag_over(
 def test_plain_questions_are_searched_for_in_one_batch() -> None:
     shelf = Shelf({"one": "ab", "two": "c"})
 
-    first, second = rag_over(shelf).batch_retrieve_with_metadata(["one", "two"])
+    result_of_one, result_of_two = rag_over(shelf).batch_retrieve_with_metadata(["one", "two"])
 
-    assert first.context_ids == ["a", "b"]
-    assert second.context_ids == ["c"]
-    assert first.metadata == {"retriever": "shelf"}
+    assert result_of_one.context_ids == ["a", "b"]
+    assert result_of_two.context_ids == ["c"]
+    assert result_of_one.metadata == {"retriever": "shelf"}
     assert shelf.searches == [(["query:one", "query:two"], 2)]
 
 
@@ -180,7 +181,8 @@ def test_generation_is_given_what_post_retrieval_leaves() -> None:
     assert result.contexts == ["text a"]
     assert result.metadata is not None
     assert result.metadata["retriever"] == "shelf"
-    assert result.metadata["post_retrieve"]["steps"][0]["left"] == (("a", 1.0),)
+    (step,) = result.metadata["post_retrieve"]["steps"]
+    assert step["left"] == (("a", 1.0),)
 
 
 def test_generation_is_given_the_text_of_a_format() -> None:

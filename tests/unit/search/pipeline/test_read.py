@@ -59,7 +59,10 @@ def problems(text: str) -> list[tuple[int | None, str]]:
 
 def test_an_empty_mapping_is_the_baseline(place: Path) -> None:
     pipeline = load_pipeline(saved("{}"))
-    assert (pipeline.name, pipeline.corpus, pipeline.post_retrieval) == ("rag", None, None)
+
+    assert pipeline.name == "rag"
+    assert pipeline.corpus is None
+    assert pipeline.post_retrieval is None
     assert pipeline.generation == ExtractiveGenerator()
     with pytest.raises(ConfigError, match="no documents: name them under indexing"):
         pipeline.open().__enter__()
@@ -74,12 +77,15 @@ def test_stages_are_built_of_settings(place: Path) -> None:
         retrieval: {top_k: 7, b: 0}
         generation: {type: chat, max_contexts: 7}
         """
+
     pipeline = load_pipeline(saved(text))
+
     normalise, hyde = pipeline.pre_retrieval.transforms
     assert normalise == Normalise()
     assert isinstance(hyde, HyDE)
     assert isinstance(hyde.chat, SamplingChat)
-    assert (hyde.count, hyde.chat.temperature) == (2, 1.0)
+    assert hyde.count == 2
+    assert hyde.chat.temperature == 1.0
     assert pipeline.pre_retrieval.on_error == "raise"
     assert pipeline.retrieval.top_k == 7
     assert isinstance(pipeline.generation, ChatGenerator)
@@ -115,7 +121,8 @@ generation:
   foo: 1
 orchestration: {rrf_k: 0}
 """
-SAID = [
+# The line of each, and a part of its message.
+REPORTED = [
     (1, "Did you mean 'name'?"),
     (2, "there is no setting 'modl'"),
     (4, "there is no file or folder 'nope.jsonl'"),
@@ -135,9 +142,10 @@ SAID = [
 
 
 def test_all_problems_come_at_once_with_their_lines(place: Path) -> None:
-    found = problems(PROBLEMS)
-    assert [line for line, _ in found] == [line for line, _ in SAID]
-    for (_, message), (_, part) in zip(found, SAID, strict=True):
+    problems_of_the_file = problems(PROBLEMS)
+
+    assert [line for line, _ in problems_of_the_file] == [line for line, _ in REPORTED]
+    for (_, message), (_, part) in zip(problems_of_the_file, REPORTED, strict=True):
         assert part in message
 
 
@@ -182,8 +190,9 @@ def test_all_problems_come_at_once_with_their_lines(place: Path) -> None:
     ],
 )
 def test_what_cannot_be_is_reported(place: Path, text: str, line: int, message: str) -> None:
-    ((found, reported),) = problems(text)
-    assert found == line
+    ((line_of_problem, reported),) = problems(text)
+
+    assert line_of_problem == line
     assert message in reported
 
 
@@ -218,7 +227,10 @@ def test_a_class_that_does_not_fit_is_reported_with_its_line(
     place: Path, text: str, message: str
 ) -> None:
     (place / "own.py").write_text(OWN, "utf-8")
+
     ((line, reported),) = problems(text)
+
+    # Of two lines the one about the embedder is reported by its first, others by the second.
     assert line == (1 if "\n" not in text or "embedder" in text else 2)
     assert message in reported
     assert "secret" not in reported
@@ -235,7 +247,9 @@ def test_a_longer_answer_of_a_users_retrieval_is_cut(place: Path) -> None:
 def bomb() -> str:
     """Nine lists of ten, each of the one before: a thousand million items."""
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
-    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+    for number in range(1, 9):
+        items = ", ".join([f"*a{number - 1}"] * 10)
+        lines.append(f"a{number}: &a{number} [{items}]")
     return "\n".join(lines)
 
 
@@ -260,11 +274,13 @@ def test_hostile_files_are_refused_at_once(place: Path, text: str, message: str)
 
 
 def test_a_huge_file_is_refused_or_read_and_a_missing_one_is_reported(place: Path) -> None:
-    many = "\n".join(f"key{number}: {number}" for number in range(2_000))
+    many_keys = "\n".join(f"key{number}: {number}" for number in range(2_000))
     with pytest.raises(DataError, match="and 1980 more problems"):
-        load_pipeline(saved(many))
+        load_pipeline(saved(many_keys))
+
     with pytest.raises(DataError, match=r"no\.yaml: cannot be read: No such file"):
         load_pipeline("no.yaml")
+
     Path("rag.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(DataError, match="is not UTF-8"):
         load_pipeline("rag.yaml")
@@ -278,7 +294,7 @@ class Elsewhere(RetrievalStage):
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "problem"),
     [
         ("generation: {word_weights: corpus}", ""),
         ("post_retrieval: [{action: rerank, type: semantic}]", ""),
@@ -286,16 +302,18 @@ class Elsewhere(RetrievalStage):
     ],
 )
 def test_a_retrieval_of_another_package_says_what_it_goes_with(
-    place: Path, monkeypatch: pytest.MonkeyPatch, text: str, wanted: str
+    place: Path, monkeypatch: pytest.MonkeyPatch, text: str, problem: str
 ) -> None:
     def entry_points(group: str) -> list[EntryPoint]:
-        known = EntryPoint("elsewhere", f"{__name__}:Elsewhere", group)
-        return [known] if group == "ragbench.retrievals" else []
+        if group != "ragbench.retrievals":
+            return []
+        return [EntryPoint("elsewhere", f"{__name__}:Elsewhere", group)]
 
     monkeypatch.setattr("importlib.metadata.entry_points", entry_points)
     file = f"retrieval: elsewhere\n{text}"
-    if wanted:
-        assert [wanted in message for _, message in problems(file)] == [True]
+    if problem:
+        ((_, message),) = problems(file)
+        assert problem in message
     else:
         load_pipeline(saved(file))
 

@@ -79,10 +79,10 @@ def test_what_is_only_read_is_not_filled_and_says_what_to_do(
 ) -> None:
     for command in (["index", "--list"], ["index", __file__], ["search", "q"]):
         assert main([*command, "--store", address]) == 2
-        said = capsys.readouterr().err
-        assert "and fills none" in said
-        assert "--embedder" in said
-        assert "secret" not in said
+        error = capsys.readouterr().err
+        assert "and fills none" in error
+        assert "--embedder" in error
+        assert "secret" not in error
 
 
 @pytest.mark.parametrize(
@@ -95,15 +95,20 @@ def test_what_is_only_read_is_not_filled_and_says_what_to_do(
 def test_a_server_that_is_down_is_one_line(address: str, package: str) -> None:
     pytest.importorskip(package)
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        given = address.format(port=listener.getsockname()[1])
+        _, port = listener.getsockname()
     # Now nothing listens on that port.
-    opened = open_database(given)
-    made = partial(opened.create, "c", dimension=2)
-    for ask in (opened.collections, partial(open_store, given, "c"), made):
+    address = address.format(port=port)
+    opened = open_database(address)
+    calls: list[Callable[[], object]] = [
+        opened.collections,
+        partial(opened.create, "c", dimension=2),
+        partial(open_store, address, "c"),
+    ]
+    for call in calls:
         with pytest.raises(StoreError, match="cannot be reached: is it running") as caught:
-            ask()
+            call()
         message = str(caught.value)
-        assert message.startswith(open_database(given).address)
+        assert message.startswith(open_database(address).address)
         assert "secret" not in message
         assert "\n" not in message
 
@@ -121,10 +126,14 @@ def test_a_server_that_is_down_is_one_line(address: str, package: str) -> None:
 def test_a_missing_package_names_its_extra(
     address: str, package: str, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in [name for name in sys.modules if name.partition(".")[0] == package]:
-        monkeypatch.delitem(sys.modules, module)
+    for module in list(sys.modules):
+        if module.partition(".")[0] == package:
+            monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, package, None)
-    given = address.format(folder=tmp_path)
-    ask = attach if is_read_only(given) else lambda one: open_database(one).collections()
+    address = address.format(folder=tmp_path)
+
     with pytest.raises(MissingExtraError, match=rf"pip install 'ragbench\[{extra}\]'"):
-        ask(given)
+        if is_read_only(address):
+            attach(address)
+        else:
+            open_database(address).collections()

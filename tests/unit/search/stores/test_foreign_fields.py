@@ -85,11 +85,11 @@ def test_the_name_that_most_rows_have_wins() -> None:
 
 
 def test_beside_what_is_named_nothing_is_guessed() -> None:
-    named = FieldMapping(text="body", id="doc_id")
+    complete = FieldMapping(text="body", id="doc_id")
 
-    mapping, guessed = completed({"text": "a", "body": "b", "doc_id": "d"}, mapping=named)
+    mapping, guessed = completed({"text": "a", "body": "b", "doc_id": "d"}, mapping=complete)
 
-    assert mapping == named
+    assert mapping == complete
     assert guessed == ()
 
 
@@ -186,8 +186,11 @@ def test_a_row_may_be_of_no_document(value: object) -> None:
 
 def test_what_is_no_document_id_is_counted() -> None:
     reader = AttachedRows(FieldMapping(text="text", document_id="from"))
-    values: list[object] = [True, ["d"], {"id": "d"}]
-    rows = [Row(str(number), {"text": "a", "from": value}) for number, value in enumerate(values)]
+    rows = [
+        Row("0", {"text": "a", "from": True}),
+        Row("1", {"text": "a", "from": ["d"]}),
+        Row("2", {"text": "a", "from": {"id": "d"}}),
+    ]
 
     chunks = reader.chunks(rows)
 
