@@ -29,7 +29,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from ragbench.core.reading import Reading, words_of
-from ragbench.errors import TrackerError
+from ragbench.errors import ConfigError, TrackerError
 from ragbench.masking import mask_text, mask_url
 from ragbench.plugins import require, silenced
 from ragbench.private_files import open_private
@@ -160,17 +160,25 @@ class _Server:
         """The id of the MLflow experiment that the variables name, created where it is missing.
 
         MLflow keeps each run in an experiment; where the user names none, it is called
-        ``ragbench``.
+        ``ragbench``. As in MLflow itself a name goes before an id, and the two must agree.
+
+        Raises:
+            ConfigError: the two variables are of different experiments.
         """
-        # An id belongs to an experiment that exists; a name may have to be created first.
         experiment_id = os.environ.get("MLFLOW_EXPERIMENT_ID")
-        if experiment_id:
+        name = os.environ.get("MLFLOW_EXPERIMENT_NAME")
+        if experiment_id and not name:
             return experiment_id
-        name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or SOURCE
-        experiment = self.client.get_experiment_by_name(name)
+        experiment = self.client.get_experiment_by_name(name or SOURCE)
         if experiment is None:
-            return str(self.client.create_experiment(name))
-        return str(experiment.experiment_id)
+            return str(self.client.create_experiment(name or SOURCE))
+        id_of_name = str(experiment.experiment_id)
+        if experiment_id and experiment_id != id_of_name:
+            raise ConfigError(
+                f"MLFLOW_EXPERIMENT_ID is {experiment_id}, and the experiment of "
+                f"MLFLOW_EXPERIMENT_NAME, '{name}', is {id_of_name}. Unset one of them"
+            )
+        return id_of_name
 
     def _stored_run(self, receipt: Receipt, place: str, experiment_id: str) -> Any:
         """The MLflow run of an earlier export; None where there is none, or where it was deleted.

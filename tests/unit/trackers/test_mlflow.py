@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ragbench import open_source, track_run
-from ragbench.errors import TrackerError
+from ragbench.errors import ConfigError, TrackerError
 from tests.behaviour.rags import NotingRAG, cases, run
 from tests.contract.tracker_contract import StoredCase, TracingContract, cases_of_table, of_trace
 
@@ -94,6 +94,29 @@ def tracker(
 
 class TestMLflow(TracingContract):
     """The contract of trackers that have traces."""
+
+
+def test_an_id_of_another_experiment_than_the_name_is_refused(
+    tracker: MLflow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(cases("a"), NotingRAG(), tmp_path / "run")
+    other = tracker.client.create_experiment(f"other than {tracker.experiment_id}")
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", str(other))
+
+    with pytest.raises(ConfigError, match=f"MLFLOW_EXPERIMENT_ID is {other}, .* Unset one"):
+        track_run(tmp_path / "run", "mlflow")
+
+
+def test_an_id_alone_names_the_experiment(
+    tracker: MLflow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(cases("a"), NotingRAG(), tmp_path / "run")
+    monkeypatch.delenv("MLFLOW_EXPERIMENT_NAME")
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", tracker.experiment_id)
+
+    track_run(tmp_path / "run", "mlflow")
+
+    assert len(tracker.client.search_runs([tracker.experiment_id])) == 1
 
 
 def test_a_run_has_its_settings_and_is_finished(tracker: MLflow, tmp_path: Path) -> None:
