@@ -42,9 +42,11 @@ def validation_object(verdict: Verdict) -> dict[str, Any]:
     keys are documented: programs of users read them.
     """
     published: dict[str, Any] = msgspec.to_builtins(verdict)
+    # Both are published apart: warnings as texts, and counts in summaries.
     del published["inspection"]
     del published["details"]
     relevance = verdict.relevance.items()
+    # The order of the chunks stays.
     published["relevance"] = {chunk_id: round(p, _DIGITS) for chunk_id, p in relevance}
     published["answer_probability"] = round(verdict.answer_probability, _DIGITS)
     return published
@@ -94,21 +96,26 @@ def encode_case(case: Case) -> bytes:
     History and expectations come last, and only where there are some. Fingerprints of datasets are
     made of these bytes: any change of them makes stored runs and baselines those of other cases.
     """
+    # Values by position: stored cases repeat no names.
     values = list(_case_values(case))
     if case.evidence:
         values[_EVIDENCE] = [_values_of(span, _SPAN) for span in case.evidence]
+    # At the end, and only if there are some: most cases keep the bytes that they always had.
     at_end: list[object] = []
     if case.history:
         at_end.append([_values_of(turn, _TURN) for turn in case.history])
     if case.expectations:
+        # Expectations are found behind the history, whether there is one or not.
         if not case.history:
             at_end.append([])  # holds the place of the history
         at_end.append([_values_of(demand, _EXPECTATION) for demand in case.expectations])
     try:
         body = jsonable([*values, case.metadata, *at_end])
     except TypeError:
+        # A text that cannot be written is refused by name; only metadata may hold anything else.
         _check_texts([*values, *at_end])
         body = jsonable([*values, readable(case.metadata), *at_end])
+    # Secrets are masked, but for ids, by which cases are joined.
     return hidden_bytes(body, ids=_ids(case))
 
 
@@ -141,6 +148,7 @@ def decode_case(case_id: str, body: bytes) -> Case:
 
     The id is stored apart, in a column of its own.
     """
+    # Not strict: history and expectations may be missing at the end.
     return _case_of(case_id, dict(zip(_STORED, orjson.loads(body), strict=False)))
 
 
@@ -182,6 +190,7 @@ def case_facts(body: bytes) -> tuple[str, Case]:
         body: the case in stored form.
     """
     raw = dict(zip(_STORED, orjson.loads(body), strict=False))
+    # Left blank rather than out, so that positions stay.
     without_labels = {**raw, "cluster": None, "tags": (), "language": None}
     question = jsonable(list(without_labels.values()))
     return digest((question,)).hex(), _case_of("", raw)
@@ -195,6 +204,7 @@ def right_answer(body: bytes) -> str:
     raw = dict(zip(_STORED, orjson.loads(body), strict=False))
     right = [raw[name] for name in _RIGHT]
     if raw.get("expectations"):
+        # At the end: cases without expectations keep their digest.
         right.append(raw["expectations"])
     return digest((jsonable(right),)).hex()
 
@@ -210,6 +220,7 @@ def check_text(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
+        # Twenty characters on each side show the place without the whole text.
         around = ascii(text[max(0, error.start - 20) : error.start + 20])
         raise ValueError(
             f"a text is not valid Unicode: half of a surrogate pair at character {error.start}, "
@@ -234,6 +245,7 @@ def _of_numpy(value: Any) -> object:
 
     Validators of users return such numbers. Anything else that JSON cannot hold is refused.
     """
+    # By name, so that NumPy is not imported for the question.
     if type(value).__module__ != "numpy":
         raise TypeError(f"{type(value).__name__} has no form in JSON")
     return value.tolist()
@@ -283,6 +295,7 @@ def judgement_object(judgement: Judgement) -> dict[str, Any]:
     """
     cell = judgement.cell
     reason = cell.reason
+    # A failure is shown in place of a reason.
     if cell.failure is not None:
         reason = f"{cell.failure.type}: {cell.failure.message}"
     return {
@@ -351,6 +364,7 @@ def encode_outcome(stage: str, outcome: Outcome[Any]) -> Encoded:
         ValueError: a text is not valid Unicode.
     """
     texts: list[str] = []
+    # One of three: a failure, a reason, or a value; the status tells which when it is read.
     if outcome.failure is not None:
         body = encoded(outcome.failure)
     elif outcome.value is None:
@@ -365,6 +379,7 @@ def encode_outcome(stage: str, outcome: Outcome[Any]) -> Encoded:
             body = encoded(outcome.value)
     digests = [text_digest(text) for text in texts]
     joined = b"".join(digests)
+    # With the length of the digests before them, so that no body can pass for one.
     head = b"%d %b %b " % (len(joined), joined, outcome.status.value.encode())
     return Encoded(texts, digests, joined, body, fixed_digest(head, body))
 
@@ -382,6 +397,7 @@ def _encoded_fields(value: object, names: Iterable[str]) -> bytes:
     try:
         return hidden_bytes(jsonable(fields))
     except TypeError:
+        # Refused only here: most outcomes are written without a look at each text.
         _check_texts(field for name, field in fields.items() if name not in _FREE)
         for name in _FREE & fields.keys():
             fields[name] = readable(fields[name])
