@@ -300,8 +300,10 @@ class _ChangedCase(NamedTuple):
     """A case that passes in one of two runs and fails in the other, by one metric or several."""
 
     place: int
+    """Its position in both runs."""
     kind: CaseKind
     flips: tuple[Flip, ...]
+    """The worst first."""
 
 
 def case_changes(

@@ -446,7 +446,9 @@ class _Usage(NamedTuple):
     name: str
     """A stage, whose seconds it is; or ``"tokens"`` or ``"cost"``."""
     now: float
+    """The mean of a case in the run."""
     before: float
+    """In the baseline."""
     noted_from: float
     """From how many times as much on a note says so."""
 

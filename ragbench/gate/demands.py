@@ -21,6 +21,7 @@ class Demand(NamedTuple):
     column: MetricColumn
     limits: FigureLimits
     slice: SliceGate | None = None
+    """None: on all cases."""
 
     @property
     def drops(self) -> bool:

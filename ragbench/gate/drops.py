@@ -49,8 +49,10 @@ class DropQuestion(RegressionQuestion):
     """Did this metric fall by more than is tolerated, on all cases or on a slice?"""
 
     kind: CheckKind
+    """A drop on all cases, on a slice, or of coverage."""
     column: MetricColumn
     slice: str | None = None
+    """Its name; None for all cases."""
     same: tuple[str, ...] = ()
     """Metrics that are the same number on every case."""
 
@@ -108,6 +110,7 @@ class _SameNumbers(NamedTuple):
     group: str
     """Metrics of two groups are the same number only by chance."""
     sign: float
+    """1 where more is better, else -1."""
     unit: str
     differences: int
     """Digest of the measured places and of the differences there."""

@@ -92,6 +92,7 @@ class Point(NamedTuple):
     labels: tuple[Label, ...]
     """Those that it rests on."""
     cluster: str | None
+    """What makes the case depend on others; None where nothing does."""
     is_same: bool = False
     """Whether both answers of a pair are the same: no label is needed of it."""
 

@@ -456,6 +456,7 @@ class _CellReader:
         """
         # Metrics of earlier commands have columns, too, and are left where they are.
         number_of_metric = dict(db.execute(_METRICS_QUERY))
+        # Open for as long as the reader is used.
         self._db = db
         self._numbers = {metric.name: number_of_metric[metric.name] for metric in metrics}
         """Of the journal's columns, by metric."""

@@ -79,9 +79,12 @@ def failed_verdict_object(
 
 
 _APART = ("id", "metadata", "history", "expectations")
+"""Fields that a stored case has elsewhere: in a column of its own, or at its end."""
 _CASE = tuple(name for name in Case.__struct_fields__ if name not in _APART)
 """The fields of a case that come first in a stored one; the id has a column of its own."""
 _EVIDENCE = _CASE.index("evidence")
+"""The place of the evidence among the values."""
+# All values of a case at once, in the stored order.
 _case_values = attrgetter(*_CASE)
 _SPAN = Evidence.__struct_fields__
 _TURN = Turn.__struct_fields__
@@ -251,6 +254,7 @@ def _of_numpy(value: Any) -> object:
     return value.tolist()
 
 
+# One for all records: to make an encoder takes longer than to use it.
 _ENCODER = msgspec.json.Encoder(enc_hook=_of_numpy)
 
 
@@ -342,6 +346,7 @@ class Encoded(NamedTuple):
     """An outcome as it is stored: texts apart, because many outcomes share them."""
 
     texts: list[str]
+    """Context texts in order; empty for stages without any."""
     digests: list[bytes]
     """Of the texts."""
     joined: bytes

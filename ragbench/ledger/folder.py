@@ -103,13 +103,16 @@ class RunFolder:
         """
         self.path = path
         self.journal = path / _JOURNAL
+        """The database of its outcomes: where it is, a run has begun."""
         self.in_flight = path / _IN_FLIGHT
         """The cases that are being asked."""
         self.writes = path / _WRITES
         """The files that the system of an unfinished run writes."""
         self.manifest = path / "manifest.json"
+        """What the run is a run of."""
         self.report = path / "report.json"
         self._pid = path / f"{_LOCK}.pid"
+        """The number of the process that holds the lock."""
 
     @property
     def exists(self) -> bool:

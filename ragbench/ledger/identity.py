@@ -52,6 +52,7 @@ _NAMES_A_PATH = re.compile(
 )
 """Names of settings whose texts may name a file, whatever they look like."""
 _PLAIN_ATTRIBUTES = (types.NoneType, bool, int, float, str, bytes, PurePath, list, dict)
+"""Values of a class that are settings; anything else in it is code."""
 _RANDOM_NAME = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 """A UUID of version 4, which is drawn at random."""
 _LONGEST_PATH = 1_000

@@ -86,6 +86,7 @@ Recorded = Mapping[str, Outcome[object]]
 """By stage what the source recorded."""
 _CaseRow = tuple[str, bytes, bytes, int]
 """Id, body, digest and position."""
+# As the column of the table has it.
 _RECORDED = Known.RECORDED.value
 RECORDED = b""
 """The key of an outcome that the source recorded."""
@@ -146,6 +147,7 @@ class Journal(AbstractContextManager["Journal"]):
         """Called before new outcomes are stored: what they came from is stored ahead of them."""
         self.reading = reading_journal(path)
         """The context in which whatever is stored is decoded: it may be damaged."""
+        # The connection, which no other thread may use.
         self._db = connect(path)
         # Closed again if anything below fails; `pop_all` leaves it open where nothing did.
         with self.reading, ExitStack() as opened:
@@ -668,6 +670,7 @@ class _PlacedCase(NamedTuple):
     row: _CaseRow
     case: Case
     recorded: Recorded
+    """By stage; empty where the source recorded nothing."""
 
 
 def _placed_case(entry: Case | Entry, position: int) -> _PlacedCase:

@@ -95,6 +95,8 @@ class Project:
             leaving_out: files and folders that no answer depends on, such as the run's folder.
         """
         self._watch = watch or Watch(since=STARTED)
+        """Sees what the system opens; without one it knows nothing of before this process's
+        start."""
         # By absolute path, as files are found below folders.
         left_out = {str(Path(path).absolute()) for path in leaving_out}
         self._left_out = frozenset(left_out | files_of_streams())
@@ -102,6 +104,7 @@ class Project:
         self._here = project_folder()
         """The project in which the command runs."""
         self._things = tuple(things)
+        """The objects that are asked."""
         files_of_things = self._files_of_things()
         # Of a metric that other code imports answers may depend after all.
         for file in metrics:

@@ -88,6 +88,7 @@ class ScoreStore(AbstractContextManager["ScoreStore"]):
         self.reused = 0
         """Scores that were known."""
         self._lock = threading.Lock()
+        """Around each statement: many threads share the connection."""
         self._reading = Reading(partial(_unusable_store_error, path))
         with self._reading:
             if path is not None:

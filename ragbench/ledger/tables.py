@@ -434,7 +434,9 @@ class ScoreTables:
             reading: the context in which stored rows are decoded.
         """
         self._db = db
+        """Of the journal, which owns it."""
         self._flush = flush
+        """Has the journal write what waits."""
         self._reading = reading
         """The context in which stored rows are decoded."""
         self.new: dict[str, dict[Any, Any]] = {table: {} for table in ("cells", *_TABLES_BESIDE)}

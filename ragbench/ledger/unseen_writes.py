@@ -57,6 +57,7 @@ class HeldFiles:
         self._held = held
         """Given each path, many times."""
         self._is_over = threading.Event()
+        """Set once, to end the thread."""
         self._thread = threading.Thread(target=self._look_on, name="ragbench-files", daemon=True)
 
     def start(self) -> None:

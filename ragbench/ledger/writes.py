@@ -91,6 +91,7 @@ class WriteLog:
         That run's files are then known as its own, and not taken for changes of the system.
         """
         self._path = path
+        """A file beside the journal."""
         self.marks = read_writes(path)
         """The latest mark of each file."""
 

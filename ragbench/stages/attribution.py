@@ -189,8 +189,10 @@ class _CheckedAnswer(NamedTuple):
     """How an answer compares with the right one, and what decided it."""
 
     answer: Answer
+    """The verdict."""
     decided_by: Decider
     reason: str = ""
+    """Why, in the judge's words or by the words compared; empty otherwise."""
 
 
 def _checked_answer(
@@ -243,6 +245,7 @@ class _AnswerMeaning(NamedTuple):
 
     sentence: str
     gold_shown: Cause
+    """The cause where the gold was shown."""
     gold_absent: Cause
     """A validator says that no shown chunk holds it."""
     gold_unseen: Cause
@@ -525,8 +528,11 @@ class _Finding(NamedTuple):
     cause: Cause
     detail: str
     stage: str | None = None
+    """The one to be mended; None where none is at fault."""
     rank: int | None = None
+    """Where the gold was met, or last seen; None where it was nowhere."""
     supported: bool | None = None
+    """Of a wrong answer, whether another shown chunk contains it; None where that is not known."""
     is_by_reference: bool = False
     """Whether the reference answer was searched for in the chunks, whatever the gold rests on."""
 

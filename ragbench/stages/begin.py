@@ -369,8 +369,11 @@ class SelectedCases:
     cases: Iterable[Case | Entry]
     """All cases of the source."""
     selection: Selection
+    """Which of them are taken."""
     source: str
+    """As the user named it, for messages."""
     stopped: Callable[[], bool]
+    """Asked at each case: once true, reading ends in an error."""
     gold: GoldSpace
     """Counts each case: what is relevant is known before anything is asked."""
     declining: int = 0

@@ -302,6 +302,7 @@ class _Effect:
     """Counts what one operator did, over cases."""
 
     operator: str
+    """With its step where several share the name."""
     counts: Counter[str] = field(default_factory=Counter[str])
     """By field of an `OperatorEffect`."""
     notes: Counter[str] = field(default_factory=Counter[str])
@@ -309,6 +310,7 @@ class _Effect:
     wordings: dict[str, str] = field(default_factory=dict[str, str])
     """The first note of each such wording, as it was."""
     examples: list[str] = field(default_factory=list[str])
+    """Ids of the first cases in which it lost gold for good."""
 
     def add(self, biography: Biography, position: int, case: str) -> None:
         """Counts a case for one operator: the chunks and gold that it got, lost, added and moved.
@@ -409,6 +411,7 @@ class BiographyTally:
     _no_gold: Counter[str] = field(default_factory=Counter[str])
     """Why gold contexts are not known, where they are not."""
     _cases: int = 0
+    """Cases that went through at least one operator."""
     _judged: int = 0
     """Cases whose gold contexts are known."""
     _gold: int = 0

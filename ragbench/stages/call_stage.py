@@ -51,6 +51,7 @@ class Given(NamedTuple, Generic[InputT]):
     """What a stage is given for a case."""
 
     input: InputT
+    """What the call takes."""
     digest: bytes
     """Of the input."""
 
@@ -59,6 +60,7 @@ class Work(NamedTuple, Generic[InputT]):
     """A case that a stage has to be asked for: nothing is recorded or stored of it."""
 
     row: RunCase
+    """The case, whose `settled` gets the outcome."""
     key: bytes
     """Under which the journal will hold what it gives."""
     input: InputT
@@ -414,6 +416,7 @@ class Ahead(Generic[InputT, ValueT]):
     _begun: deque[tuple[Sequence[Work[InputT]], Batch[Any, Outcome[ValueT]]]] = field(
         default_factory=lambda: deque()
     )
+    """The first begun at the left: each batch's cases, and what the pool knows it by."""
 
     def begin(self, todo: Sequence[Work[InputT]], inputs: Sequence[Any]) -> bool:
         """Begins a batch in the workers; whether an earlier batch must be settled before the next.

@@ -47,6 +47,7 @@ class Manner(Record):
     timeout: float | None = None
     """Seconds allowed per item; None for no limit."""
     stopped: Callable[[], bool] = lambda: False
+    """Asked before each call; once true, no more is called."""
     final: tuple[type[Exception], ...] = ()
     """Errors that every other item would meet, too: they are raised."""
     begun: Callable[[Sequence[Any]], None] = lambda _: None

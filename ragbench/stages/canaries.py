@@ -67,7 +67,9 @@ class Canary(NamedTuple):
     kind: CanaryKind
     question: str
     claim: str
+    """What the judge is asked about."""
     contexts: tuple[str, ...]
+    """The case's own; empty where the claim is an answer."""
     reference: str = ""
     """The right answer, where the claim is an answer; else empty."""
 
@@ -95,6 +97,7 @@ class _Source(NamedTuple):
     question: str
     contexts: tuple[str, ...]
     sentences: tuple[str, ...]
+    """Those that are neither too short nor too long to be a claim."""
 
 
 _POOL = 20
@@ -505,6 +508,7 @@ class _Stored(Record, kw_only=False):
     basis: str
     """Fingerprint of the canaries and of the metrics that they were judged by."""
     lines: tuple[CanaryLine, ...]
+    """What the report shows."""
 
 
 def _read_stored(folder: Path) -> _Stored | None:

@@ -26,7 +26,9 @@ class _CaseGold(NamedTuple):
     """What a document has to be, or to hold, so that a case's gold is there."""
 
     ids: tuple[str, ...]
+    """Any of them will do; empty where ids do not count."""
     texts: tuple[str, ...]
+    """Any of them will do as well."""
 
 
 def corpus_gold(
@@ -126,6 +128,7 @@ class _Stored(Struct):
     run: dict[str, str | None]
     """Fingerprints of the dataset and the RAG."""
     documents: int
+    """How many were searched."""
     absent: dict[str, tuple[str, ...]]
     """By case id the gold that no document holds."""
 

@@ -64,6 +64,7 @@ class DoctorTally:
     """
 
     ranks: Counter[str] = field(default_factory=Counter[str])
+    """Queries by the group of ranks of their answer, `_NEVER` included."""
     scores: array[float] = field(default_factory=lambda: array("d"))
     """Of the chunk that holds the answer, a query each."""
     chunks: int = 0
@@ -71,7 +72,9 @@ class DoctorTally:
     duplicates: int = 0
     """Chunks with the text of an earlier one."""
     sources: Counter[str] = field(default_factory=Counter[str])
+    """Chunks by their source."""
     relevant: Counter[str] = field(default_factory=Counter[str])
+    """Relevant chunks by their source."""
     weakest: list[tuple[float, int, WeakQuery]] = field(
         default_factory=list[tuple[float, int, WeakQuery]]
     )
@@ -79,6 +82,7 @@ class DoctorTally:
     earlier: Mapping[str, bool] | None = None
     """Whether the answer was present, by query id, in the dump that this one is compared with."""
     against: str = ""
+    """The name of the dump that this one is compared with; empty without one."""
     distances: bool = False
     """Whether scores are minus distances."""
     rising: int = 0

@@ -91,9 +91,11 @@ class _AssumedWriter(Record):
     definitions: Mapping[str, Any]
     """The parts of the schema that others refer to, by name."""
     statements: Sequence[str]
+    """One verdict of a judge is made for each."""
     answers: Sequence[str]
     """One to each question of the input."""
     reason: str
+    """In place of each reason, marked as assumed."""
 
     def value(self, part: Mapping[str, Any], name: str, text: str = "", number: int = 1) -> Any:
         """A made-up value for a part of a JSON schema, of the length that a judge would write.
@@ -242,15 +244,20 @@ class DryRun(ExitStack):
         self.cases = 0
         """Judgements that would be made."""
         self._judges: list[LLMSettings] = []
+        """Whose tokenizers count, in the report."""
         if chat is not None:
             self._judges = [chat, *panel]
         self._chat: LLMSettings | None = None
+        """The model of language as the rehearsal opens it; None where no metric asks one."""
         if chat is not None:
             self._chat = _unchecked(chat)
         self._embeddings: LLMSettings | None = None
+        """That of vectors, likewise."""
         if embeddings is not None:
             self._embeddings = _unchecked(embeddings)
         self._panel = [_unchecked(juror) for juror in panel]
+        """The further judges, opened alike."""
+        # The same judgements are made with both, one after the other.
         self._least = _AssumedModel(FEW)
         # Both keep their own counts, so that the least and the most come out of one rehearsal.
         self._most = _AssumedModel(MANY)
@@ -410,6 +417,7 @@ class _AssumedModel:
     def __init__(self, assumption: Assumption) -> None:
         """Makes a model that asks no endpoint, and writes as many words as the assumption has."""
         self._assumption = assumption
+        """How much it writes in an answer."""
         self.guessed = 0
         """Prompts that hold a text that is assumed, too."""
         self.clients = ModelClients()

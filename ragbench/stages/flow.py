@@ -125,6 +125,7 @@ class _Answered(NamedTuple):
 
     call: _Call
     works: Sequence[Work[Any]]
+    """The cases that these outcomes are of, in the same order."""
     outcomes: list[Outcome[Any]]
 
 
@@ -181,6 +182,7 @@ class Callers:
         self.ends: queue.SimpleQueue[_End] = queue.SimpleQueue()
         """What has come of calls, in the order in which it came."""
         self._loop = loop
+        """Where coroutines are awaited; None where the run has none."""
         self._waiting: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         """Plain calls for the threads to make; None ends the thread that takes it."""
         self._threads = 0
@@ -337,6 +339,7 @@ class _CallingStage:
     refusable: CallStage[Any, Any]
     """The same stage; its calls raise `RefusedError` where the system refuses them."""
     manner: Manner
+    """Limits and stops of its calls."""
     room: _Room
     """Shared by all stages that ask the system."""
     waiting: deque[Work[Any]] = field(default_factory=lambda: deque())
@@ -351,6 +354,7 @@ class _Window:
     """
 
     rows: Sequence[RunCase]
+    """In the order of the dataset."""
     unfinished: int
     """Rows that are not through all stages."""
     gathered: dict[int, list[RunCase]] = field(default_factory=dict[int, "list[RunCase]"])
@@ -371,14 +375,18 @@ class Flow:
         Args:
             tally: given each case that is through, in the order of the cases.
         """
+        # All of them, those of workers and of scoring included: a place is a position in this list.
         self._stages = stages
         self._run = run
+        """Journal, call settings and stop, shared with the stages."""
         self._tally = tally
         self.callers = Callers(run.loop)
         self._calling = self._calling_stages()
         """The stages that make calls, by their place."""
         self._judge: JudgeStage | None = None
+        """The stage of the run that judges; None without one."""
         self._judge_place = 0
+        """Its place among the stages; without one it is not read."""
         for place, stage in enumerate(stages):
             if isinstance(stage, JudgeStage):
                 self._judge = stage

@@ -45,7 +45,9 @@ class Account:
     """What a line of the report counts, tokens included; ``unpriced``: answers of which no cost
     is kept; of cases with at least two values of a judge ``repeated``, and ``changed`` of those."""
     cost: Decimal = Decimal(0)
+    """Of all answers whose cost is kept; see ``unpriced``."""
     not_sent: set[str] = field(default_factory=set[str])
+    """Fields that a judge needed and was not sent."""
     variances: float = 0.0
     """Sum of the sample variances of repeated values."""
     errors: float = 0.0

@@ -51,7 +51,9 @@ class LoopWatch:
         Nothing is looked at yet: the caller looks again and again while it waits.
         """
         self._loop = loop
+        """The loop, which runs in a thread of its own."""
         self._looked_at = time.monotonic()
+        """When `look` was called last."""
         self._blocked_looks = 0
         """Looks at which the loop was blocked, since it was quiet for long."""
         self._blocking_steps = 0
@@ -65,6 +67,7 @@ class LoopWatch:
         self._seconds = 0.0
         """How long this step has blocked it."""
         self._has_warned = False
+        """One warning a run is enough."""
 
     def look(self, limit: float | None) -> None:
         """Warns once of a loop that is blocked again and again, or for long.

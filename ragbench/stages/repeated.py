@@ -57,8 +57,11 @@ class Repeated:
             seconds: by stage, how long each case took that was asked again.
         """
         self._metrics = tuple(metrics)
+        """In the order of the cells of a case."""
         self._later = tuple(later)
+        """The cells of each later time; empty where the system was asked once."""
         self._seconds = seconds
+        """Of the later times, by stage."""
         self._values: dict[str, dict[str, list[float]]] = {}
         """By metric and case: the values of all times, where it was measured."""
 

@@ -177,11 +177,13 @@ class OutcomeReuse:
             leaving_out: files that are no part of the project, such as those that a run writes.
             anew: why all is asked again, but where the user names a version; empty where it is not.
         """
+        # Read for the stored origins, and written to by `keep`.
         self._journal = journal
         self._watch = watch
         self._log = log
         self._goes_on = journal.runs.is_interrupted
         """Whether the outcomes that are stored are of a run that was interrupted and goes on."""
+        # The files and settings of all that the user wrote for the system.
         self._project = project_of(
             evaluation.rag,
             evaluation.post_retrieval,

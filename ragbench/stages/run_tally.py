@@ -432,9 +432,13 @@ class _CauseCounts:
 
     cases: int = 0
     estimated: int = 0
+    """Those whose cause rests on words or a validator."""
     deciders: Counter[Decider] = field(default_factory=Counter[Decider])
+    """Who decided about their answers."""
     stages: Counter[str] = field(default_factory=Counter[str])
+    """Stages at fault, where one is."""
     examples: list[str] = field(default_factory=list[str])
+    """Ids of the first of them."""
 
 
 @dataclass(slots=True)

@@ -45,7 +45,9 @@ class CellTable:
                 that nobody judges.
         """
         self.metrics = tuple(metrics)
+        """In the order of a row's cells."""
         self.matching = matching
+        """The present way; `rematch` sets another one."""
         self.journal = journal
         # What the journal knows a column by: the metric's identity and the judge's key; the name is
         # for readers.

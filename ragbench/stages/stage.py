@@ -147,6 +147,7 @@ class GivingUp:
     because: str = ""
     """Why no more is asked; empty while there is hope."""
     _failed: Counter[str] = dataclasses.field(default_factory=Counter[str])
+    """Cases by stage, as long as it has answered none."""
     answered: set[str] = dataclasses.field(default_factory=set[str])
     """Stages that have answered once."""
 
@@ -199,6 +200,7 @@ class InFlight:
     _free: list[int]
     """Slots that hold no case."""
     _lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
+    """Held at each change: calls begin and end in any thread."""
 
     @classmethod
     @contextmanager
@@ -292,6 +294,7 @@ class Running(Record):
     """Where the cases stand that are being asked, so that one that takes the process down is
     found; None where nothing is asked that could."""
     _warned: set[str] = field(default_factory=set[str])
+    """Stages whose split calls were warned of."""
 
     @property
     def concurrency(self) -> str:

@@ -77,9 +77,11 @@ class Trial:
     failed: int = 0
     """Cases for which the variant as a whole failed."""
     failures: Counter[str] = field(default_factory=Counter[str])
+    """By message, of operators, of the variant and of answers."""
     biographies: BiographyTally = field(default_factory=BiographyTally)
     answers: Counter[Status] = field(default_factory=Counter[Status])
     answer_seconds: array[float] = field(default_factory=lambda: array("d"))
+    """How long each answer took."""
     usages: list[Usage] = field(default_factory=list[Usage])
     """Of the answers whose tokens the RAG reports."""
     reused: int = 0
@@ -329,11 +331,14 @@ class Answering(ExitStack):
             )
         self.asked = 0
         """Answers that were asked for."""
+        # Without an identity: nothing of it is stored.
         self._stage = generate_stage(rag, b"")
         self._outcomes: dict[tuple[str, ...], Outcome[GenerationResult[Any]]] = {}
         """By the question, its contexts and the messages before it."""
         self._lock = threading.Lock()
+        """Around the outcomes: several cases are answered at once."""
         self._in_loop: InLoop = None
+        """Runs coroutines; None where the RAG's methods are plain."""
         # A loop of its own, in a thread of its own, which `callback` ends with the block.
         if self._stage.call_async is not None:
             loop = LoopThread()

@@ -162,6 +162,7 @@ class FarQuery(NamedTuple):
     digest: bytes
     """What stood there when it was first read."""
     letters: int
+    """The length of its texts, by which queries are shared out."""
 
 
 class FarRetrieval(RetrievalDump):
@@ -423,7 +424,9 @@ class ValidationTally:
     worths: dict[AnswerWord, AnswerWorth] = field(default_factory=dict[AnswerWord, AnswerWorth])
     """By word how often it was true, the shares summed up."""
     reused: int = 0
+    """Verdicts of an earlier run."""
     failed: int = 0
+    """Queries without a verdict."""
     failures: list[str] = field(default_factory=list[str])
     """The first failures, each with its case."""
     quality: dict[str, int] = field(

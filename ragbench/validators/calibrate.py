@@ -115,6 +115,7 @@ class _Query(NamedTuple):
 
     answer: _Scored
     chunks: Sequence[_Scored]
+    """Empty where they were not judged."""
 
 
 class _Aim(Record):
@@ -555,6 +556,7 @@ class _Step(NamedTuple):
     """A threshold, and what it calls positive."""
 
     threshold: float
+    """What a row must reach."""
     called: int
     """How many probabilities reach it."""
     hits: int

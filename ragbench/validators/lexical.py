@@ -67,7 +67,9 @@ class PreparedQuestion(Record):
     names: frozenset[str]
     """Its tokens that are written like names, and its numbers."""
     kind: AnswerType
+    """Of the answer that is asked for, such as a date."""
     tokens: frozenset[str]
+    """All of them, also those that are no content."""
 
 
 class _Sentence(NamedTuple):
@@ -75,6 +77,7 @@ class _Sentence(NamedTuple):
 
     span: Span
     tokens: frozenset[str]
+    """Each once, for comparing."""
     written: tuple[str, ...]
     """The tokens in reading order."""
 
@@ -111,6 +114,7 @@ class ChunkReading:
     local: Mapping[str, float] = field(default_factory=dict[str, float])
     """The query's tokens, by how rare they are in the pool."""
     logit: float = UNREADABLE_LOGIT
+    """That the text holds an answer, by words."""
 
     def quoted(self) -> tuple[Span, ...]:
         """The places of the sentences to quote: the best one, and one nearly as good.

@@ -149,13 +149,17 @@ class _Proof:
     """The model's answers, as far as its quotes prove them."""
 
     relevance: list[float]
+    """Of each chunk, the model's confidence as far as it is proved."""
     spans: list[set[Span]]
+    """Of each chunk, the places of quotes that were found there."""
     quotes: int = 0
+    """All that the model gave."""
     fabricated: int = 0
     """Quotes that are nowhere in their chunk."""
     unproved: bool = False
     """Whether the model called the answer present and no quote proved it."""
     probability: float = 0.0
+    """That of the answer: the best of all replies with a proof."""
 
     def add(self, answer: _Answer, batch: Sequence[_Passage]) -> None:
         """Takes in the model's answer about a batch of passages, as far as its quotes prove it.

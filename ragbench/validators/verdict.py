@@ -68,6 +68,7 @@ class Finding(Record):
     beside: Sequence[Span] = ()
     """Other places that are quoted."""
     reason: str = ""
+    """Why the chunk is relevant, in words; empty where the validator gives none."""
     answered: float | None = None
     """That it answers just this question, in [0, 1], where a second opinion was asked; None where
     the probability says all."""
@@ -403,7 +404,9 @@ class _JudgedPart(NamedTuple):
     text: str
     """In the words of the user."""
     findings: Sequence[Finding]
+    """Only of chunks that name the part's subject."""
     probability: float
+    """That of its best chunk; 0 without any."""
 
 
 def _judged_part(part: QueryPart, ask: Ask, rule: DecisionRule) -> _JudgedPart:

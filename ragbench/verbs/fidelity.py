@@ -291,6 +291,7 @@ class _ScoredSet(NamedTuple):
     """One of the two sets of questions, scored with every retriever."""
 
     questions: Questions
+    """Its figures for the report."""
     names: Sequence[str]
     """Of the retrievers."""
     words: Sequence[frozenset[str]]
@@ -298,7 +299,9 @@ class _ScoredSet(NamedTuple):
     table: Sequence[Sequence[float]]
     """A row for each question, a column for each retriever."""
     clusters: Sequence[str | None]
+    """Of each question: those of one cluster are not independent."""
     scored: Scored
+    """Scores and clusters, in the form that is resampled."""
 
 
 def _scored_set(

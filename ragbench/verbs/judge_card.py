@@ -191,6 +191,7 @@ class _Job(NamedTuple):
     """A claim to be judged, as it is or changed by a probe."""
 
     plan: JudgePlan
+    """How it is judged: probes are judged once, plain claims as often as was asked."""
     probe: Probe | None
     """None for the claim as it is."""
     number: int

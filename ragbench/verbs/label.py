@@ -335,6 +335,7 @@ class _Side(Record):
 
     folder: Path
     scores: RunScores
+    """With the validator's verdicts as a metric."""
     names: Mapping[str, str] = field(default_factory=dict[str, str])
     """The run's own ids by those of the other one, where they differ."""
 

@@ -75,7 +75,9 @@ class Cure(Record):
 
     change: str
     tried: int
+    """Lost cases that it was tried on."""
     cured: int
+    """Of these, those that it made right."""
 
 
 class _Planned(NamedTuple):
@@ -84,6 +86,7 @@ class _Planned(NamedTuple):
     case: Case
     cause: Cause
     changes: Mapping[str, RetrievalResult[Any]]
+    """By the name of the change, in the order in which they are asked."""
 
 
 class Replay(Record, kw_only=False):

@@ -135,9 +135,12 @@ class RunCases:
             book: labels of people, which decide about the answers that they are of.
         """
         self.path = path
+        """The run's folder."""
         self.book = book
+        """Labels of people; None where only stored causes count."""
         self.manifest = manifest
         self.metrics = metrics
+        # Which gold no document holds, where the corpus was searched; None where it was not.
         self._corpus = None
         # Read once: the causes of all cases depend on it.
         if (path / CORPUS_GOLD).is_file():
@@ -361,21 +364,27 @@ class ReportBuilder:
             concurrency: how many calls of the system were in flight in the run; see `Latency`.
         """
         self.cases = cases
+        """Its manifest, metrics and causes."""
         self._concurrency = concurrency
+        """How many calls were in flight, noted with the times."""
         self._collect_row = collect_row
         """Given each case's row, for whoever writes them while cases are at hand."""
         self._summaries = SummaryBuilder(cases.metrics)
+        """The figures of the metrics."""
         self._tally = RunTally()
+        """Endings, failures and times of the stages."""
         self._causes = CauseTally()
         self._biographies: BiographyTally | None = None
         """Of a run with post-retrieval."""
         self._judged: JudgeTally | None = None
+        """What judges gave; None where none judged."""
         judge = cases.manifest.judge
         if judge is not None:
             from ragbench.stages.judge_tally import JudgeTally
 
             self._judged = JudgeTally(cases.metrics, judge)
         self._repeated = _repeats_of_run(cases)
+        """Cells and times of further repeats; None without any."""
         self._is_by_document = False
         """Whether a relevant chunk was recognised by its document."""
 

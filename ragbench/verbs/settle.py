@@ -221,11 +221,14 @@ class Settling:
         # Sorted, so that the same questions give the same draws in every process.
         self._ids = sorted(ids)
         self._seed = seed
+        """Of the draws: the same one asks about the same cases."""
         self._rounds = 0
+        """So many draws were made: a part of the next draw's seed."""
         self._asked: set[str] = set()
         """The cases that were drawn so far, for the report."""
         places = {id_: place for place, id_ in enumerate(self._ids)}
         self._metrics: list[_Metric] = []
+        """In the order of the questions."""
         for question in questions:
             metric = _Metric(question, places, alpha, len(questions))
             self._metrics.append(metric)
@@ -339,8 +342,11 @@ class _Metric:
         self.prior = max(mean_square, least_deviation**2)
         """The variance of a case that was not asked yet."""
         self.bet = MeanBet(limit=-question.tolerance, scale=question.scale)
+        """The bet on whether the mean difference lies below minus the tolerance."""
         self.level_worse = alpha / family
+        """A loss is shown at this level: all metrics share the chance of a false alarm."""
         self.level_safe = alpha
+        """That nothing is lost is shown at this level, each metric by itself."""
         self.unmeasured = 0
         """Answers in which the metric could not be compared; they count as no change."""
 

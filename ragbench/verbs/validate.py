@@ -280,7 +280,9 @@ class _Judging:
     judge: Validator
     """Judges in this process; workers make their own."""
     identity: str
+    """The validator's fingerprint, under which verdicts are stored."""
     make: Callable[[], Map[RetrievalDump, Outcome[Verdict]]]
+    """Makes a worker's call, on the worker."""
     engine: Engine
     threads: int | None
     """Concurrent calls in this process; None where their number is not the user's."""
@@ -289,7 +291,9 @@ class _Judging:
     run: Running = dataclasses.field(init=False)
     """Set before anything is judged, once its journal is open."""
     tally: ValidationTally = dataclasses.field(default_factory=ValidationTally)
+    """What verdicts come to, for the summary."""
     doctor: DoctorTally = dataclasses.field(default_factory=DoctorTally)
+    """What they say of the retriever."""
 
     def running(self, journal: Journal) -> Running:
         """Makes the object that the judging stage works with: journal, calls, stop and display.

@@ -74,6 +74,7 @@ class Rank(Record):
     ranks: tuple[int | None, ...]
     """Of each gold, from 1; None where it is not among those that were looked at."""
     looked_at: int
+    """How many chunks that is."""
 
 
 class Reasons(Record):
@@ -239,6 +240,7 @@ class _Trial(NamedTuple):
     """A change that was tried: what each question's context holds with it, and without."""
 
     name: str
+    """As the report names the change."""
     remedy: str
     """The command or the lines of a file that make the change."""
     values: Sequence[float]

@@ -47,9 +47,11 @@ class Way(Record):
 
     setting: SearchSetting
     view: View = ""
+    """Without which limit, or with which other index; empty for neither."""
     operators: tuple[int, ...] = ()
     """Those that are applied, by their positions."""
     k: int
+    """Chunks before the operators."""
 
 
 @dataclass(kw_only=True)
@@ -59,12 +61,15 @@ class Bench:
     collection: TunedCollection
     cases: Sequence[Case]
     golds: Sequence[Sequence[Gold]]
+    """Of each case: at least one."""
     stage: PostRetrieval
     depth: int
+    """Chunks of each ranking: more than a context has."""
     advance: Callable[[str], None]
     _legs: dict[View, dict[Leg, LegRankings]] = field(
         default_factory=dict[View, dict[Leg, LegRankings]]
     )
+    """By view, the rankings that settings are combined from; filled when first asked for."""
 
     @property
     def store(self) -> OwnCollection | ForeignCollection:
