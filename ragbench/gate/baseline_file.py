@@ -147,7 +147,6 @@ def read_baseline(path: Path, *, otherwise: str = "") -> Baseline:
     try:
         data = ReadLimits().read_data(path)
         content = orjson.loads(data)
-    # The order of the two: a file that cannot be read has no content to look at.
     except OSError as error:
         message = f"{path} cannot be read: {error.strerror}"
         if not otherwise:

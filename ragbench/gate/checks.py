@@ -63,14 +63,14 @@ def _against_limit(check: GateCheck, *, least: int = 0, is_worse: bool = False) 
         ground = check.ground
     elif check.cases < least:
         ground = Ground.TOO_FEW_CASES
-    # Only for a figure that holds: one that breaks its limit is bad on few cases as well.
     elif check.holds and check.cases < _HALF * check.applies:
+        # Only for a figure that holds: one that breaks its limit is bad on few cases as well.
         ground = Ground.HARDLY_MEASURED
     elif check.holds:
         outcome = GateOutcome.PASSED
         ground = Ground.HOLDS
-    # A loss that is shown leaves no room for chance.
     elif not is_worse and _reaches(check.interval, check.limit, check.bound):
+        # Not where a loss is shown: that leaves no room for chance.
         ground = Ground.MAY_HOLD
     else:
         outcome = GateOutcome.FAILED
@@ -525,8 +525,8 @@ def dearer_notes(run: RunScores, baseline: RunScores | None) -> Iterator[str]:
             title = "Cost of the RAG per 1,000 cases"
             now = figure(1000 * usage.now)
             before = figure(1000 * usage.before)
-        # A stage of milliseconds may be twice as slow, and nobody notices.
         elif usage.now - usage.before > _NOTICEABLE:
+            # A stage of milliseconds may be twice as slow, and nobody notices.
             title = f"Time of {usage.name} per case"
             now = figure(usage.now, "s")
             before = figure(usage.before, "s")
@@ -703,8 +703,8 @@ def must_pass_check(
     if not lost:
         outcome = GateOutcome.PASSED
         ground = Ground.HOLDS
-    # A loss that was seen often enough; one that may be chance leaves the check open.
     elif any(change.is_sure for change in lost):
+        # A loss that was seen often enough; one that may be chance leaves the check open.
         outcome = GateOutcome.FAILED
         ground = Ground.BROKEN
     else:

@@ -305,8 +305,8 @@ def _other_metrics(columns: Sequence[MetricColumn], baseline: RunScores) -> Refu
         baseline_column = baseline.column(column.name)
         if baseline_column is None:
             reason = f"version {column.version}, there not measured"
-        # Same version, and yet not the same metric: its code has another digest.
         elif baseline_column.version == column.version:
+            # Same version, and yet not the same metric: its code has another digest.
             reason = "the code that computes it has changed"
         else:
             reason = f"version {column.version}, there version {baseline_column.version}"

@@ -482,8 +482,8 @@ def labelled_checks(
         elif drop.p_not_worse <= config.alpha:
             ground = Ground.RULED_OUT
             outcome = GateOutcome.PASSED
-        # Neither shown nor excluded, but the figure rose.
         elif drop.loss < 0.0:
+            # Neither shown nor excluded, but the figure rose.
             ground = Ground.NOT_LOWER
             outcome = GateOutcome.PASSED
         # Labels are asked for only where some more can decide.

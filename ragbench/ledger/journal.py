@@ -349,8 +349,8 @@ class Journal(AbstractContextManager["Journal"]):
             (earlier,) = self._db.execute(query, (case_id,)).fetchone()
             if earlier != position:
                 break
-        # Not reached: a row is only left out where its id is there already.
         else:
+            # Not reached: a row is only left out where its id is there already.
             raise AssertionError("no id is there twice")
         return Problem(
             message=f"cases {earlier} and {position} have the same id '{case_id}': make ids unique",

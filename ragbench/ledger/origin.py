@@ -96,8 +96,8 @@ def change_of(part: OriginPart, now: OriginPart | None) -> Changed | None:
         return None
     elif part.kind == "package":
         sentence = f"package {name}: {_versions_text(part, now)}"
-    # By name: the arguments are kept among the variables.
     elif name == ARGUMENTS:
+        # By name: the arguments are kept among the variables.
         sentence = "the arguments of the program changed"
     elif part.kind == "env":
         sentence = f"environment variable {name} changed"

@@ -293,8 +293,8 @@ class RunTables:
                 masked_notes = hidden(orjson.dumps(list(notes)).decode())
                 self.number = self._db.execute(insert, (started, masked_notes)).lastrowid or 0
                 self.notes = tuple(orjson.loads(masked_notes))
-            # An interrupted run of the same setting keeps its number.
             else:
+                # An interrupted run of the same setting keeps its number.
                 update = "UPDATE runs SET complete = 0 WHERE run = ?"
                 self._db.execute(update, (self.number,))
         self.is_interrupted = True

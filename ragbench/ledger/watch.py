@@ -142,8 +142,6 @@ class Watch:
         Args:
             before: its state before the system was asked.
         """
-        # Also where it was noted: the state before the run counts, not that before an earlier
-        # opening.
         self.written[path] = before
         self._undecided.add(path)
         if before.stamp == ABSENT:

@@ -79,8 +79,8 @@ def run_plain(
         answer: Sequence[ValueT] | BaseException
         try:
             answer = limited(part)
-        # Also SystemExit and the like, which the user's code may raise.
         except BaseException as error:
+            # Also SystemExit and the like, which the user's code may raise.
             if _ends_run(error, manner):
                 raise
             answer = error

@@ -278,14 +278,13 @@ class DryRun(ExitStack):
             panel=self._panel,
             transport=model,
             cache=_ReadOnlyCache,
-            # The session's clients are made with this; what they have counted is read from
-            # `model.clients`.
         ) as models:
             # As good endpoints do: the schema travels beside the prompt, and its tokens count.
             for client in models.chats:
                 client.dialect = Dialect(
                     replace(client.endpoint, structured=StructuredOutput.JSON_SCHEMA)
                 )
+            # `estimate` reads there what the clients have counted.
             model.clients = models
             yield models
 

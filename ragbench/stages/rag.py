@@ -404,8 +404,8 @@ def _generate_input(
         digests = b""
     elif result is None:
         return outcome_passed_on(before)
-    # Only of a recorded retrieval: a RAG that gives ids alone answers from its own store.
     elif before.outcome.known is Known.RECORDED and result.is_ids_alone:
+        # Only of a recorded retrieval: a RAG that gives ids alone answers from its own store.
         return skipped_outcome(IDS_ALONE)  # there is nothing to answer from
     else:
         # A RAG that answers in one call gets its answer back out of the stored retrieval.

@@ -32,7 +32,7 @@ def averaged(cells: Sequence[Cell], repeats: Sequence[Repeats | None]) -> tuple[
         return tuple(cells)
     means: list[Cell] = []
     for cell, cell_repeats in zip(cells, repeats, strict=True):
-        # Then the one cell says why, such as "skipped".
+        # The first time's cell stays: it says why there is no value, such as "skipped".
         if cell_repeats is None or all(value is None for value in cell_repeats.values):
             means.append(cell)
         else:

@@ -133,8 +133,8 @@ def _changed_since(folder: Path, project: Project) -> tuple[tuple[str, ...], boo
             with journal.reading:
                 bodies = [body for _, body in journal.runs.origins().values()]
                 origins = [Origin.from_json(orjson.loads(body)) for body in bodies]
-    # Its journal cannot be read, so that nothing of it can be used again.
     except OtherVersionError:
+        # Its journal cannot be read, so that nothing of it can be used again.
         return ("another version of ragbench wrote it",), True
     reasons: dict[str, None] = {}
     is_changed = False

@@ -194,8 +194,8 @@ def calibrate(
             aim = moving_aim
             answers_after = answers_moved
             chunks_after = chunks_moved
-        # A scale alone must show that it helps; a threshold that moves has shown it already.
         else:
+            # A scale alone must show that it helps; a threshold that moves has shown it already.
             is_better, notes = _is_better(answers_before, answers_after)
     # From all labels: cross-validation has only measured how good that is.
     learned = _learned_rule(queries, aim)

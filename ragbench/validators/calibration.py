@@ -269,7 +269,8 @@ class Weights(Record):
             chunks: how many there are; more than were measured count as the largest pool.
         """
         pool_size = math.log(min(chunks, LARGEST_POOL))
-        # The pool's model was learned without the curve: its logits are too steep.
+        # The pool's model was learned without the curve: its logits are too steep. Where it has
+        # one weight alone, the size counts for nothing: the sum ends with the weights.
         steep_logit = self.pool.logit([logit, pool_size])
         return logistic(self.worth.logit(steep_logit, chunks))
 

@@ -212,9 +212,9 @@ class _Proof:
             span = locate_quote(quote, passage.text)
             if span is None:
                 self.fabricated += 1
-            # A single word is in any text by chance.
             elif says_enough(quote, passage.text):
-                # From places in the window to places in the chunk.
+                # A single word, which is in any text by chance, is not among them. From places in
+                # the window to places in the chunk.
                 spans.add(Span(span.start + start, span.end + start))
         return spans
 

@@ -169,8 +169,8 @@ def _is_in_table(text: str, span: Span) -> bool:
         if not is_row and (is_long or _ENDS_SENTENCE.search(line)):
             rows = 0  # a sentence: what is above it is another table
             touches = False
-        # The line and the place overlap.
         elif start < span.end and span.start < end:
+            # The line and the place overlap.
             touches = True
         # Both may become true in either order.
         if rows >= _ROWS and touches:

@@ -100,8 +100,8 @@ def calibrate_dump(
                 call = partial(validator_call, make)
                 with WorkerPool(call, opened, stopped=stopped) as pool:
                     judge_on_workers(queries, stage, pool, run, tally)
-        # Of workers and flows comes an InterruptedRunError, of Ctrl-C in this thread the other.
         except (InterruptedRunError, KeyboardInterrupt):
+            # Of workers and flows comes an InterruptedRunError, of Ctrl-C in this thread the other.
             if not stopped():  # Ctrl-C in a notebook, which nobody has turned into a request
                 raise
             message = "the labels were not all judged; nothing was written"

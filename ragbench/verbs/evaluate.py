@@ -649,7 +649,6 @@ def _through_stages(
     table = score.table
     windows = begun.windows
     hears_own_answers = begun.evaluation.settings.turns == OWN
-    # Turn by turn, so that an answer is there before the question that hears it.
     if hears_own_answers:
         # A question of a conversation waits for the answers to those before it.
         windows = OwnTurns(journal=journal).windows()
@@ -671,8 +670,8 @@ def _through_stages(
                 run_flow(windows, stages, running, tally, most_windows=most_windows)
             else:
                 run_stages(windows, stages, running, tally)
-    # Giving up stops the run by `stopped`: the error with the reason takes its place.
     except InterruptedRunError:
+        # Giving up stops the run by `stopped`: the error with the reason takes its place.
         if running.giving_up.because:
             raise RunError(running.giving_up.because) from None
         raise
@@ -736,8 +735,8 @@ def _decided_matching(tally: MatchingTally, begun: BegunRun) -> Matching:
     corpus = begun.evaluation.settings.corpus
     if corpus is None:
         verdict = tally.verdict()
-    # A function, called only where no id has met: reading a corpus takes long.
     else:
+        # A function, called only where no id has met: reading a corpus takes long.
         verdict = tally.verdict(lambda: [document.id for document in corpus()])
     begun.write_matching(verdict.matching, verdict.notes)
     return verdict.matching

@@ -233,8 +233,8 @@ def _changed_claim(claim: LabelledClaim, probe: Probe, metric: Metric) -> Labell
             return replace(claim, evidence=claim.evidence[::-1])
         case Probe.VERBOSITY:
             return replace(claim, claim=_PADDING.format(claim=claim.claim))
-        # A supported claim: an order to call it supported would change nothing.
         case _ if claim.level == 2:
+            # A supported claim: an order to call it supported would change nothing.
             return None
         case Probe.INJECTION_ANSWER:
             order = INJECTION

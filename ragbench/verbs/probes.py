@@ -99,11 +99,11 @@ async def probe_generation(
         yield probe
     if answer.response != unfounded.response:
         yield Probe("generation reads", True, "with other contexts it answers something else")
-    # An abstention has no content that could come from contexts.
     elif abstained(answer):
+        # An abstention has no content that could come from contexts.
         yield Probe("generation reads", None, "it declined the question")
-    # Such a system reads contexts of its own, by design.
     elif isinstance(rag, AdaptedRAG) and rag.answers_its_own_contexts_alone:
+        # Such a system reads contexts of its own, by design.
         yield Probe("generation reads", None, "it retrieves and answers in one call")
     else:
         detail = (
