@@ -249,7 +249,6 @@ def gate(
     if outcome is not GateOutcome.FAILED:
         text += words.labels_way(checks) + dataset_text(compared.dataset)
     system = None if baseline is None else system_change(baseline, run)
-    # Not compared, and yet the systems are alike: the sentence would mislead.
     if system is not None and system.is_none and compared.refusals:
         system = None  # that nothing differs, and yet they do not compare, says nothing
     lost, pair = _lost_cases_and_pair(compared, dropping)

@@ -544,7 +544,6 @@ class _CellReader:
         # By metric, of each distinct notes the place of its reason.
         reasons_of_notes: dict[int, NDArray[np.int32]] = {}
         for notes, metric, detail in self._db.execute(_NOTES_QUERY):
-            # Notes of other metrics, or of cases that are gone, stay unread.
             position = positions.get(metric)
             if position is None or notes not in self._notes:  # of a metric or cases that are gone
                 continue

@@ -182,8 +182,8 @@ def jsonable(value: object) -> bytes:
             a text nor a number, a flag, None, a date or an enumeration.
     """
     options = _OPTIONS
-    # Asked for, orjson loads NumPy for whatever it does not know.
+    # Asked for, orjson loads NumPy for whatever it does not know. Where NumPy is not loaded yet, no
+    # value is NumPy's.
     if "numpy" in sys.modules:
-        # Only where NumPy is loaded already: without it no value is NumPy's.
         options |= orjson.OPT_SERIALIZE_NUMPY
     return orjson.dumps(value, default=_default, option=options)

@@ -70,7 +70,6 @@ class Account:
             for step in judgement.steps:
                 self._count_step(step)
                 self._count_verdict(judgement.judge, step)
-        # With a panel, each judge has a name; "" is the one judge of a run without a panel.
         is_panel = bool(by_judge.keys() - {""})  # a single judge has no name
         means: dict[str, float | None] = {}
         for judge, repetitions in by_judge.items():

@@ -209,8 +209,7 @@ class OutcomeReuse:
         stored_origins: Mapping[str, tuple[int, str]] = {}
         if journal.runs.number:
             stored_origins = journal.runs.origins()
-        # Such as "retrieve and generate asked again: ...".
-        # Stages with the same note share one.
+        # Stages with the same note share one, such as "retrieve and generate asked again: ...".
         stages_by_note: dict[str, list[str]] = {}
         for stage in self._origins:
             if stage in stored_origins:

@@ -287,7 +287,6 @@ class ScoreStage:
         """
         table = self.table
         table.matching = matching
-        # A new plan is made for the matching of now.
         self._plans.clear()  # each was made for the matching before
         holds: list[bool] = []
         recomputed: list[int] = []

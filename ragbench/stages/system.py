@@ -235,8 +235,7 @@ def absent_stages(
         if stage in evaluation.stages:
             continue
         # Where the source holds outcomes of it, a case without one is the source's gap.
-        # Recorded for some cases, or no RAG at all: then a case without an outcome was not
-        # recorded.
+        # The same without a RAG: nobody can be asked for an outcome.
         if rag is not None and stage not in recorded:
             absent[stage] = cannot
         else:

@@ -338,7 +338,6 @@ class LocalValidator(LearnedValidator, Checked):
         later: list[int] = []
         for number in order[len(first) :]:
             # An embedder ranks by meaning what has few words of the query.
-            # With an embedder, words are not the only guide.
             if self.embedder or logits[number] >= _HOPELESS:
                 later.append(number)
         return order[: len(first)], later

@@ -755,7 +755,6 @@ def _other_row(query: str, text: str, quoted: str) -> Iterator[str]:
     question, the chunk's text, and its sentences that seem to answer.
     """
     start = text.find(quoted)
-    # Joined quotes of several places are found nowhere.
     if start < 0 or not quoted:
         return  # quotes of several places are no row
     row = row_around(text, Span(start, start + len(quoted)))

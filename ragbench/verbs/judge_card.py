@@ -260,7 +260,6 @@ def _probe_figure(
     unproved = 0
     for number, after in probed.items():
         before = plain.get(number)
-        # Without a plain verdict.
         if before is None or not before.values:  # nothing that the probe could have changed
             continue
         if after.values:

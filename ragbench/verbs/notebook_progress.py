@@ -26,7 +26,6 @@ def notebook_progress() -> NotebookProgress | None:
     if ipython is None:
         return None
     # IPython in a terminal has a shell too, and only that of a notebook has a kernel.
-    # Asked through what is there already: IPython outside of a notebook has no kernel.
     if getattr(ipython.get_ipython(), "kernel", None) is None:
         return None
     return NotebookProgress(show=_CellLine().show, now=time.monotonic)

@@ -283,7 +283,6 @@ def _repeated_questions(cases: Iterable[Case]) -> Iterator[tuple[Case, Case]]:
     """
     by_question: dict[tuple[str, str], list[Case]] = {}
     for case in cases:
-        # A case in a conversation is the same question only after the same turns.
         # The turns before it make the same words another question of a conversation.
         history = repr(case.metadata.get("history"))
         question = (normalised(case.query), history)

@@ -223,7 +223,6 @@ def _changed_contexts(
     retrieved = trace.retrieval.value
     if shown is None or retrieved is None:
         return
-    # First, as the control that changes are compared with.
     yield UNCHANGED, shown
     if shown.metadata is not None and written_text(shown) is not None:
         return  # one text: there is no chunk in it to add or to move
@@ -234,7 +233,6 @@ def _changed_contexts(
         if added:
             yield GOLD_ADDED, _context_of_chunks([*chunks, *added])
     # Only where gold is shown, and other chunks stand before it.
-    # Only where it is lower than the first place there is anything to move.
     if gold is not None and any(gold.shown[1:]) and not gold.shown[0]:
         yield GOLD_FIRST, _context_of_chunks(_with_gold_first(chunks, gold.shown))
     if shown is retrieved:
@@ -242,7 +240,7 @@ def _changed_contexts(
     retrieved_by_id = {chunk.id: chunk for chunk in retrieved.to_chunks()}
     for step in steps_of(shown):
         # A chunk that an operator wrote itself was not retrieved, and cannot be put back.
-        # In the step's order; the chunk as it was retrieved, before any operator changed it.
+        # It is put back as it was retrieved, before any operator changed it.
         dropped = [retrieved_by_id[id] for id in step.dropped if id in retrieved_by_id]
         if dropped:
             yield PUT_BACK.format(step.operator), _context_of_chunks([*chunks, *dropped])

@@ -462,7 +462,6 @@ def combined(setting: SearchSetting, legs: Mapping[Leg, LegRankings], depth: int
     weight = setting.dense_weight or 0.0
     rankings: list[list[Chunk]] = []
     for by_vectors, by_words in zip(dense.rankings, sparse.rankings, strict=True):
-        # Rank fusion would bring in its chunks with a score of 0.
         if not weight:  # a ranking without weight brings no chunk in, either
             by_vectors = []
         fused = reciprocal_rank_fusion(
