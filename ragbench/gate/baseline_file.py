@@ -604,6 +604,7 @@ def _read_cells(stored: object, times: int) -> Iterator[Cell | None]:
         elif isinstance(entry, str):
             yield Cell(status=Status(entry))
         elif isinstance(entry, (int, float)) and not isinstance(entry, bool):
+            # In Python a bool is an int, but true is no score.
             yield Cell.measured(float(entry))
         else:
             raise ValueError(f"{entry!r} is not a score")

@@ -199,6 +199,7 @@ def main_metrics(
         return tuple(main_columns)
     columns_named = find_columns(columns, names)
     problems: list[str] = []
+    # All reasons at once, so that the user can mend them in one go.
     for column in columns_named:
         reason = _why_unusable(column)
         if reason:
@@ -551,6 +552,7 @@ def _pair_of(
         newly_failing=int(newly_failing.sum()),
         mixed=int(mixed.sum()),
         newly_fixed=int(newly_fixed.sum()),
+        # Known only where both runs have their texts: `_with_changed_texts` fills them in.
         other_ids=None,
         other_response=None,
     )

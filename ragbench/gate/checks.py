@@ -159,6 +159,7 @@ def common_check(common: int, baseline: RunScores, config: GateConfig) -> GateCh
         common: number of cases that both have unchanged.
     """
     count = len(baseline.cases)
+    # Outcome and ground are placeholders: the share is known, so that `_against_limit` decides.
     check = GateCheck(
         kind=CheckKind.COVERAGE,
         subject="cases in common",
@@ -424,6 +425,7 @@ def _budget_check(
         count: number of cases of the figure.
         missing: the end of "the run stores no", for a run without the figure.
     """
+    # Outcome and ground stay where nothing is observed; else `_against_limit` decides.
     check = GateCheck(
         kind=CheckKind.BUDGET,
         subject=subject,

@@ -291,6 +291,7 @@ def _check_names(baseline: Baseline, run: RunScores) -> None:
             f"{baseline_name}: start a baseline of its own with: "
             f"ragbench baseline set {run.source} -o FILE"
         )
+        # Without origins the run scored recorded answers: its system is called by their file.
         if kind == "system" and not run.origins:
             message += ". Recorded answers are of the system that their file is named for"
         raise RunMismatchError(message)

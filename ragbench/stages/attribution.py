@@ -425,6 +425,7 @@ def _attribution_of_unanswerable(checked: _CheckedAnswer) -> Attribution:
     stage: str | None = None
     if cause is Cause.ANSWERED_WITHOUT_EVIDENCE:
         stage = "generate"
+    # The dataset itself declares that there is no answer: no judge is needed for that.
     decided_by = Decider.DATA
     if is_by_label:
         decided_by = Decider.LABEL
@@ -464,6 +465,7 @@ def _attribution_without_basis(trace: Trace, checked: _CheckedAnswer) -> Attribu
     The answer alone may still be compared, as with labels of people: then the case is right, partly
     right, or wrong for an unknown reason. Any other case stays unchecked.
     """
+    # Generation's own reason is more exact than that no gold is known.
     if trace.context.value is None and trace.generation.reason:
         detail = f"{trace.generation.reason}."
     else:
@@ -629,6 +631,7 @@ def _passages_phrase(passages: Sequence[str]) -> str:
     The subject and verb of the sentence ``... not hold the answer``: the sizes show whether the
     chunks were too short, or headings alone, to hold an answer.
     """
+    # Sorted: the first is the shortest, the last the longest.
     sizes = sorted(len(passage.split()) for passage in passages)
     headings = sum(map(is_heading, passages))
     if len(passages) == 1:

@@ -406,6 +406,7 @@ class SelectedCases:
             chosen = self.selection.apply(chosen)
         for item in chosen:
             is_empty = False
+            # Looked at between cases: reading alone may take long, before any call is made.
             if self.stopped():
                 raise InterruptedRunError("stopped while the cases were read; nothing was run")
             if isinstance(item, Entry):

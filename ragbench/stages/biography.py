@@ -363,6 +363,7 @@ class _Effect:
         before_name, lost_name, added_name = names
         stayed: list[tuple[int, int]] = []
         for fate in fates:
+            # A rank of None: at that step it is not among the chunks.
             before = fate.ranks[position]
             after = fate.ranks[position + 1]
             if before is not None:
@@ -454,6 +455,7 @@ class BiographyTally:
         """
         if not self._effects:
             return None
+        # Sorted by position: in the order in which operators act.
         return OperatorTable(
             operators=tuple(effect.record() for _, effect in sorted(self._effects.items())),
             cases=self._cases,

@@ -170,6 +170,7 @@ def _usable_sources(traces: Iterable[Trace], seed: int) -> Iterator[tuple[bytes,
         sentences: list[str] = []
         for text in contexts:
             for span in split_sentences(text):
+                # On one line, since it becomes a claim.
                 sentence = " ".join(text[span.start : span.end].split())
                 if _WORDS[0] <= len(multilingual_tokens(sentence)) <= _WORDS[1]:
                     sentences.append(sentence)

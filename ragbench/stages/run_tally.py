@@ -351,6 +351,7 @@ class RunTally:
         In the order in which a case goes through the stages.
         """
         stage_counts: list[StageCount] = []
+        # Stages that no case reached have no line.
         for stage in STAGES:
             if stage in self.endings:
                 endings = self.endings[stage]

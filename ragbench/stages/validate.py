@@ -506,6 +506,7 @@ class ValidationTally:
         Args:
             kinds: the kind of each warning, and how many chunks have it.
         """
+        # A query may have several warnings of a kind: it counts once for it.
         chunks_by_kind: dict[str, int] = Counter()
         for kind, chunks in kinds:
             chunks_by_kind[kind] += chunks
@@ -525,6 +526,7 @@ class ValidationTally:
         for word in AnswerWord:
             count = self.words[word]
             worth = self.worths.get(word)
+            # Shares were summed up while verdicts were counted: here they become their mean.
             if worth is not None:
                 worth = replace(worth, share=round(worth.share / count, 4))
             if count:

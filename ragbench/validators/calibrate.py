@@ -573,6 +573,7 @@ def _steps(rows: Sequence[_Scored]) -> list[_Step]:
     hits = 0
     for called, row in enumerate(ranked, start=1):
         hits += row.positive
+        # `called` counts from 1: `ranked[called]` is the next row.
         is_last = called == len(ranked)
         if is_last or ranked[called].probability != row.probability:
             steps.append(_Step(row.probability, called, hits))

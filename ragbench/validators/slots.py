@@ -477,6 +477,7 @@ def _opposites() -> Mapping[str, Mapping[str, bool]]:
     """
     entries = table("ragbench.validators", "slots")
     opposites: dict[str, dict[str, bool]] = {}
+    # Verbs last: a pair of both lists counts as opposite anywhere.
     for key, is_anywhere in (("antonyms", False), ("verbs", True)):
         for pair in entries[key].split("|"):
             word, opposite = pair.split()

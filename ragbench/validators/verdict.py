@@ -377,6 +377,7 @@ def _in_words(
     if limit is None:
         return None, None
     word = limit.word
+    # The worth below stays that of the probability, not of the weaker word.
     if word is AnswerWord.YES and not present:
         word = AnswerWord.LIKELY
     return word, answer_worth(limit, probability, rule.labels)

@@ -262,6 +262,7 @@ class _Replay(Record):
         rising = self.score_orders.note()
         if rising is not None:
             yield rising
+        # There is a depth: a run without any retrieval to replay is refused before.
         depth = int(statistics.median(self.depths))
         if depth < _SHALLOW:
             yield (

@@ -210,6 +210,7 @@ def probes_named(names: Sequence[str]) -> tuple[Probe, ...]:
     if names == ["all"]:
         names = list(PROBES)
     probes: list[Probe] = []
+    # Each name once, in the order of the user; a name may be of several probes.
     for name in dict.fromkeys(names):
         if name not in PROBES:
             raise ConfigError(f"there is no probe '{name}'. Known: {', '.join(PROBES)}, all, none")

@@ -380,6 +380,7 @@ class ReportBuilder:
         """What judges gave; None where none judged."""
         judge = cases.manifest.judge
         if judge is not None:
+            # Only for a judged run: others need not load it.
             from ragbench.stages.judge_tally import JudgeTally
 
             self._judged = JudgeTally(cases.metrics, judge)

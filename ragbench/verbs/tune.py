@@ -271,6 +271,7 @@ def _comparable_positions(
         DataError: these are too few to choose a setting by.
     """
     positions: list[int] = []
+    # A row has the scores of one question by all settings.
     for position, row in enumerate(zip(*scores.values(), strict=True)):
         if None not in row:
             positions.append(position)
